@@ -29,6 +29,9 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.examined import Examined
 
+OF_WORDS = ("nll", "perplexity")
+"""Metrics of p(document)."""
+
 
 @click.command(no_args_is_help=True)
 @click.argument("model", type=Place())
@@ -122,7 +125,7 @@ def evaluate(
             n -= hidden
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
         say(f"{counted(n, 'document')} of {corpus}")
-        _show(metrics if _explains_words(estimator) else _of_labels(metrics), weighted)
+        _show(metrics if explains_words(estimator) else _of_labels(metrics), weighted)
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
@@ -142,7 +145,7 @@ def _weighted(estimator: EngineEstimator, documents: Any) -> bool:
     return weighted if header is None else header.layout == "sparse" and (header.weighted or weighted)
 
 
-def _explains_words(estimator: EngineEstimator) -> bool:
+def explains_words(estimator: EngineEstimator) -> bool:
     """Whether p(document) means something: discriminative training of a classifier spoils it."""
     loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
     return estimator.spec.predicts != "class" or loss == "nll"
@@ -150,7 +153,7 @@ def _explains_words(estimator: EngineEstimator) -> bool:
 
 def _of_labels(metrics: dict[str, float]) -> dict[str, float]:
     """Return the metrics that are not of p(document)."""
-    return {name: value for name, value in metrics.items() if name not in ("nll", "perplexity")}
+    return {name: value for name, value in metrics.items() if name not in OF_WORDS}
 
 
 def _show(metrics: dict[str, float], weighted: bool) -> None:

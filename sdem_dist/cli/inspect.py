@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
+KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
+"""What stands in a corpus, by the kind of its settings."""
 
 
 @click.command("inspect", no_args_is_help=True)
@@ -153,15 +155,19 @@ def classes(corpus: Corpus) -> str:
 
 
 def _without_defaults(vectorizer: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Return the kind, and the settings that differ from the defaults."""
+    """Return how text becomes numbers, and the settings that differ from the defaults."""
     from sdem_dist.text import VectorizerSettings
 
     if vectorizer is None:
         return {}
     usual = VectorizerSettings().to_json()
-    return {k: v for k, v in vectorizer.items() if k == "kind" or v != usual.get(k)}
+    other = {k: v for k, v in vectorizer.items() if k != "kind" and v != usual.get(k)}
+    return {"values": KINDS.get(str(vectorizer.get("kind")), "not known"), **other}
 
 
 def _listed(values: Mapping[str, object]) -> str:
-    said = (f"{key}: {value}" for key, value in values.items() if value not in (None, [], 0.0, False, ""))
+    said = []
+    for key, value in values.items():
+        if value not in (None, [], 0.0, False, ""):
+            said.append(f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
     return ", ".join(said) or "not recorded"

@@ -239,8 +239,10 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
 
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
     """Return what is known of the model that was kept."""
+    from sdem_dist.cli.evaluate import OF_WORDS, explains_words
+
     kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
-    unshown = ("epoch", "unlabelled_weight", *UNSHOWN)
+    unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
     names = [
         name for name in kept if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
     ]
@@ -252,6 +254,8 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
         figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {validation}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):
         figures[0] = f"training {figures[0]}"
+        if estimator.spec.target != "nothing" and len(own) == len(figures) and not of_held_out:
+            figures[-1] += " (of the documents that it learned from; sdem evaluate measures it on others)"
     return figures
 
 

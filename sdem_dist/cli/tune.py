@@ -60,7 +60,10 @@ Examples:
     "--trials", type=click.IntRange(1), default=17, show_default=True, metavar="N", help="Settings to try at most."
 )
 @click.option(
-    "--max-epochs", type=click.IntRange(1), default=20, show_default=True, metavar="N", help="Epochs of a setting."
+    "--max-epochs",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Epochs of a setting at most, of naive Bayes; others have n_epochs (--set).  [default: 20]",
 )
 @click.option(
     "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after so many seconds."
@@ -80,7 +83,7 @@ Examples:
     show_default=True,
     help="Let the worse half go after epochs 1, 2, 4 and 8; some later (Hyperband's brackets); or none.",
 )
-@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together.")
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together, of naive Bayes.")
 @click.option(
     "--sampler",
     type=click.Choice(["random", "optuna"]),
@@ -144,7 +147,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     seed = options.pop("seed")
-    estimator = estimator_of({**options, "quiet": True})
+    estimator = estimator_of({**options, "epochs": None, "quiet": True})  # --epochs of train is of one fit
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
     refuse_far_sources((*corpora, options["validation"]), where.far)
@@ -178,7 +181,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
                 click.echo(
-                    "--nested: after this search it is repeated without each fold, which shows nothing", err=True
+                    "--nested: after this search it is repeated without each fold; no progress is shown", err=True
                 )
             with watched(options["quiet"], folder) as callbacks:
                 search.set_params(callbacks=callbacks)
@@ -276,7 +279,7 @@ def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int)
 
     found = learning_curve(estimator, documents, random_state=seed)
     named, scores = ("accuracy", found.accuracy) if found.micro_f1 is None else ("micro-F1", found.micro_f1)
-    say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds of the training documents:")
+    say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds (+-: standard deviation):")
     for n, of, losses in zip(found.n_documents, scores, found.log_loss, strict=True):
         say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}  log-loss {losses.mean():.4f}")
     figure = Figure(figsize=(6, 4), layout="constrained")

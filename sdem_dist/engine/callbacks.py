@@ -21,12 +21,13 @@ from sdem_dist.engine.events import (
     TaskRetried,
     WorkerLost,
 )
-from sdem_dist.engine.monitoring import brief, kept
+from sdem_dist.engine.monitoring import VALIDATION, brief, kept
 
 if TYPE_CHECKING:
     from rich.progress import Progress, TaskID
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
+MANY_EPOCHS = 20
 
 
 class LogLines:
@@ -59,8 +60,8 @@ class LogLines:
                 f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} an epoch, {lanes} a round, "
                 f"{counted(event.n_workers, 'thread')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
-        elif isinstance(event, EpochEnded):
-            said = brief(event, self._stage.shown) if self._stage is not None else ""
+        elif isinstance(event, EpochEnded) and self._stage is not None and _worth_a_line(event, self._stage):
+            said = brief(event, self._stage.shown)
             self._write(f"{event.stage}  {said}  {event.documents_per_second:,.0f} documents/s")
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
@@ -76,6 +77,12 @@ class LogLines:
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
+
+
+def _worth_a_line(event: EpochEnded, stage: StageStarted) -> bool:
+    """Whether an epoch is told of: of many quick ones without a figure one in ten."""
+    said = any(name.removeprefix(VALIDATION) in stage.shown for name in event.metrics)
+    return said or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
 
 
 class ProgressBar:

@@ -218,7 +218,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             self._take(learner, state)
             self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
             self._fitted_to(X)
-            for doubt in self._doubts():
+            for doubt in self._doubts(source):
                 warnings.warn(doubt, stacklevel=CALLER)
             for callback in callbacks:
                 if (fitted := getattr(callback, "fitted", None)) is not None:
@@ -235,8 +235,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def _fitted_to(self, X: object) -> None:
         """Take note of what the model makes of the documents that it was trained on."""
 
-    def _doubts(self) -> list[str]:
-        """Return what a user should be warned of after training."""
+    def _doubts(self, source: Source) -> list[str]:
+        """Return what a user should be warned of after training on a source."""
         return []
 
     def _describe(self, source: Source) -> None:

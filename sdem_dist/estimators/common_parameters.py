@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Mapping
 from typing import ClassVar
 
@@ -161,12 +160,12 @@ def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
 
 
-def warn_of_short_lanes(plan: Plan) -> None:
-    """Warn where lanes of weighted documents are so short that they may lose accuracy."""
+def short_lanes(plan: Plan) -> list[str]:
+    """Return a warning where lanes of weighted documents are so short that they may lose accuracy."""
     of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
-    if plan.n_lanes > 1 and of_a_lane < plans.SHORT_LANE:
-        warnings.warn(
-            f"n_lanes={plan.n_lanes:,} leaves {counted(of_a_lane, 'document')} to a lane in a round. Lanes of fewer than "
-            f"{plans.SHORT_LANE} may lose accuracy: leave n_lanes at None, or take fewer",
-            stacklevel=2,
-        )
+    if plan.n_lanes == 1 or of_a_lane >= plans.SHORT_LANE:
+        return []
+    found = counted(of_a_lane, "document") if of_a_lane else "at most one document"
+    asked = f"n_lanes={plan.n_lanes:,} leaves {found} to a lane in a round"
+    fewer = "may lose accuracy: leave n_lanes at None, or take fewer"
+    return [f"{asked}. Lanes of fewer than {plans.SHORT_LANE} {fewer}"]

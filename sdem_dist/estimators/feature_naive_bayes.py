@@ -144,7 +144,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         learner = self._learner(source, plan, summary)
         return (yield from final_stage(learner, plan, initial))
 
-    def _doubts(self) -> list[str]:
+    def _doubts(self, source: Source) -> list[str]:
         held_back = isinstance(self.learner_, FeatureSdem) and self.learner_.held_back(self.state_)
         return [_HELD_BACK.format(type(self).__name__)] if held_back else []
 

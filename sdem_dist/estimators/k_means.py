@@ -103,7 +103,7 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
             return source
         if self._layout == "dense" or source.weighted:
             raise ValueError(
-                f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto'"
+                f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}: leave it at 'auto'"
             )
         return with_frequencies(source, Weighting(form, 1.0))
 

@@ -22,8 +22,8 @@ from sdem_dist.inputs.source import documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, StepSizes, counting_steps, margin_steps, paper_steps
-from sdem_dist.losses import Loss, kernel_form
+from sdem_dist.learners.step_sizes import StepSizes, counting_steps, margin_steps, paper_steps
+from sdem_dist.losses import Loss, kernel_form, kin
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -43,6 +43,10 @@ if TYPE_CHECKING:
 NLL_ROUNDS = 8
 """Rounds of an epoch with `nll`, a step each."""
 BURN_IN = 3
+STEPS = {"hinge": 3.0, "ncll": 16.0}
+"""c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
+LANES, LANE_DOCUMENTS = 8, 16
+"""Lanes where one would be fast enough, and documents that each has at least: what they learn is damped where it is much."""
 
 
 @estimator
@@ -114,6 +118,9 @@ class LDAClassifier(
         0.1, real(), "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
     )
     n_epochs: int = param(10, integer(), "Passes over the documents.")
+    step: float | None = param(
+        None, or_none(real(above=True)), 'c, for "margin". None: 3 with the hinge loss, 16 with the others.'
+    )
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
@@ -138,6 +145,10 @@ class LDAClassifier(
             n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
+        if self.merge == "mean" and self.steps == "margin":
+            n, epochs = source.n_documents, int(self.n_epochs)
+            lanes = max(plans.lanes_of(n, LANE_DOCUMENTS, LANES), plans.default_lanes(n, plans.ROUNDS))
+            return plans.sequential(n, epochs, seed, self.n_lanes or lanes, self.rounds_per_epoch)
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
     def _learner(self, source: Source) -> Sdem[LdaClasses]:
@@ -180,9 +191,8 @@ class LDAClassifier(
         if self.loss == "nll":
             return counting_steps(weight)
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        return margin_steps(
-            float(self.step or STEP_OF_COUNTS), unit_of(sample(source), prior), model.alpha, model.class_alpha
-        )
+        step = float(self.step or STEPS[kin(self.loss)])
+        return margin_steps(step, unit_of(sample(source), prior), model.alpha, model.class_alpha)
 
     @property
     def components_(self) -> np.ndarray:

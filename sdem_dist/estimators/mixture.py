@@ -64,7 +64,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
 
-    spec = Spec("dense", "labels", "class", unlabelled=True)
+    spec = Spec("dense", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
     @property
     def _layout(self) -> Layout:
@@ -107,6 +107,15 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         if self.components == "multinomial":
             return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
         return np.asarray(self._parameters.theta)
+
+    @property
+    def feature_log_prob_(self) -> np.ndarray:
+        """Logarithm of p(word | class), shape (n_classes, n_features), of multinomial components."""
+        joint = self.log_weights_
+        if self.components != "multinomial":
+            raise AttributeError(f"components={self.components!r} have no words")
+        p = np.exp(joint - self.class_log_prior_[:, None])
+        return np.asarray(np.log(p @ np.exp(self.theta_)))
 
     @property
     def class_log_prior_(self) -> np.ndarray:

@@ -21,7 +21,7 @@ from sdem_dist.estimators.common_parameters import (
     Steps,
     check_merge,
     plan_of,
-    warn_of_short_lanes,
+    short_lanes,
 )
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.weighed_words import (
@@ -200,6 +200,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             found.append(Beginning(source.weighting, learner, start, self._plan(source)))
         return found
 
+    def _doubts(self, source: Source) -> list[str]:
+        lanes_matter = self.loss != "nll" and self.merge == "mean" and not keep_their_length(source)
+        return short_lanes(self._plan(source)) if lanes_matter else []
+
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, seed_of(self.random_state)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
@@ -208,8 +212,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
         plan = plan_of(self, n, epochs, seed)
-        if self.merge == "mean" and not keep_their_length(source):
-            warn_of_short_lanes(plan)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
     def _model(self, source: Source) -> NaiveBayes:

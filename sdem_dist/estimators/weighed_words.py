@@ -139,7 +139,7 @@ def weighting_of(words: Weighing, source: Source) -> Weighting | None:
         form = "counts" if source.weighted or words.loss == "nll" else "tfidf"
     if source.weighted and form != "counts":
         raise ValueError(
-            f"weighting={form!r} is for whole counts, and {source.name} holds other numbers: leave it at 'auto', which "
+            f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}: leave it at 'auto', which "
             "takes them as they are"
         )
     norm = words.norm

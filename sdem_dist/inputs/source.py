@@ -198,11 +198,12 @@ def _class_weights(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> tuple[f
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     if corpus.header.layout != estimator._layout:
-        counts = '; components="multinomial" takes counts' if hasattr(estimator, "components") else ""
+        what = "write the corpus with dense=True for models of dense features, and without for models of counts"
+        if corpus.header.layout == "sparse" and hasattr(estimator, "components"):
+            what = 'choose components="multinomial", which are of counts of words'
         raise CorpusError(
             f"{getattr(corpus, 'path', corpus)} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
-            f"{estimator._layout} ones: write the corpus with dense=True for models of dense features, and without for "
-            f"models of counts{counts}"
+            f"{estimator._layout} ones: {what}"
         )
 
 

@@ -45,7 +45,7 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
             ("classes", "By class", sections.by_class(report)),
             ("confusion", "Confusion", sections.confusion(report)),
             ("trust", "How far to trust probabilities", sections.trust(report)),
-            ("words", "Words by class", sections.words_by_class(word_weights(estimator, WORDS))),
+            ("words", "Words by class", _words_by_class(estimator)),
             ("errors", "Examples of errors", sections.examples(shown)),
         ]
     elif isinstance(report, LabelReport):
@@ -60,6 +60,14 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
         parts.append(("topics", "Topics", sections.topics(of, _texts_of_topics(of, examined))))
     links = "".join(f'<a href="#{anchor}">{cell(title)}</a>' for anchor, title, body in parts if body)
     return f"{head}<nav>{links}</nav>{''.join(sections.section(*part) for part in parts)}"
+
+
+def _words_by_class(estimator: EngineEstimator) -> str:
+    said = sections.words_by_class(word_weights(estimator, WORDS))
+    if said or estimator._layout == "dense" or estimator.spec.topics is not None:
+        return said
+    name = cell(type(estimator).__name__)
+    return f'<p class="soft">Not listed for {name}. explain and sdem explain show the words of a document.</p>'
 
 
 def examples_of_errors(

@@ -128,10 +128,14 @@ class LdaClasses:
         check_occurrences(documents, self.inference)
 
     def start(self, first: int, last: int, seed: int) -> SdemState:
-        """Return the prior's counts of the words ``first:last`` with topics told apart (Algorithm 5, line 1)."""
+        """Return the prior's counts of the words ``first:last`` with topics told apart (Algorithm 5, line 1).
+
+        The topics of a class share the same counts of every word, so that noise favours no class.
+        """
         words = np.empty((last - first, self.n_columns))
         log_normal(seed, first, self.noise if self.n_topics > 1 else 0.0, words)
-        words *= self.alpha
+        topics = words.reshape(-1, self.n_topics, self.n_classes)
+        topics *= self.alpha / topics.mean(axis=1, keepdims=True)
         return SdemState(words, words.sum(axis=0), np.full(self.n_classes, self.class_alpha), 0.0, 0.0, 0.0)
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:

@@ -1,4 +1,4 @@
-"""The progress of a search in one file of a folder: settings, their states, and the folds' predictions."""
+"""The progress of a search in files of a folder: settings, their states, and the folds' predictions."""
 
 from __future__ import annotations
 
@@ -149,67 +149,69 @@ def _state(arrays: Mapping[str, np.ndarray], place: Place, start: np.ndarray) ->
 
 
 class Fitted:
-    """Settings that are fitted one by one, in one file: one that has been is not fitted again.
+    """Settings that are fitted one by one, each in a file of its own: one that has been is not fitted again.
+
+    What is known of the documents, such as their labels, is the same of all settings, and in the first one's file.
 
     Parameters
     ----------
     path : path or None
-        None keeps nothing.
+        Of the first setting; None keeps nothing.
     run : JSON
         What a resumed search must have been asked for.
-
-    Raises
-    ------
-    ModelError
-        The file is damaged, or (`OtherRunError`) of a search with other settings or of other documents.
     """
 
     def __init__(self, path: Path | None, run: Json) -> None:
         self._path, self._run = path, run
-        self._trials: list[dict[str, Any]] = []
-        self._settings: list[Json] = []
-        self._arrays: dict[str, np.ndarray] = {}
-        if path is None or not path.exists():
-            return
-        _, metadata = read_archive(path, KIND, [])
-        check_run(path, run, metadata)
-        self._trials, self._settings = from_json(metadata["trials"]), list(metadata["settings"])
-        names = [f"scores_{i}_{_plain(name)}" for i, of in enumerate(self._trials) for name in of["scores"]]
-        names += [f"found_{i}_{name}" for i, of in enumerate(self._trials) for name in of["found"]]
-        self._arrays = read_archive(path, KIND, names)[0]
+        self._of_documents: dict[str, np.ndarray] = {}
 
     def restored(self, trial: Trial) -> bool:
         """Return whether a setting had been fitted; it then has its results again.
 
-        Raises `OtherRunError`: in its place another one was drawn.
+        Raises
+        ------
+        ModelError
+            The file is damaged, or (`OtherRunError`) of a search with other settings or of other documents, or another
+            setting was drawn in this one's place.
         """
-        if self._path is None or trial.number >= len(self._trials):
+        if self._path is None or not (path := self._file(self._path, trial)).exists():
             return False
-        name = f"setting {trial.number}"
-        check_run(self._path, {name: identity(**trial.params)}, {"run": {name: self._settings[trial.number]}})
-        of = self._trials[trial.number]
+        _, metadata = read_archive(path, KIND, [])
+        check_run(path, self._asked(trial), metadata)
+        of: dict[str, Any] = from_json(metadata["trial"])
+        names = [f"scores_{_plain(name)}" for name in of["scores"]] + [f"found_{name}" for name in of["arrays"]]
+        arrays, _ = read_archive(path, KIND, names)
         for name in _HELD:
             setattr(trial, name, of[name])
-        trial.scores = {name: self._arrays[f"scores_{trial.number}_{_plain(name)}"] for name in of["scores"]}
+        trial.scores = {name: arrays[f"scores_{_plain(name)}"] for name in of["scores"]}
         if of["found"]:
-            found = {name: self._arrays[f"found_{trial.number}_{name}"] for name in of["found"]}
+            found = self._of_documents | {name: arrays[f"found_{name}"] for name in of["arrays"]}
             trial.found = Predicted(**found, decides=trial.decides)
+            self._know(found)
         return True
 
-    def keep(self, trials: list[Trial]) -> None:
-        """Publish the settings that have been fitted."""
+    def keep(self, trial: Trial) -> None:
+        """Publish a setting that has been fitted."""
         if self._path is None:
             return
-        arrays, held = dict[str, np.ndarray](), []
-        for trial in trials:
-            found = {} if trial.found is None else trial.found._asdict()
-            found = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
-            held.append({**_held(trial), "found": list(found)})
-            arrays |= {f"scores_{trial.number}_{_plain(name)}": scores for name, scores in trial.scores.items()}
-            arrays |= {f"found_{trial.number}_{name}": value for name, value in found.items()}
-        settings = [identity(**trial.params) for trial in trials]
-        metadata = {"run": self._run, "epoch": 0, "trials": to_json(held), "settings": settings}
-        write_archive(self._path, KIND, arrays.items(), metadata)
+        found = {} if trial.found is None else trial.found._asdict()
+        found = {name: value for name, value in found.items() if isinstance(value, np.ndarray)}
+        new = {name: value for name, value in found.items() if name not in self._of_documents}
+        arrays = {f"scores_{_plain(name)}": scores for name, scores in trial.scores.items()}
+        arrays |= {f"found_{name}": value for name, value in new.items()}
+        held = to_json({**_held(trial), "arrays": list(new)})
+        write_archive(self._file(self._path, trial), KIND, arrays, {"run": self._asked(trial), "trial": held})
+        self._know(found)
+
+    def _know(self, found: dict[str, np.ndarray]) -> None:
+        self._of_documents |= {name: value for name, value in found.items() if name != "scores"}
+
+    def _asked(self, trial: Trial) -> Json:
+        return {**self._run, f"setting {trial.number}": identity(**trial.params)}
+
+    @staticmethod
+    def _file(path: Path, trial: Trial) -> Path:
+        return path.with_stem(f"{path.stem}-{trial.number}") if trial.number else path
 
 
 def _plain(name: str) -> str:

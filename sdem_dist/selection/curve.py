@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
-from sdem_dist.corpus import Corpus
+from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.inputs.label_sets import members_of
-from sdem_dist.inputs.validation import some
+from sdem_dist.inputs.raw_text import are_texts, learned_counts
+from sdem_dist.inputs.validation import seed_of, some
+from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -41,10 +45,22 @@ class LearningCurve(NamedTuple):
     log_loss: np.ndarray
     micro_f1: np.ndarray | None = None
 
+    def __repr__(self) -> str:
+        named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
+        scores = {name: of for name, of in named.items() if of is not None}
+        rows = [
+            [f"{n:,}", *(f"{of[i].mean():.4f} +- {of[i].std():.4f}" for of in scores.values())]
+            for i, n in enumerate(self.n_documents.tolist())
+        ]
+        n_folds = self.accuracy.shape[1]
+        note = f"\n(means +- standard deviations over {n_folds} folds)" if n_folds > 1 else ""
+        return columns(("documents", *scores), rows, left=0) + note
+
 
 def learning_curve(
     estimator: EngineEstimator,
-    corpus: Corpus,
+    X: object,
+    y: object = None,
     *,
     shares: Sequence[float] = SHARES,
     cv: int = 5,
@@ -58,13 +74,16 @@ def learning_curve(
     ----------
     estimator : classifier
         Unfitted.
-    corpus : Corpus
+    X : Corpus, matrix or texts
+        Documents in memory are written to a temporary folder as a corpus.
+    y : array-like, default=None
+        None with a corpus.
     shares : sequence of float
         Of the documents that are not in the fold, from above 0 to 1; rarer classes are rarer in a share, too.
     cv : int, default=5
-        Folds that the corpus is cut into.
+        Folds that the documents are cut into.
     n_folds : int or None, default=None
-            How many of them are used; None: all.
+        How many of them are used; None: all.
     random_state : int, default=0
     client : distributed.Client, default=None
 
@@ -76,14 +95,53 @@ def learning_curve(
     Raises
     ------
     ValueError
-        A share is not above 0 and at most 1, or the estimator is not a classifier.
+        A share is not above 0 and at most 1, the estimator is not a classifier, or documents do not go with it.
     """
     if estimator.spec.target != "labels":
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
-    if not isinstance(corpus, Corpus):
-        raise TypeError(f"a learning curve needs a corpus, got {type(corpus).__name__}: write one with write_corpus")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
+    with _as_corpus(estimator, X, y, client) as corpus:
+        found, missing = _curve(estimator, corpus, shares, cv, n_folds, random_state, client)
+    if missing:
+        where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
+        warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
+    return found
+
+
+@contextmanager
+def _as_corpus(estimator: EngineEstimator, X: Any, y: Any, client: Client | None) -> Iterator[Corpus]:
+    """Yield documents as a corpus, which is removed in the end where they were in memory."""
+    if isinstance(X, Corpus):
+        if y is not None:
+            raise ValueError("a corpus brings its labels: leave y at None")
+        yield X
+        return
+    if y is None:
+        raise ValueError("documents in memory need y, their labels")
+    if client is not None:
+        raise ValueError("a Dask cluster needs a corpus that its workers can read: write one with write_corpus")
+    unfitted: Any = clone(estimator)
+    unfitted._look_at(X)
+    words, made, dense = None, None, unfitted._layout == "dense"
+    if not dense and are_texts(X):
+        X, words, made, _ = learned_counts(unfitted, X)
+    with TemporaryDirectory(prefix="sdem-") as folder:
+        path, seed = f"{folder}/corpus", seed_of(unfitted.random_state)
+        more = {"vocabulary": words, "vectorizer": made, "unlabelled": unfitted.unlabelled}
+        yield write_corpus(path, X, y, dense=dense, random_state=seed, **more)
+
+
+def _curve(
+    estimator: EngineEstimator,
+    corpus: Corpus,
+    shares: Sequence[float],
+    cv: int,
+    n_folds: int | None,
+    random_state: int,
+    client: Client | None,
+) -> tuple[LearningCurve, dict[int, str]]:
+    """Return the curve, and which classes some fold trains without, by the number of documents."""
     used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
     sizes, found, missing = list[int](), [], dict[int, str]()
     names, members = list[object](corpus.header.classes), None
@@ -102,11 +160,8 @@ def learning_curve(
         with warnings.catch_warnings():
             warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
             found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
-    if missing:
-        where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
-        warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
     of = np.moveaxis(np.array(found), 2, 0)
-    return LearningCurve(np.array(sizes, np.int64), *of)
+    return LearningCurve(np.array(sizes, np.int64), *of), missing
 
 
 def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, ...]:

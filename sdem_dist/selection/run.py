@@ -6,6 +6,7 @@ import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
@@ -112,7 +113,7 @@ class Run:
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
         trials = [
-            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.search.max_epochs))
+            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.schedule.max_epochs))
             for i, chosen in enumerate(asked)
         ]
         for trial in trials:
@@ -264,14 +265,14 @@ class Run:
                 folds = None
         more = {} if validation is None else {"validation": self._held_out(client).identity}
         known, metrics = self.source.classes, self._metrics
-        kept = Fitted(path, self._asked(str(numbers.tolist() if folds is None else folds.name), **more))
+        kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
         for (trial,) in self.turns(1):
             # Models predict at temperatures of their own, unlike those side by side.
             trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
             if not kept.restored(trial):
                 unfitted = made(self.estimator, trial)
                 one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)
-                kept.keep(self.trials)
+                kept.keep(trial)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)
             self._tell(len(self.trials), "setting")

@@ -21,7 +21,7 @@ from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection import checkpoints, default_loss
+from sdem_dist.selection import checkpoints, default_loss, summary
 from sdem_dist.selection.label_metrics import LABELS
 from sdem_dist.selection.metrics import check_metric, greater_is_better, metric_of, name_of
 from sdem_dist.selection.nested import nested_scores
@@ -75,8 +75,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Settings to try at most, drawn from a space that has more; None: all of a grid.
     sampler : {"random", "optuna"}, default="random"
         What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
-    max_epochs : int, default=20
-        Epochs of a setting at most. A setting with `n_epochs` has as many as that, unless it is let go.
+    max_epochs : int or None, default=None
+        Epochs of a setting at most; None: 20. A setting with `n_epochs` has as many as that, unless it is let go. For
+        settings that learn side by side only, like `total_epochs` and brackets: others have the epochs of their `n_epochs`.
     total_epochs : int or None, default=None
         Epochs of all settings together at most. When they run out, only the best settings go on.
     seconds : float or None, default=None
@@ -144,7 +145,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         metric: Metric | None = None,
         n_trials: int | None = 17,
         sampler: str = "random",
-        max_epochs: int = MOST_EPOCHS,
+        max_epochs: int | None = None,
         total_epochs: int | None = None,
         seconds: float | None = None,
         halving: bool | str = True,
@@ -206,12 +207,13 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         source = source_of(estimator, X, y, client=client)
         several = source.members is not None
         self.metric_ = metric_of(estimator, self.metric, several)
-        schedule = Schedule(self.metric_, self.halving, self.max_epochs, seed, self.total_epochs, self.seconds)
+        most = self.max_epochs or MOST_EPOCHS
+        schedule = Schedule(self.metric_, self.halving, most, seed, self.total_epochs, self.seconds)
         estimator._describe(source)
         space = self.space
         if space is None:
             space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
-        beside = type(estimator) in (MultinomialNB, MultiLabelNB) and estimator.unlabelled is None
+        beside = _learns_beside(estimator)
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
         sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed)
@@ -242,12 +244,14 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             check_metric(self.metric)
         for name in ("max_epochs", "n_trials", "total_epochs"):
             value = getattr(self, name)
-            if not (value is None and name != "max_epochs") and (not isinstance(value, int | np.integer) or value < 1):
+            if value is not None and (not isinstance(value, int | np.integer) or value < 1):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds must be positive or None, got {self.seconds!r}")
         if self.halving not in (True, False, BRACKETS):
             raise ValueError(f'halving must be True, False or "{BRACKETS}", got {self.halving!r}')
+        if not _learns_beside(self.estimator):
+            self._check_one_by_one()
         if self.sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
         if self.sampler == "optuna" and self.n_trials is None:
@@ -258,6 +262,26 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
+
+    def _check_one_by_one(self) -> None:
+        """Refuse what counts the epochs of settings that are fitted one after the other, since nothing looks on then."""
+        name = type(self.estimator).__name__ + (
+            " with unlabelled documents" if self.estimator.unlabelled is not None else ""
+        )
+        own = f"{name} is fitted one setting after the other, each for the epochs of its n_epochs"
+        if self.max_epochs is not None:
+            n = self.max_epochs
+            raise ValueError(
+                f"max_epochs={n} cannot be kept: {own}; give it n_epochs={n} instead of max_epochs (--set n_epochs={n} "
+                "instead of --max-epochs)"
+            )
+        if self.total_epochs is not None:
+            raise ValueError(
+                f"total_epochs={self.total_epochs} cannot be kept: {own}; limit the search by n_trials or seconds instead "
+                "(--trials or --seconds instead of --epochs)"
+            )
+        if self.halving == BRACKETS:
+            raise ValueError(f'halving="{BRACKETS}" lets settings go while they learn, but {own}; leave it out')
 
     def _conclude(self, source: Source) -> None:
         best = best_of(self.trials_, self.metric_)
@@ -292,6 +316,17 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if not hasattr(self, "best_estimator_"):
             raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
         return self.best_estimator_
+
+    def summary(self) -> str:
+        """Return what was tried, what mattered, and the best beside the default, as ``sdem tune`` prints it.
+
+        Returns
+        -------
+        str
+            Lines of at most 80 columns, to be printed.
+        """
+        check_is_fitted(self, "best_index_")
+        return "\n".join(summary.lines(self))
 
     def predict(self, X: object) -> Any:
         """Return what the best estimator predicts.
@@ -341,6 +376,11 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
+
+
+def _learns_beside(estimator: EngineEstimator) -> bool:
+    """Return whether settings of an estimator learn side by side, an epoch at a time."""
+    return type(estimator) in (MultinomialNB, MultiLabelNB) and estimator.unlabelled is None
 
 
 def _orders(source: Source) -> int:

@@ -24,7 +24,6 @@ class Search(Protocol):
     classes_: np.ndarray
     n_trials: int | None
     sampler: str
-    max_epochs: int
     total_epochs: int | None
     halving: bool | str
     random_state: int

@@ -24,8 +24,10 @@ NORMAL = 1.96
 """Standard errors on either side of a mean within which 95 % lie."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same {}. An honest one comes from "
-    "documents that took no part (sdem evaluate), or from a nested search (nested=True, --nested)."
+    "documents that took no part (sdem evaluate){}."
 )
+OR_NESTED = ", or from a nested search (nested=True, --nested)"
+"""What only folds allow."""
 
 NESTED = (
     "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is of chose it. "
@@ -41,6 +43,13 @@ class Effect(NamedTuple):
     """Mean difference in score between two settings that differ in it alone; NaN: no two do."""
     best: list[tuple[object, float]]
     """Of each value the best score of the settings that name it, and of the default; the best first."""
+    loss: str = ""
+    """Of all these settings, where settings have several; empty: of any."""
+
+    @property
+    def title(self) -> str:
+        """The parameter, and with which loss."""
+        return f"{self.name} ({self.loss})" if self.loss else self.name
 
 
 class Difference(NamedTuple):
@@ -70,24 +79,37 @@ def settled_loss(search: CorpusSearchCV) -> str | None:
 
 
 def effects(search: CorpusSearchCV) -> list[Effect]:
-    """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value."""
+    """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value.
+
+    A parameter has an effect of its own with each loss.
+    """
     metric, tuned = name_of(search.metric_), search.tuned_.get_params(deep=False)
-    trials, found = ranked([trial for trial in search.trials_ if metric in trial.scores], search.metric_), []
-    for name in dict.fromkeys(name for trial in trials for name in trial.params):
-        best: dict[str, tuple[object, float]] = {}
-        alike: defaultdict[str, list[tuple[str, Trial]]] = defaultdict(list)
-        for trial in trials:
-            if name in trial.params or not trial.number:  # spaces need not have all parameters
-                value = {**tuned, **trial.params}[name]
-                best.setdefault(repr(value), (value, float(trial.scores[metric].mean())))
-            whole = {**tuned, **trial.params}
-            own = repr(whole.pop(name))
-            alike[repr(whole)].append((own, trial))
-        pairs = [(a, b) for of in alike.values() for (u, a), (v, b) in combinations(of, 2) if u != v]
-        changes = [abs(x - y) for x, y in (_after_as_long(a, b, metric) for a, b in pairs)]
-        if len(best) > 1 or changes:
-            found.append(Effect(name, float(np.mean(changes)) if changes else np.nan, list(best.values())))
+    scored, found = ranked([trial for trial in search.trials_ if metric in trial.scores], search.metric_), []
+    of_loss: defaultdict[str, list[Trial]] = defaultdict(list)
+    for trial in scored:
+        of_loss[_short({**tuned, **trial.params}.get("loss"))].append(trial)
+    for name in dict.fromkeys(name for trial in scored for name in trial.params):
+        for loss, trials in {"": scored}.items() if name == "loss" else of_loss.items():
+            effect = _effect(name, trials, tuned, metric)
+            if len(effect.best) > 1 or not np.isnan(effect.change):
+                found.append(effect._replace(loss=loss if len(of_loss) > 1 else ""))
     return sorted(found, key=lambda effect: -np.nan_to_num(effect.change))
+
+
+def _effect(name: str, trials: list[Trial], tuned: dict[str, object], metric: str) -> Effect:
+    """Return how much a parameter mattered to these settings, the best of which comes first."""
+    best: dict[str, tuple[object, float]] = {}
+    alike: defaultdict[str, list[tuple[str, Trial]]] = defaultdict(list)
+    for trial in trials:
+        if name in trial.params or not trial.number:  # spaces need not have all parameters
+            value = {**tuned, **trial.params}[name]
+            best.setdefault(repr(value), (value, float(trial.scores[metric].mean())))
+        whole = {**tuned, **trial.params}
+        own = repr(whole.pop(name))
+        alike[repr(whole)].append((own, trial))
+    pairs = [(a, b) for of in alike.values() for (u, a), (v, b) in combinations(of, 2) if u != v]
+    changes = [abs(x - y) for x, y in (_after_as_long(a, b, metric) for a, b in pairs)]
+    return Effect(name, float(np.mean(changes)) if changes else np.nan, list(best.values()))
 
 
 def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
@@ -146,7 +168,10 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     said += ["", *_wrapped("Best: ", _winner(search))]
     if in_order[0] is not best:
         said += _wrapped("  Passed over: ", _passed_over(search, in_order[0]))
-    for of in differences(search):
+    compared = differences(search)
+    if compared and in_folds:
+        said.append("  Over all documents at once, where the table has means of folds:")
+    for of in compared:
         clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
         word = "higher" if (gain >= 0) == greater_is_better(of.metric) else "lower"
@@ -159,9 +184,10 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     if search.nested:
         sign = 1.0 if greater_is_better(search.metric_) else -1.0
         mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
-        said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f} +- {spread:.4f}")
+        said.append(f"  Of a search that has not seen the fold (nested): {metric} {mean:.4f}")
+        said.append(f"    (+- {spread:.4f}, the standard deviation over {counted(search.n_splits_, 'fold')})")
         return [*said, *_wrapped("", NESTED)]
-    return [*said, *_wrapped("", OPTIMISTIC.format(of_all))]
+    return [*said, *_wrapped("", OPTIMISTIC.format(of_all, OR_NESTED if in_folds else ""))]
 
 
 def _mattered(search: CorpusSearchCV) -> list[str]:
@@ -170,10 +196,11 @@ def _mattered(search: CorpusSearchCV) -> list[str]:
         return []
     what = "between two settings that differ in nothing else (-: no two do), and the best of each value"
     said = ["", *_wrapped("", f"What mattered: the change in {name_of(search.metric_)} {what}")]
+    width = max(14, *(len(effect.title) for effect in found))
     for effect in found:
         values = ", ".join(f"{_short(value)} {score:.4f}" for value, score in effect.best)
         change = "-" if np.isnan(effect.change) else f"{effect.change:.4f}"
-        said += _wrapped(f"  {effect.name:<14} {change:>6}  ", values)
+        said += _wrapped(f"  {effect.title:<{width}} {change:>6}  ", values)
     return said
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from sdem_dist.counted import counted
 from sdem_dist.fitting.training_time import IMPROVEMENT
 from sdem_dist.label_scores import probabilities
 from sdem_dist.selection import label_metrics
@@ -19,7 +20,7 @@ MONITOR = "log-loss"
 """What tells whether another epoch is worth its time."""
 
 
-@dataclass
+@dataclass(repr=False)
 class Trial:
     """One setting.
 
@@ -69,6 +70,12 @@ class Trial:
     bracket: int = 0
     error: str = ""
     decides: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        scores = (
+            ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items()) or self.error or "no score yet"
+        )
+        return f"Trial({self.number}, {self.params}, {counted(self.n_epochs, 'epoch')}: {scores})"
 
     @property
     def decided(self) -> dict[str, Any]:

@@ -38,7 +38,9 @@ class CrossValidated:
             yield dict(zip(self.scores, map(float, values), strict=True))
 
     def __str__(self) -> str:
-        return "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
+        said = "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
+        n = len(next(iter(self.scores.values())))
+        return said + (f"  (+-: standard deviation over {n} folds)" if n > 1 else "")
 
 
 def cross_validate(

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy as np
 from corpora import Split, load
+from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
@@ -41,6 +42,9 @@ ROWS: dict[str, Callable[[int], Any]] = {
 }
 CANDIDATES: dict[str, dict[str, Any]] = {
     "defaults": {},
+    "step=3, one lane": {"step": 3.0, "n_lanes": 1},
+    "one lane": {"n_lanes": 1},
+    "step=3": {"step": 3.0},
     "topic_word_prior=0.1": {"topic_word_prior": 0.1},
     "topic_word_prior=3": {"topic_word_prior": 3.0},
     "doc_topic_prior=5": {"doc_topic_prior": 5.0},
@@ -86,16 +90,15 @@ def _words(X: Any) -> Iterator[list[str]]:
         yield [str(w) for w, c in zip(X.indices[a:b], X.data[a:b], strict=True) for _ in range(int(c))]
 
 
-def cross_validated(split: Split, settings: dict[str, Any], folds: int = 4) -> float:
-    """Return the mean accuracy over folds of the training documents."""
-    parts = StratifiedKFold(folds, shuffle=True, random_state=3).split(split.X, split.y)
-    made = [
-        LDAClassifier(random_state=i, evaluate_every=0, **settings)
-        .fit(split.X[a], split.y[a])
-        .score(split.X[b], split.y[b])
-        for i, (a, b) in enumerate(parts)
-    ]
-    return float(np.mean(made))
+def cross_validated(split: Split, settings: dict[str, Any], folds: int = 4) -> tuple[float, float]:
+    """Return the mean accuracy and log-loss over folds of the training documents."""
+    made = []
+    for i, (a, b) in enumerate(StratifiedKFold(folds, shuffle=True, random_state=3).split(split.X, split.y)):
+        model = LDAClassifier(random_state=i, evaluate_every=0, **settings).fit(split.X[a], split.y[a])
+        p = model.predict_proba(split.X[b])
+        made.append((model.score(split.X[b], split.y[b]), log_loss(split.y[b], p, labels=model.classes_)))
+    accuracy, loss = np.mean(made, axis=0)
+    return round(float(accuracy), 4), round(float(loss), 3)
 
 
 def sampler(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -> dict[str, float]:
@@ -163,12 +166,12 @@ def main() -> None:
     parser.add_argument("--starts", type=int, default=10)
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--names", default="r8,webkb")
-    parser.add_argument("--rows", default=";".join(ROWS), help="rows of accuracy, with ; between them")
+    parser.add_argument("--rows", help="rows of accuracy or of choose, with ; between them")
     options = parser.parse_args()
     names = options.names.split(",")
     if options.what == "accuracy":
         for name in names:
-            for title in options.rows.split(";"):
+            for title in ROWS if options.rows is None else options.rows.split(";"):
                 make = ROWS[title]
                 once = title in ("LinearSVC", "naive Bayes, NLL")
                 print(name, title, spread(accuracies(load(name), make, 1 if once else options.starts)), flush=True)
@@ -177,8 +180,8 @@ def main() -> None:
             found = [slda(load(name), start) for start in range(options.starts)]
             print(name, "tomotopy SLDA, 50 topics", spread(found), flush=True)
     elif options.what == "choose":
-        for title, settings in CANDIDATES.items():
-            print(title, {name: round(cross_validated(load(name), settings), 4) for name in names}, flush=True)
+        for title in CANDIDATES if options.rows is None else options.rows.split(";"):
+            print(title, {name: cross_validated(load(name), CANDIDATES[title]) for name in names}, flush=True)
     elif options.what == "sampler":
         for n_topics in (2, 20, 100):
             found = sampler(load("r8"), n_topics, options.repeats)

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
+from cli.commands import ok
 from click.testing import CliRunner
 
 from sdem_dist import GaussianRegressor, MixedNB, write_corpus
@@ -87,3 +88,11 @@ def test_models_of_tables(model, said, corpus, tmp_path):
     scored = runner.invoke(main, ["evaluate", str(tmp_path / "m"), trained.path])
     assert "(NCLL)" in scored.output
     assert "(weighted)" not in scored.output
+
+
+def test_a_corpus_says_in_words_what_its_numbers_are(tmp_path):
+    (tmp_path / "s.tsv").write_text("sport\tgoal one\nmoney\tbank two\n" * 5)
+    ok("ingest", str(tmp_path / "s.tsv"), str(tmp_path / "c"), "--ngrams", "2")
+    shown = ok("inspect", str(tmp_path / "c"))
+    assert "values: counts of terms, ngram_range: 2 2" in shown
+    assert "sources: " in shown and "['" not in shown

@@ -30,8 +30,29 @@ def test_components_that_are_chosen_stay(posts, tmp_path):
     assert "of gaussian components (--set components=...) takes dense ones" in said
 
 
+def test_training_shows_what_evaluate_shows_and_of_which_documents(posts, tmp_path):
+    said = {
+        name: run("train", str(posts), str(tmp_path / name), "--estimator", name, "--quiet").stdout
+        for name in ("SdemMixtureClassifier", "EMMixtureClassifier", "MultinomialMixture")
+    }
+    own = "(of the documents that it learned from; sdem evaluate measures it on others)"
+    assert [own in text for text in said.values()] == [True, True, False]
+    assert ["perplexity" in text and "NLL " in text for text in said.values()] == [False, True, True]
+
+
 def test_searches_and_suspects_too(posts, tmp_path):
     how = ("--estimator", "EMMixtureClassifier", "--folds", "2")
     ok("tune", str(posts), str(tmp_path / "m"), *how, "--quiet", "--space", "n_components=1,2")
     assert load_model(tmp_path / "m").components == "multinomial"
     ok("suspects", str(posts), *how, "--set", "n_components=1")
+
+
+@pytest.mark.parametrize(("name", "listed"), [("SdemMixtureClassifier", True), ("ManyClassNB", False)])
+def test_the_report_lists_words_by_class_or_says_that_it_does_not(posts, tmp_path, name, listed):
+    model, page = str(tmp_path / "m"), tmp_path / "page.html"
+    ok("train", str(posts), model, "--estimator", name, "--quiet")
+    ok("report", model, str(posts), "-o", str(page))
+    text = page.read_text()
+    assert "Words by class" in text
+    assert (">goal</mark>" in text.split("Words by class")[-1].split("</section>")[0]) is listed
+    assert ("Not listed for ManyClassNB" in text) is not listed

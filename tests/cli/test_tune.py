@@ -69,6 +69,7 @@ def test_a_source_is_held_out(folder):
         assert result.exit_code == 0, result.output
         said.append(result.stdout)
     assert said[0] == said[1] and "each on the held-out documents" in said[0] and "fold" not in said[0]
+    assert "is optimistic" in said[0] and "nested" not in said[0]  # there it is refused
     nested = run(["tune", folder / "p.zarr", folder / "w.model", "--validation", folder / "p.zarr", "--nested"])
     assert nested.exit_code == 2 and "leave --validation out" in nested.output
 
@@ -166,6 +167,30 @@ def test_mistakes(folder, arguments, message, tmp_path):
     result = run(["tune", folder / "c.zarr", tmp_path / "x.model", *arguments])
     assert result.exit_code != 0 and message in result.output
     assert "Traceback" not in result.output
+
+
+def test_two_means_of_one_score_are_told_apart(folder, tmp_path):
+    counting = ["--set", "loss=nll", "--set", "alpha=3000", "--space", "alpha=1.0", "--folds", 7]
+    result = run(["tune", folder / "c.zarr", tmp_path / "m.model", "--quiet", *counting])
+    assert result.exit_code == 0, result.output
+    table, _, rest = result.stdout.partition("Best: alpha=1")
+    assert "Over all documents at once" in rest and "or from a nested search" in " ".join(rest.split())
+    of_folds = float(re.search(r"(0\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1])
+    assert abs(float(re.search(r"  log-loss (0\.\d{4}),", rest)[1]) - of_folds) < 0.01
+
+
+def test_epochs_are_those_of_the_search(folder, tmp_path):
+    tuned, model = ["tune", folder / "c.zarr"], tmp_path / "m.model"
+    more = ["--space", "loss=ncll,hinge", "--set", "loss=ncll", "--folds", 2, "--halving", "no", "--quiet"]
+    result = run([*tuned, model, *more, "--epochs", 60, "--table", tmp_path / "t.csv"])
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader((tmp_path / "t.csv").open()))
+    assert len(rows) == 2 and max(int(row["n_epochs"]) for row in rows) <= 20  # a budget, not what each has
+    mixture = [*tuned, tmp_path / "x.model", "--estimator", "SdemMixtureClassifier"]
+    for option, message in (("--epochs", "--trials or --seconds"), ("--max-epochs", "--set n_epochs=4 instead")):
+        refused = run([*mixture, option, 4])
+        assert refused.exit_code == 1 and "=4 cannot be kept: SdemMixtureClassifier" in refused.stderr
+        assert message in refused.stderr and len(refused.stderr.splitlines()) < 5  # nothing was fitted
 
 
 def test_spaces(tmp_path):

@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sdem_dist import CorpusError, GaussianNB, MultinomialNB, write_corpus
+from sdem_dist import CorpusError, EMMixtureClassifier, GaussianNB, MultinomialNB, write_corpus
 from sdem_dist.corpus import check_corpus
 
 RNG = np.random.default_rng(7)
@@ -84,6 +84,8 @@ def test_sparse_and_dense_are_told_apart(corpus, tmp_path):
         MultinomialNB().fit(corpus)
     with pytest.raises(CorpusError, match="holds sparse documents, and GaussianNB takes dense"):
         GaussianNB().fit(sparse)
+    with pytest.raises(CorpusError, match='takes dense ones: choose components="multinomial"'):
+        EMMixtureClassifier().fit(sparse)
 
 
 def test_what_cannot_be_written(tmp_path):

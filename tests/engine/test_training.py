@@ -209,6 +209,27 @@ def test_a_stage_that_is_not_monitored_costs_one_line_if_it_takes_long(seconds, 
     assert capsys.readouterr().err.splitlines() == lines
 
 
+@pytest.mark.parametrize(
+    ("n_epochs", "seconds", "metrics", "told"),
+    [
+        (50, 0.1, {}, [10, 20, 30, 40, 50]),
+        (20, 0.1, {}, [10, 20]),
+        (19, 0.1, {}, list(range(1, 20))),
+        (50, 1.0, {}, list(range(1, 51))),
+        (50, 0.1, {"ncll": 1.0}, list(range(1, 51))),
+        (50, 0.1, {"validation_ncll": 1.0}, list(range(1, 51))),
+        (50, 0.1, {"hinge": 1.0}, [10, 20, 30, 40, 50]),
+    ],
+)
+def test_of_many_quick_epochs_without_a_figure_one_in_ten_gets_a_line(n_epochs, seconds, metrics, told, capsys):
+    write = callbacks.LogLines()
+    write(StageStarted("train", 0, True, ("ncll",), n_epochs, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
+    for epoch in range(n_epochs):
+        write(EpochEnded("train", epoch, seconds, 1.0, 0.0, metrics))
+    lines = capsys.readouterr().err.splitlines()[1:]
+    assert [int(line.split("epoch ")[1].split()[0]) for line in lines] == told
+
+
 def test_the_bar_of_a_stage_that_is_not_monitored_goes(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     bar = callbacks.ProgressBar()

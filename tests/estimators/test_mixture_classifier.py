@@ -18,6 +18,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.errors import DocumentError
+from sdem_dist.inspection.words import speaking_words
 
 EM: dict = {"kind": EMMixtureClassifier}
 SDEM = {"kind": SdemMixtureClassifier, "n_epochs": 20}
@@ -150,6 +151,24 @@ def test_missing_values_are_summed_out():
         np.testing.assert_allclose(nothing, np.exp(np.logaddexp.reduce(model.log_weights_, axis=1)), rtol=1e-6)
     with pytest.raises(ValueError, match=r"contains NaN: row \d+ .*no place for missing values: impute"):
         mixture().fit(gaps, Y)
+
+
+@pytest.mark.parametrize("kind", [EMMixtureClassifier, SdemMixtureClassifier])
+def test_words_of_a_class_are_those_of_its_documents(kind):
+    model = mixture({"a": 1, "b": 3, "c": 2}, kind=kind, components="multinomial", n_epochs=3).fit(X, Y)
+    p = np.exp(model.feature_log_prob_)
+    np.testing.assert_allclose(p.sum(axis=1), 1.0)
+    np.testing.assert_allclose(p[0], np.exp(model.theta_[0]))
+    drawn, classes = model.sample(20_000, 0, length=20)
+    for k, name in enumerate(model.classes_):
+        counts = np.asarray(drawn[classes == name].sum(axis=0)).ravel()
+        np.testing.assert_allclose(counts / counts.sum(), p[k], atol=0.01)
+    said = speaking_words(model, 1)
+    assert list(said) == ["a", "b", "c"] and all(said.values())
+
+
+def test_tables_have_no_words(fitted):
+    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and speaking_words(fitted["em gaussian"]) == {}
 
 
 def test_components_by_class():

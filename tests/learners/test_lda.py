@@ -143,3 +143,12 @@ def test_blocks_of_the_start_are_parts_of_the_whole():
     whole = made.init()
     joined = np.concatenate([made.initial_block(b, 4).words for b in range(4)])
     np.testing.assert_array_equal(joined, whole.words)
+
+
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+def test_the_topics_of_a_class_start_apart_and_favour_no_class(noise):
+    state = learner(n_topics=3, noise=noise).init()
+    words = state.words.reshape(30, 3, 3)
+    np.testing.assert_allclose(words.sum(axis=1), 3 * 0.5)
+    assert words.std(axis=1).min() > 0.01 * noise
+    np.testing.assert_allclose(state.totals, state.words.sum(axis=0))

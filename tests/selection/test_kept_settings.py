@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import scipy.stats
@@ -65,3 +67,38 @@ def test_another_estimator_is_refused(tmp_path):
     searched(GaussianMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2)
     with pytest.raises(ModelError, match="kind is 'ExponentialMixture', and was 'GaussianMixture'"):
         searched(ExponentialMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2, resume=True)
+
+
+@pytest.mark.parametrize("several", [False, True], ids=["classes", "labels"])
+def test_each_setting_is_kept_in_a_small_file_of_its_own(tmp_path, several):
+    n, rng = 3000, np.random.default_rng(1)
+    codes = rng.integers(0, 5, n)
+    table = rng.poisson(0.2 + 3.0 * np.eye(5)[codes]).astype(float)
+    y = [[f"label {code}"] for code in codes] if several else codes
+    estimator = (SupervisedLDAClassifier if several else LDAClassifier)(n_components=2, n_epochs=1)
+    space = {"n_components": [1, 3, 4]}
+    sizes = []
+
+    def see(event):
+        sizes.append({path.name: path.stat().st_size for path in (tmp_path / "run").iterdir()})
+
+    def go(**more):
+        return searched(estimator, space, tmp_path / "run", table, y, cv=2, n_trials=None, **more)
+
+    first = go(callbacks=[see])
+    assert [len(of) for of in sizes] == [1, 2, 3, 4] and all(
+        a.items() <= b.items() for a, b in itertools.pairwise(sizes)
+    )
+    later = [size for name, size in sizes[-1].items() if name != "search.sdem"]
+    assert max(later) < 4 * n * 5 + 20_000  # a score of each class in single precision, and what was asked
+    (tmp_path / "run" / "search-2.sdem").unlink()  # one whose training was killed
+    before = (tmp_path / "run" / "search-3.sdem").stat().st_mtime_ns
+    again = go(resume=True)
+    assert (tmp_path / "run" / "search-2.sdem").exists()
+    assert (tmp_path / "run" / "search-3.sdem").stat().st_mtime_ns == before
+    for a, b in zip(first.trials_, again.trials_, strict=True):
+        assert a.found is not None and b.found is not None
+        for ours, theirs in zip(a.found, b.found, strict=True):
+            assert np.array_equal(ours, theirs) if isinstance(ours, np.ndarray) else ours == theirs
+    np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
+    np.testing.assert_array_equal(again.oof_proba_, first.oof_proba_)

@@ -9,9 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import loguniform, randint
 from selection.test_search import SPACE, same, search
+from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score
 
-from sdem_dist import CorpusSearchCV, MultinomialNB
+from sdem_dist import CorpusSearchCV, MultinomialNB, SdemMixtureClassifier
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.losses import Hinge
@@ -145,7 +146,13 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus):
         assert found.nested_scores_[fold] == pytest.approx(-loss)
     assert found.nested_score_ == found.nested_scores_.mean() != found.best_score_
     said = "\n".join(lines(found))
+    assert found.summary() == said and said.startswith("Tried 2 settings, each on 3 folds")
+    best = found.trials_[found.best_index_]
+    assert f"log-loss {-found.best_score_:.4f}" in repr(best) and "array" not in repr(found.trials_)
+    with pytest.raises(NotFittedError):
+        CorpusSearchCV(MultinomialNB()).summary()
     assert "Expect the nested score on new documents. The best score above is optimistic" in " ".join(said.split())
+    assert f"(+- {found.nested_scores_.std():.4f}, the standard deviation over 3 folds)" in said
     assert max(map(len, said.splitlines())) <= WIDTH
 
 
@@ -206,3 +213,24 @@ def test_counts_are_taken_once_a_fold_for_all_alphas_and_priors(corpus, monkeypa
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
         CorpusSearchCV(MultinomialNB(), SPACE, **settings).fit(corpus)
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"max_epochs": 3}, r"max_epochs=3 cannot be kept: SdemMixtureClassifier is .*\(--set n_epochs=3 "),
+        ({"total_epochs": 9}, "total_epochs=9 cannot be kept: .* n_trials or seconds"),
+        ({"halving": "brackets"}, "lets settings go while they learn, but .* leave it out"),
+    ],
+)
+def test_what_counts_epochs_is_refused_where_nothing_looks_on(corpus, settings, message):
+    mixture = SdemMixtureClassifier(components="multinomial")
+    with pytest.raises(ValueError, match=message):
+        CorpusSearchCV(mixture, {"n_components": [1]}, **settings).fit(corpus)
+    with pytest.raises(ValueError, match="MultinomialNB with unlabelled documents is"):
+        CorpusSearchCV(MultinomialNB(unlabelled="?"), SPACE, **settings).fit(corpus)
+
+
+def test_epochs_of_a_setting_are_bounded(corpus):
+    found = search(corpus, max_epochs=2, halving=False)
+    assert max(len(trial.epochs) for trial in found.trials_) == 2

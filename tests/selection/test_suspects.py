@@ -11,6 +11,7 @@ from sklearn.metrics import average_precision_score
 from sdem_dist import (
     GaussianNB,
     LatentDirichletAllocation,
+    MultiLabelNB,
     MultinomialNB,
     cross_validate,
     label_suspects,
@@ -74,6 +75,7 @@ def test_cross_validation_is_that_of_models_without_the_fold(corpus, n_epochs):
     accuracies = [model.fit(folds.train(f)).evaluate(folds.test(f))["accuracy"] for f in range(3)]
     assert found.scores["accuracy"] == pytest.approx(accuracies)
     assert found.n_epochs == n_epochs and found.proba.shape == (400, 3) and "log-loss" in str(found)
+    assert str(found).endswith("(+-: standard deviation over 3 folds)")
     table = np.random.default_rng(0).normal(np.arange(100)[:, None] % 2, 0.5, (100, 2))
     assert cross_validate(GaussianNB(), table, np.arange(100) % 2).scores["accuracy"].mean() > 0.7
 
@@ -83,12 +85,33 @@ def test_more_documents_teach_more(corpus):
     assert curve.accuracy.shape == curve.log_loss.shape == (2, 2)
     assert curve.n_documents[0] < 40 and curve.n_documents[1] == 300
     assert curve.accuracy[0].mean() < curve.accuracy[1].mean()
+    head, first, last, note = str(curve).splitlines()
+    assert (
+        head.split() == ["documents", "accuracy", "log-loss"] and note == "(means +- standard deviations over 2 folds)"
+    )
+    assert last.split()[:4] == ["300", f"{curve.accuracy[1].mean():.4f}", "+-", f"{curve.accuracy[1].std():.4f}"]
+    assert first.split()[0] == str(curve.n_documents[0])
     with pytest.raises(ValueError, match="shares"):
         learning_curve(MultinomialNB(), corpus, shares=(0.0, 1.0))
     with pytest.raises(ValueError, match="classifier"):
         learning_curve(LatentDirichletAllocation(), corpus)
-    with pytest.raises(TypeError, match="needs a corpus, got csr_matrix"):
-        learning_curve(MultinomialNB(), sp.csr_matrix((3, 2)))
+    with pytest.raises(ValueError, match="need y"):
+        learning_curve(MultinomialNB(), sp.csr_matrix((30, 2)))
+
+
+def test_a_curve_of_documents_in_memory_is_that_of_their_corpus(documents, tmp_path):
+    X, y, _ = documents
+    model, how = MultinomialNB(n_jobs=1), {"shares": (0.1, 1.0), "cv": 3}  # a tenth are few for its temperature
+    corpus = write_corpus(tmp_path / "c.zarr", X, y)
+    expected = learning_curve(model, corpus, **how)
+    assert str(learning_curve(model, X, y, **how)) == str(expected)
+    texts = [" ".join(np.repeat([f"w{w}" for w in row.indices], row.data)) for row in X]
+    assert learning_curve(model, texts, y, **how).accuracy == pytest.approx(expected.accuracy, abs=0.02)
+    with pytest.raises(ValueError, match="leave y at None"):
+        learning_curve(model, corpus, y)
+    sets = [[label, "all"] if label != "c" else [label] for label in y]
+    several = learning_curve(MultiLabelNB(n_jobs=1), X, sets, shares=(1.0,), cv=3, n_folds=1)
+    assert several.micro_f1.shape == (1, 1) and several.micro_f1[0, 0] > 0.8
 
 
 def test_a_curve_says_where_a_class_is_missing(documents, tmp_path):

@@ -9,7 +9,7 @@ import pytest
 
 from sdem_dist.selection.metrics import measured
 from sdem_dist.selection.predicted import Predicted
-from sdem_dist.selection.summary import _passed_over, differences, effects
+from sdem_dist.selection.summary import _mattered, _passed_over, differences, effects
 from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, less_accurate, mean_and_error
 
 N = 400
@@ -87,6 +87,26 @@ def test_what_mattered_compares_settings_that_differ_in_nothing_else():
     assert norm.best == [(7.0, 0.2), (5.0, 0.3), (3.0, 9.0)]
     assert step.change == pytest.approx((0.1 + 0.05) / 2)
     assert step.best == [(0.5, 0.2), (0.2, 0.25), (1.0, 0.3)]
+
+
+def test_values_of_two_losses_are_not_in_one_row():
+    trials = [
+        scored(0, {}, 0.24),
+        scored(1, {"loss": "nll", "alpha": 0.1}, 0.76),
+        scored(2, {"loss": "nll", "alpha": 1.0}, 0.81),
+        scored(3, {"step": 0.5}, 0.25),
+        scored(4, {"loss": "hinge"}, 0.23),
+    ]
+    tuned = SimpleNamespace(get_params=lambda deep: {"loss": "ncll", "step": 1.0, "alpha": "laplace"})
+    search = SimpleNamespace(trials_=trials, metric_="log-loss", tuned_=tuned)
+    step_or_loss = {effect.title: effect.best for effect in effects(search)}
+    assert step_or_loss == {
+        "alpha (nll)": [(0.1, 0.76), (1.0, 0.81)],
+        "loss": [("hinge", 0.23), ("ncll", 0.24), ("nll", 0.76)],
+        "step (ncll)": [(1.0, 0.24), (0.5, 0.25)],
+    }
+    assert effects(search)[0].title == "alpha (nll)"  # 0.05 between two alphas, 0.01 between two losses
+    assert "  alpha (nll)    0.0500  0.1 0.7600, 1 0.8100" in _mattered(search)
 
 
 def test_equal_weights_are_no_weights():
