@@ -94,7 +94,7 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
         return
     kept = "text" if documents.has_texts else ""
     if isinstance(found, LabelSuspects):
-        head: tuple[str, ...] = ("document", "label", "it", "doubt", "p(label)", kept)
+        head: tuple[str, ...] = ("document", "label", "given", "doubt", "p(label)", kept)
         doubted = (
             f"in {found.n_documents:,} documents {int((found.doubt > 0.5).sum()):,} labels would be added or taken away"
         )

@@ -85,7 +85,7 @@ class LabelSuspects(NamedTuple):
         return len(self.documents)
 
     def __repr__(self) -> str:
-        heads = ("document", "label", "it", "doubt", "p(label)")
+        heads = ("document", "label", "given", "doubt", "p(label)")
         return _table(heads, (self.documents, self.labels, self.said), (self.doubt, self.label_proba))
 
     @property
