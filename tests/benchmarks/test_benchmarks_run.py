@@ -133,7 +133,7 @@ def test_classes_with_topics(split):
     for settings in lda.CANDIDATES.values():
         accuracy, log_loss = lda.cross_validated(split, {**settings, "n_epochs": 2}, folds=2)
         assert 0.4 < accuracy <= 1.0
-        assert log_loss > 0
+        assert 0.0 <= log_loss < 3.0  # rounded
     assert all(rate > 0 for rate in lda.sampler(split, 3, repeats=1, sweeps=2).values())
 
 
