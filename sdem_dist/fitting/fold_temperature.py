@@ -109,8 +109,11 @@ def summary_of(parts: list[Scores]) -> OutOfFold:
     """Return the temperature that the folds' documents give, and their accuracy and log-loss.
 
     One more document counts as wrong, by the median margin: if all are right, that does not show how rare errors are.
+    Of no documents: temperature 1, and not a number.
     """
     scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    if not len(labels):  # a fold whose documents all have weight 0
+        return OutOfFold(1.0, float("nan"), float("nan"))
     least = np.maximum(scores, -1e300)
     gaps = least - least.max(axis=1, keepdims=True)
     second, best = np.partition(least, -2, axis=1)[:, -2:].T

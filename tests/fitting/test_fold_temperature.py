@@ -117,3 +117,10 @@ def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups)
     corpus = sd.write_corpus(tmp_path / "c.zarr", X, y, groups=rng.integers(0, n_groups, 300))
     kept = MultinomialNB().fit(corpus).kept_
     assert 0.5 < kept["held_out_accuracy"] <= 1.0
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_fold_of_documents_of_weight_zero_does_not_stop_a_fit(seed):
+    few = np.concatenate([np.flatnonzero(Y == label)[seed : seed + 1] for label in np.unique(Y)])
+    model = MultinomialNB().fit(X, Y, sample_weight=np.isin(DOCUMENT, few).astype(float))
+    assert np.isfinite(model.temperature_)
