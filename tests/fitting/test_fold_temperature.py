@@ -121,6 +121,6 @@ def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups)
 
 @pytest.mark.parametrize("seed", range(8))
 def test_a_fold_of_documents_of_weight_zero_does_not_stop_a_fit(seed):
-    few = np.concatenate([np.flatnonzero(Y == label)[seed : seed + 1] for label in np.unique(Y)])
+    few = np.concatenate([np.flatnonzero(label == Y)[seed : seed + 1] for label in np.unique(Y)])
     model = MultinomialNB().fit(X, Y, sample_weight=np.isin(DOCUMENT, few).astype(float))
     assert np.isfinite(model.temperature_)
