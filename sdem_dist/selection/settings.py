@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.predicted import Metric
     from sdem_dist.selection.spaces import Space
+    from sdem_dist.selection.trials import Trial
 
 
 class Search(Protocol):
@@ -29,3 +30,16 @@ class Search(Protocol):
     random_state: int
     n_jobs: int | None
     callbacks: Sequence[Callable[[Any], None]]
+
+
+class Searched(Search, Protocol):
+    """A `CorpusSearchCV` that has been fitted."""
+
+    nested: bool
+    tuned_: EngineEstimator
+    trials_: list[Trial]
+    n_splits_: int
+    best_index_: int
+    best_params_: dict[str, Any]
+    nested_scores_: np.ndarray
+    nested_score_: float

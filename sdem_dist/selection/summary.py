@@ -16,7 +16,7 @@ from sdem_dist.selection.schedule import ranked
 from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, losses, mean_and_error, used
 
 if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
+    from sdem_dist.selection.settings import Searched
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
@@ -72,13 +72,13 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def settled_loss(search: CorpusSearchCV) -> str | None:
+def settled_loss(search: Searched) -> str | None:
     """Return what ``loss="auto"`` of the tuned estimator stands for on these documents; None where it has a loss."""
     before, after = (of.get_params().get("loss") for of in (search.estimator, search.tuned_))
     return after if before == "auto" and isinstance(after, str) and after != before else None
 
 
-def effects(search: CorpusSearchCV) -> list[Effect]:
+def effects(search: Searched) -> list[Effect]:
     """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value.
 
     A parameter has an effect of its own with each loss.
@@ -120,7 +120,7 @@ def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
     return [trial.epochs[min(*dropped, trial.n_epochs) - 1][metric] for trial in (a, b)]
 
 
-def differences(search: CorpusSearchCV) -> list[Difference]:
+def differences(search: Searched) -> list[Difference]:
     """Return how the winner compares with the estimator as it is, document by document; empty where they are one."""
     winner, default = search.trials_[search.best_index_], search.trials_[0]
     if winner is default or winner.found is None or default.found is None:
@@ -141,7 +141,7 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     return found
 
 
-def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
+def lines(search: Searched, most: int = 10) -> list[str]:
     """Return a report of a search, line by line.
 
     Parameters
@@ -190,7 +190,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     return [*said, *_wrapped("", OPTIMISTIC.format(of_all, OR_NESTED if in_folds else ""))]
 
 
-def _mattered(search: CorpusSearchCV) -> list[str]:
+def _mattered(search: Searched) -> list[str]:
     """Return how much each parameter mattered, under each other."""
     if not (found := effects(search)):
         return []
@@ -209,14 +209,14 @@ def _bound(value: float) -> str:
     return f"{value:.0e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 
-def _winner(search: CorpusSearchCV) -> str:
+def _winner(search: Searched) -> str:
     """Return the winner in words, with the epochs that a search counted."""
     if search.trials_[search.best_index_].params:
         return described(search.best_params_)
     return f"the default, with {described(search.best_params_)}" if search.best_params_ else "the default"
 
 
-def _passed_over(search: CorpusSearchCV, trial: Trial) -> str:
+def _passed_over(search: Searched, trial: Trial) -> str:
     """Return why the setting with the lowest log-loss did not win."""
     trials = search.trials_
     lost, least = accuracy_lost(trial, trials[0], len(trials))
