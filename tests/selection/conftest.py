@@ -29,3 +29,11 @@ def corpus(documents, tmp_path_factory):
     path = tmp_path_factory.mktemp("selection") / "corpus.zarr"
     write_corpus(path, documents[0], documents[1], shard_documents=150)
     return open_corpus(path)
+
+
+def same(one, other):
+    """Check that two searches found the same."""
+    assert one.best_params_ == other.best_params_ and one.best_score_ == other.best_score_
+    assert np.array_equal(one.oof_proba_, other.oof_proba_)
+    for a, b in zip(one.trials_, other.trials_, strict=True):
+        assert (a.epochs, a.dropped, a.n_epochs) == (b.epochs, b.dropped, b.n_epochs)

@@ -7,7 +7,7 @@ import pytest
 import scipy.sparse as sp
 from fitting.test_loss_by_overlap import documents as overlapping
 from scipy.stats import loguniform
-from selection.conftest import made
+from selection.conftest import made, same
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV
 
@@ -41,13 +41,6 @@ def search(corpus, **more):
 @pytest.fixture(scope="module")
 def found(corpus):
     return search(corpus)
-
-
-def same(one, other):
-    assert one.best_params_ == other.best_params_ and one.best_score_ == other.best_score_
-    assert np.array_equal(one.oof_proba_, other.oof_proba_)
-    for a, b in zip(one.trials_, other.trials_, strict=True):
-        assert (a.epochs, a.dropped, a.n_epochs) == (b.epochs, b.dropped, b.n_epochs)
 
 
 def test_attributes_of_scikit_learn(corpus, found):

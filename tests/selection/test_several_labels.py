@@ -9,6 +9,7 @@ import pytest
 import scipy.sparse as sp
 from cli.commands import ok, refused
 from scipy.special import expit
+from selection.conftest import same
 from sklearn.metrics import accuracy_score, average_precision_score, f1_score, hamming_loss, log_loss
 from sklearn.model_selection import KFold
 
@@ -73,13 +74,6 @@ def search(X, y=None, **more):
 @pytest.fixture(scope="module")
 def found(sets):
     return search(sets)
-
-
-def same(one, other):
-    assert one.best_params_ == other.best_params_ and one.best_score_ == other.best_score_
-    assert np.array_equal(one.oof_proba_, other.oof_proba_)
-    for a, b in zip(one.trials_, other.trials_, strict=True):
-        assert (a.epochs, a.dropped, a.n_epochs) == (b.epochs, b.dropped, b.n_epochs)
 
 
 def test_a_setting_is_scored_as_it_is_when_trained_alone(sets):
