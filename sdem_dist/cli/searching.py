@@ -49,7 +49,7 @@ def line(event: EpochOfSettings, folder: object = None) -> str:
 
 def _counts(trials: list[Trial]) -> str:
     """Return how many settings go on, and why the others do not."""
-    ended = {state: sum(_state(trial) == state for trial in trials) for state in ("done", "let go", "error")}
+    ended = {state: sum(_state(trial) == state for trial in trials) for state in ("done", "dropped", "error")}
     alive = sum(trial.alive for trial in trials)
     return ", ".join([f"{alive} of {len(trials)} settings go on", *(f"{n} {state}" for state, n in ended.items() if n)])
 
@@ -57,7 +57,7 @@ def _counts(trials: list[Trial]) -> str:
 def _state(trial: Trial) -> str:
     if trial.alive:
         return "learns" if trial.n_epochs else "waits"
-    return "error" if trial.error else "let go" if trial.dropped else "done"
+    return "error" if trial.error else "dropped" if trial.dropped else "done"
 
 
 def table(event: EpochOfSettings) -> Table:

@@ -119,7 +119,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs the
-    worse half is let go; a setting is done where another epoch lowers its log-loss by less than 1 %. At the end the command
+    worse half is dropped; a setting is done where another epoch lowers its log-loss by less than 1 %. At the end the command
     prints what was tried, what mattered, and the winner beside the default. Documents of one group are in one fold, where
     CORPUS was ingested with --group.
 

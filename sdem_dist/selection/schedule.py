@@ -106,7 +106,7 @@ def let_go(trials: list[Trial], epoch: int) -> None:
 def kept_after(epoch: int, n_trials: int, first: int = 1) -> int | None:
     """Return how many settings go on after an epoch, from 1: half after epochs 1, 2, 4, 8...; None: all that went on.
 
-    Settings that ended by themselves are counted. In a bracket, nothing is let go before epoch `first`.
+    Settings that ended by themselves are counted. In a bracket, nothing is dropped before epoch `first`.
     """
     if epoch & (epoch - 1) or epoch < first:
         return None

@@ -76,7 +76,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     sampler : {"random", "optuna"}, default="random"
         What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
     max_epochs : int or None, default=None
-        Epochs of a setting at most; None: 20. A setting with `n_epochs` has as many as that, unless it is let go. For
+        Epochs of a setting at most; None: 20. A setting with `n_epochs` has as many as that, unless it is dropped. For
         settings that learn side by side only, like `total_epochs` and brackets: others have the epochs of their `n_epochs`.
     total_epochs : int or None, default=None
         Epochs of all settings together at most. When they run out, only the best settings go on.

@@ -113,7 +113,7 @@ def _effect(name: str, trials: list[Trial], tuned: dict[str, object], metric: st
 
 
 def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
-    """Return the scores of two settings, where one was let go early after as many epochs as that one had."""
+    """Return the scores of two settings, where one was dropped early after as many epochs as that one had."""
     dropped = [trial.dropped for trial in (a, b) if trial.dropped is not None]
     if not dropped:
         return [float(trial.scores[metric].mean()) for trial in (a, b)]
@@ -158,7 +158,7 @@ def lines(search: Searched, most: int = 10) -> list[str]:
     on = counted(search.n_splits_, "fold") if in_folds else f"the {of_all}"
     said = [f"Tried {counted(len(in_order), 'setting')}, each on {on}"]
     dropped = sum(trial.dropped is not None for trial in in_order)
-    said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} let go early (*):" if dropped else ":"
+    said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*):" if dropped else ":"
     said += _table(shown, metric)
     if len(shown) < len(in_order):
         said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
