@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,9 +16,7 @@ from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 from sdem_dist.counted import is_count
-
-if TYPE_CHECKING:
-    from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments, Documents
 
 
 class CorpusLike(Protocol):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,17 +10,15 @@ import numpy as np
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import Expected, read_arrays
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.strings import decode_strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sdem_dist.storage.arrays import Group
 
 
 def read_vocabulary(group: Group, header: Header, path: str) -> list[str] | None:
     """Read the words of the corpus at `path` in the order of their indices; None if it has none (hashed words)."""
     from sdem_dist.storage.arrays import read_array
-    from sdem_dist.storage.strings import decode_strings
 
     if not header.has_vocabulary:
         return None

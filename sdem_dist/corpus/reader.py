@@ -22,12 +22,11 @@ from sdem_dist.corpus.missing import check_folder
 from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary, read_weights
 from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
-from sdem_dist.documents import DenseDocuments
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import identity_of, is_url, place
 
 if TYPE_CHECKING:
-    from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
 # A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it here.

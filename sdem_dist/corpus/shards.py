@@ -10,6 +10,7 @@ import numpy as np
 from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_attributes, shard_name, shard_path
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.strings import decode_strings
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.rows import KeyedRows
@@ -92,8 +93,6 @@ def columns_of(rows: KeyedRows, labelled: bool, weights: bool) -> dict[str, np.n
 
 def ids_of_rows(rows: KeyedRows) -> np.ndarray | list[str]:
     """Return the ids of rows: int64, or strings."""
-    from sdem_dist.storage.strings import decode_strings
-
     return rows.ids if rows.id_bytes is None else decode_strings(rows.id_bytes, rows.ids)
 
 
@@ -173,7 +172,6 @@ def read_groups(root: Group, header: Header, shard: int, where: str) -> np.ndarr
 
 
 def _read_strings(root: Group, header: Header, shard: int, name: str, where: str) -> list[str]:
-    from sdem_dist.storage.strings import decode_strings
 
     offsets = _read_array(root, header, shard, f"{name}_offsets", header.shards[shard].n_documents + 1, where)
     joined = _read_array(root, header, shard, f"{name}_bytes", int(offsets[-1]), where)

@@ -8,22 +8,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from scipy.special import log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
-from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.source import Source, source_of
 from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inputs.validation import checked_labels, has_label
 from sdem_dist.label_scores import probabilities
 
 if TYPE_CHECKING:
     from distributed import Client
-    from sklearn.utils import Tags
 
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.explanation import Explanations
 
@@ -53,16 +54,12 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the logarithms of probabilities from scores."""
-        from scipy.special import log_expit, log_softmax
-
         if self.several_labels:
             return np.asarray(log_expit(scores))
         return np.asarray(log_softmax(scores, axis=1))
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return probabilities from scores."""
-        from scipy.special import softmax
-
         if self.several_labels:
             return probabilities(scores)
         return np.asarray(softmax(scores, axis=1))
@@ -274,7 +271,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
         -------
         float
         """
-        from sdem_dist.corpus import Corpus
         from sdem_dist.fitting.running import evaluate_source
 
         if isinstance(X, Corpus):

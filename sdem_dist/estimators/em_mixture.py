@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, param
+from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Trained, final_stage
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
 
 
 @estimator

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -20,7 +21,7 @@ from sdem_dist.fitting import plans
 from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in, without_choice
 from sdem_dist.inputs.matching import check_classes
-from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
@@ -30,9 +31,6 @@ from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 

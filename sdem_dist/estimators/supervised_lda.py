@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT
 from sdem_dist.estimators.parameters import checked_later, either, estimator, one_of, param, real, truth
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.fitting.scoring import over_blocks
-from sdem_dist.inputs.spec import Spec
+from sdem_dist.inputs.source import Source
+from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.topic_outputs.ordered import Ordered, thresholds
 from sdem_dist.learners.words import WordSummary
@@ -23,10 +26,7 @@ from sdem_dist.models.supervised_lda import outputs
 
 if TYPE_CHECKING:
     from distributed import Client
-    from sklearn.utils import Tags
 
-    from sdem_dist.inputs.source import Source
-    from sdem_dist.inputs.spec import Extra
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
@@ -372,8 +372,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         -------
         float
         """
-        from sdem_dist.corpus import Corpus
-
         if isinstance(X, Corpus):
             if sample_weight is not None:
                 raise ValueError("a corpus brings its sample weights: leave sample_weight at None")

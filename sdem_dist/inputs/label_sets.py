@@ -7,16 +7,15 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.label_sets import all_labels, indicator_of, membership, sets_of
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-    from sdem_dist.corpus import Corpus
-    from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 
 @dataclass(frozen=True)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.models.class_weight import trained_part
 from sdem_dist.offsets import offsets_of
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus, MemoryCorpus
     from sdem_dist.models.weighting import Weighting
 
 

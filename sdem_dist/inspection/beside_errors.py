@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,10 +16,8 @@ from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.validation import is_dask
 from sdem_dist.inspection.examined import BLOCK, Examined, telling_words
 from sdem_dist.inspection.explaining import explanations
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.classification import ClassificationReport
-    from sdem_dist.reports.explanation import Explanation
+from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.explanation import Explanation
 
 Beside = Callable[[np.ndarray, list[object]], dict[str, list[str]]]
 
