@@ -24,12 +24,7 @@ LINES = 12
 def about(system: str, job_id: str) -> tuple[str, bool | None]:
     """Ask a batch system about a job.
 
-    Returns
-    -------
-    str
-        Its words.
-    bool or None
-        Whether the job is over; None if the batch system does not answer.
+    Returns its words, and whether the job is over; None if the batch system does not answer.
     """
     command, over, shown = _QUEUE[system]
     try:

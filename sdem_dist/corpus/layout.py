@@ -60,11 +60,7 @@ def index_dtype(n_features: int) -> np.dtype:
 def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | None) -> str:
     """Return the SHA-256 that identifies a vocabulary, or the hashing into `n_features` that stands for one.
 
-    Parameters
-    ----------
-    n_features : int
-    encoded : pair of ndarray, or None
-        The vocabulary's joined UTF-8 bytes and its int64 offsets.
+    `encoded`: the vocabulary's joined UTF-8 bytes and its int64 offsets.
     """
     if encoded is None:
         return hashlib.sha256(f"hashed:{n_features}".encode()).hexdigest()

@@ -26,12 +26,8 @@ Kind = TypeVar("Kind", Documents, DenseDocuments)
 class InMemory(Generic[Kind]):
     """The reading interface of `Corpus` over documents in memory.
 
-    Parameters
-    ----------
-    documents : Documents or DenseDocuments
-    classes : tuple of labels
-    order : ndarray of shape (n_documents,), int64, or None
-        Row of what was given that each document is; None: they are as given.
+    `order`: int64 of shape (n_documents,), or None, row of what was given that each document is; None: they are as
+    given.
     """
 
     def __init__(self, documents: Kind, classes: Classes, order: np.ndarray | None) -> None:

@@ -331,10 +331,8 @@ def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tup
 def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
     """Return the logarithms of a class prior.
 
-    Raises
-    ------
-    ValueError
-        It does not have a number for each class, a number is negative or not finite, or they do not sum to 1.
+    Raises ValueError: it does not have a number for each class, a number is negative or not finite, or they do not
+    sum to 1.
     """
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):

@@ -171,10 +171,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     """Return the number of components of each class.
 
-    Raises
-    ------
-    ValueError
-        They are not one positive integer, one for each class, or a dict from class to one.
+    Raises ValueError: they are not one positive integer, one for each class, or a dict from class to one.
     """
     if isinstance(n_components, Mapping):
         there = set(classes.tolist())

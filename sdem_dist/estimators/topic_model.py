@@ -157,10 +157,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     def _learner(self, source: Source, plan: Plan, output: Output) -> BpSlda:
         """Return the learner for a training source.
 
-        Raises
-        ------
-        ValueError
-            The weights of the classes leave nothing to learn from.
+        Raises ValueError: the weights of the classes leave nothing to learn from.
         """
         weight, labelled, factors = source.weight, source.n_labelled, output.class_weight
         if factors is not None:  # rates fall and averages begin by the weights that batches have

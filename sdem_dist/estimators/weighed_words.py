@@ -129,10 +129,7 @@ class WeighedWords(Weighing):
 def weighting_of(words: Weighing, source: Source) -> Weighting | None:
     """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
 
-    Raises
-    ------
-    ValueError
-        Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
+    Raises ValueError: numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
     """
     form = words.weighting
     if form == "auto":

@@ -54,10 +54,8 @@ def calibrated_by_folds(
 ) -> Stages[Trained]:
     """Yield the trainings without a fold, each in turn until enough is known, then that of all documents.
 
-    Parameters
-    ----------
-    other : callable or None
-        Makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap there.
+    `other`: makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap
+    there.
     """
     names = groups_of(source.corpus)
     torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))

@@ -30,13 +30,7 @@ POWERS = {"log": 0.375, "binary": 0.375}
 class PriorStart:
     """mu_0 of words, which every process makes for itself from the corpus's document frequencies.
 
-    Attributes
-    ----------
-    model : NaiveBayes or OneAgainstRest
-    corpus : Corpus or MemoryCorpus
-    weighting : Weighting or None
-    words : list of str or None
-        The words, where the weighting chooses among n-grams and no corpus on disk has them.
+    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
     model: NaiveBayes | OneAgainstRest
@@ -73,12 +67,8 @@ class PriorStart:
 class Known:
     """What beginnings of fits share that are of the same documents and differ in weights or losses.
 
-    Attributes
-    ----------
-    starts : dict of object to PriorStart
-        By model and weighting.
-    moves : dict of object to dict
-        How far steps go, by model and weighting, see `sdem_dist.fitting.weighting.shared_unit`.
+    `starts`: by model and weighting.
+    `moves`: how far steps go, by model and weighting, see `sdem_dist.fitting.weighting.shared_unit`.
     """
 
     starts: dict[object, PriorStart] = field(default_factory=dict)

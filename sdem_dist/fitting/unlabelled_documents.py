@@ -96,13 +96,7 @@ def weighed_by_labelled(source: Source, alone: Source) -> Source:
 def trained_with_unlabelled(e: Any, source: Source, plan: Plan) -> Stages[Trained]:
     """Yield EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
 
-    Parameters
-    ----------
-    e : MultinomialNB
-        It takes note of how documents are weighed.
-    source : Source
-    plan : Plan
-        Of the training.
+    `e`: it takes note of how documents are weighed. `plan`: of the training.
     """
     alone = labelled_alone(source)
     weighed = weighed_by_labelled(source, alone)

@@ -22,12 +22,8 @@ if TYPE_CHECKING:
 class WithMembers(View):
     """A corpus behind the same reading interface, whose documents bring their labels as targets of zeros and ones.
 
-    Attributes
-    ----------
-    corpus : corpus
-        Its classes are sets of labels.
-    members : sparse matrix of shape (n_sets, n_labels), uint8
-        Which label is in which set.
+    `corpus`: its classes are sets of labels.
+    `members`: sparse matrix of shape (n_sets, n_labels), uint8, which label is in which set.
     """
 
     members: sp.csr_matrix

@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 class WeightedCorpus(View):
     """A corpus behind the same reading interface, weighted as it is read.
 
-    Attributes
-    ----------
-    corpus : corpus
-        Of counts.
-    weighting : Weighting
-    trained_on : Corpus, MemoryCorpus or ndarray of shape (n_features,)
-        Where document frequencies come from: workers read those of a corpus on disk for themselves.
-    words : list of str or None
-        The words, where the weighting chooses among n-grams and no corpus on disk has them.
+    `corpus`: of counts.
+    `trained_on`: Corpus, MemoryCorpus or ndarray of shape (n_features,), where document frequencies come from:
+    workers read those of a corpus on disk for themselves.
+    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
     weighting: Weighting

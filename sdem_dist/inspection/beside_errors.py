@@ -27,12 +27,7 @@ def beside_errors(estimator: Any, given: Any, X: Any, report: ClassificationRepo
 
     Of documents in memory it keeps the errors alone; a corpus is read when it is asked. Dask collections have none.
 
-    Parameters
-    ----------
-    estimator : fitted classifier
-    given, X : documents
-        As they came, and with texts as counts.
-    report : ClassificationReport
+    `given`, `X`: as they came, and with texts as counts.
     """
     if isinstance(X, AnyCorpus):
         return partial(_of_corpus, estimator, Examined(X))

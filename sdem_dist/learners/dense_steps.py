@@ -22,11 +22,7 @@ def safe_step(
 
     Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
 
-    Returns
-    -------
-    counts, mu : ndarray
-    rho : float
-        The largest step that a variable has gone.
+    Returns `rho`, the largest step that a variable has gone.
     """
     (counts, mu), (class_step, step) = at, way
     for _ in range(HALVINGS):

@@ -54,20 +54,11 @@ class EmForm:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the shares of components in documents, and what the objective gains by each document.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n, n_components)
-            ``ln p(component, document)``; -inf where a component cannot be.
-        temperature : float
-        keys : ndarray of shape (n,), uint64
-            Random keys of the documents, of which "stochastic" makes its draws.
-
-        Returns
-        -------
-        shares : ndarray of shape (n, n_components)
-            Rows add up to 1.
-        values : ndarray of shape (n,)
-            ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum exp(scores / t)``.
+        `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
+        `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
+        Returns `shares`, shape (n, n_components): rows add up to 1.
+        Returns `values`, shape (n,): ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum
+        exp(scores / t)``.
         """
         if self.kind == "hard":
             return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)

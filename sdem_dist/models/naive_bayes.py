@@ -51,17 +51,10 @@ class NaturalParameters(NamedTuple):
 class NaiveBayes:
     """Naive Bayes of words, whose classes may be mixtures of components.
 
-    Attributes
-    ----------
-    n_features, n_classes : int
-    alpha, class_alpha : float
-        Pseudo-count of every word and of every class, or component, in the conjugate priors.
-    log_prior : tuple of float or None
-        Fixed ln p(y); None learns it.
-    owners : tuple of int
-        The class of each component, ascending; empty: classes have no components.
-    lengths : DocumentLengths or None
-        p(length | class), where it is a part of p(y, d); of classes without components.
+    `alpha`, `class_alpha`: pseudo-count of every word and of every class, or component, in the conjugate priors.
+    `log_prior`: fixed ln p(y); None learns it.
+    `owners`: the class of each component, ascending; empty: classes have no components.
+    `lengths`: p(length | class), where it is a part of p(y, d); of classes without components.
     """
 
     n_features: int
@@ -184,15 +177,8 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 
     Masegosa 2014, Algorithm 3 with ``|W|`` as the size of the vocabulary.
 
-    Parameters
-    ----------
-    parameters : NaturalParameters
-        Rows of `log_words` are what ``documents.indices`` point to.
-    documents : Documents
-
-    Returns
-    -------
-    ndarray of shape (n_documents, n_columns), float64
+    `parameters`: rows of `log_words` are what ``documents.indices`` point to.
+    Returns float64 of shape (n_documents, n_columns).
     """
     scores = np.zeros((documents.n_documents, len(parameters.log_totals)))
     add_scores(documents.data, documents.indices, documents.indptr, parameters.log_words, scores)
@@ -204,12 +190,8 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
     """Return the documents' counts, weighted by column and summed: shape (n_words, n_columns), float64.
 
-    Parameters
-    ----------
-    loss_weights : ndarray of shape (n_documents, n_columns), float64
-    documents : Documents
-    n_words : int
-        Rows of the result; ``documents.indices`` are below it.
+    `loss_weights`: float64 of shape (n_documents, n_columns).
+    `n_words`: rows of the result; ``documents.indices`` are below it.
     """
     rows = np.zeros((n_words, loss_weights.shape[1]))
     add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)
