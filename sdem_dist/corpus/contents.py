@@ -195,7 +195,6 @@ def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject |
 
 
 def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:
-
     if vocabulary is None:
         return None
     if len(vocabulary) != n_features:

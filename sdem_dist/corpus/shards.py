@@ -172,7 +172,6 @@ def read_groups(root: Group, header: Header, shard: int, where: str) -> np.ndarr
 
 
 def _read_strings(root: Group, header: Header, shard: int, name: str, where: str) -> list[str]:
-
     offsets = _read_array(root, header, shard, f"{name}_offsets", header.shards[shard].n_documents + 1, where)
     joined = _read_array(root, header, shard, f"{name}_bytes", int(offsets[-1]), where)
     try:
