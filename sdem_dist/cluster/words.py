@@ -1,7 +1,5 @@
 """Messages of a batch system about a job, and the job's own output."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Whatever a user holds documents in, as a stream of batches ``(X, y, ids, targets, weights)``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 

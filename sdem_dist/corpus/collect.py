@@ -1,7 +1,5 @@
 """Everything a corpus is made of, gathered from a stream of batches and held in its stored order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial

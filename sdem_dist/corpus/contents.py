@@ -1,7 +1,5 @@
 """What a corpus on disk consists of beside its documents, written in its order, and how it appears at its place."""
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile

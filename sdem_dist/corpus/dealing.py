@@ -1,7 +1,5 @@
 """Documents dealt to folds: evenly in each class, those of one group together."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
 

@@ -1,7 +1,5 @@
 """One document of a corpus, for people."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, cast

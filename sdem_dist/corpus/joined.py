@@ -1,7 +1,5 @@
 """Several corpora with one vocabulary as one: nothing is copied."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Documents in memory, read like a corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property

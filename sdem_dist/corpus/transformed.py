@@ -1,7 +1,5 @@
 """A dense corpus whose documents are transformed as they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import cast

@@ -1,7 +1,5 @@
 """What a state is computed again from when a worker is lost: handles to its blocks that need no earlier task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sdem_dist.engine import tasks

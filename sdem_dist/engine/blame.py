@@ -1,7 +1,5 @@
 """Saying which document a learner cannot take, instead of only that it could not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Progress for people: a bar in a notebook's cell or a terminal, else plain lines."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager

@@ -1,7 +1,5 @@
 """Watching a Dask cluster while waiting: who its workers are, what was lost, and whether the scheduler answers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

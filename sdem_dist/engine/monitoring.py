@@ -1,7 +1,5 @@
 """What is evaluated while a stage runs, and when it has gone on for long enough."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sdem_dist import glossary

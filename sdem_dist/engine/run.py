@@ -1,7 +1,5 @@
 """A whole fit: the stages that a generator yields, on one executor, kept so that the fit can be resumed in any of them."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Sequence

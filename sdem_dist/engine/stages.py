@@ -9,8 +9,6 @@ A fit with a start by counting::
 The generator is run again when a fit is resumed: it must yield the same stages for the same settings and results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast

@@ -1,7 +1,5 @@
 """What runs on workers: module-level pure functions of (learner, corpus, state, place), safe to run twice."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time

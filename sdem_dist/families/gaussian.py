@@ -1,7 +1,5 @@
 """The Gaussian family of single columns; several of them side by side are a Gaussian with diagonal covariance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Gaussian family of several columns with full covariance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What a table of wrong predictions shows beside them: the words that told, and the texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
 from typing import Any

@@ -1,7 +1,5 @@
 """Cells of tables, as bytes in one buffer."""
 
-from __future__ import annotations
-
 from sdem_dist.kernels.jit import jit
 
 _TAB = 9

@@ -1,7 +1,5 @@
 """Code points of UTF-8: decoding one, and rewriting whole texts by a table."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

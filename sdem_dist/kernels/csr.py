@@ -1,7 +1,5 @@
 """Products of documents with word-major tables."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit

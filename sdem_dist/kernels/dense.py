@@ -3,8 +3,6 @@
 BLAS splits products over its threads, and with their number changes the last bits; limiting it is up to the whole process.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline

@@ -1,7 +1,5 @@
 """Documents as kernels take them: NamedTuples of CSR arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple

@@ -4,8 +4,6 @@ A node is an n-gram; its parent is the n-gram without the last word. A slot of t
 number of the last word) as one number plus 1, 0 if the slot is free, and the node.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

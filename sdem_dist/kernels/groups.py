@@ -1,7 +1,5 @@
 """Groups of documents dealt to folds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit

@@ -1,7 +1,5 @@
 """Lanes of sequential steps in tables of words, one after the other in one compiled call, and their sum."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ Tables have a column for each topic and class, ``topic * n_classes + class``; wi
 `how` is a `TopicInference`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.documents import measured

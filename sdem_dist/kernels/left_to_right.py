@@ -1,7 +1,5 @@
 """How probable documents are under LDA, topics and proportions summed out, over CSR arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit

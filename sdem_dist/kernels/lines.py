@@ -1,7 +1,5 @@
 """Lines and columns of UTF-8, found and checked in one pass."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64

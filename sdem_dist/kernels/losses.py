@@ -1,7 +1,5 @@
 """The losses for one document, as the sequential kernels need them; `sdem_dist.losses` has them over batches."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -5,8 +5,6 @@ lists of its words; a class that is in none of them scores by its totals alone. 
 `sdem_dist.kernels.multinomial`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Merging what lanes learned side by side: each word's change between the sum of the lanes and their mean."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit

@@ -1,7 +1,5 @@
 """Sorted runs of texts become one, a window of each at a time."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Topic proportions of a document by mirror descent, and back-propagation through it (Chen et al. 2015)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A row holds a word's expected counts and, beside them, their logarithms, in sing
 whose loss weight is not negligible: with the hinge loss there are two.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline

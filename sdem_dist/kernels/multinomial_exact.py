@@ -4,8 +4,6 @@ Every logarithm is taken at the gamma of the moment, and every class is updated:
 `sdem_dist.kernels.multinomial` is several times as fast.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """sdEM of one naive Bayes classifier a label, each against the rest, over one shared table of words."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit

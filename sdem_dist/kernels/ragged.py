@@ -1,7 +1,5 @@
 """Rows of different lengths, one after another in one array."""
 
-from __future__ import annotations
-
 from sdem_dist.kernels.jit import jit
 
 

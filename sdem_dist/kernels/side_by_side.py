@@ -4,8 +4,6 @@ A row holds a word's expected counts of every model, and behind them their logar
 all models, and few classes fill registers.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

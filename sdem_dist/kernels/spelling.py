@@ -1,7 +1,5 @@
 """Texts of the n-grams of a tree, and their hashes; rows of counts in the order of columns."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, store64

@@ -1,7 +1,5 @@
 """What follows from a document's topic proportions, and the gradient of its loss: a function for each kind of output."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What documents say of the Dirichlet prior of their topics."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stochastic mirror descent on topics over batches of documents (Chen et al. 2015, Algorithm 2)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

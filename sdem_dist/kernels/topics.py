@@ -4,8 +4,6 @@
 all its occurrences, or a single occurrence.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 

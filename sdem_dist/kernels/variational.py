@@ -1,7 +1,5 @@
 """A lower bound of ln p(document | class) under LDA, over CSR arrays (Blei, Ng and Jordan 2003, section 5)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np

@@ -4,8 +4,6 @@ A step of a walk is three numbers, int32: the node, the place of its last word a
 node is -1 - node where no text has the n-gram, and others only begin with it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

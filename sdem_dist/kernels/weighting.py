@@ -1,7 +1,5 @@
 """From counts of words to weights, document by document."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline

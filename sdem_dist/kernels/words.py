@@ -5,8 +5,6 @@ in bytes plus 1 (0 if the slot is free), and its number. So most words are found
 words longer than 16 bytes are compared with the joined bytes of all words.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -4,8 +4,6 @@ A block holds the rows of some neighbouring words and their sums; what does not 
 is in every block alike, since every block's update computes it from the same numbers.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import cast
 

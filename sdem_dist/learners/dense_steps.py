@@ -1,7 +1,5 @@
 """Steps of expectation parameters that stay inside S (Masegosa 2014, sections 3.2 and 4.1)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.models.feature_classes import FeatureStatistics

@@ -1,7 +1,5 @@
 """Lloyd's k-means over all documents, a pass an iteration; spherical k-means where rows have length 1."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

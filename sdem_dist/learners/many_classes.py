@@ -1,7 +1,5 @@
 """Naive Bayes of very many classes: counted, or trained by sdEM with the hinge loss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What learners have in common that look at documents once, as they are, and train nothing."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar

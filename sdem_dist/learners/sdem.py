@@ -1,7 +1,5 @@
 """Stochastic discriminative EM in tables of words (Masegosa 2014, Algorithms 1 to 7)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise

@@ -1,7 +1,5 @@
 """Where the training of mixtures starts: at random examples that a survey drew, or at what EM found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 

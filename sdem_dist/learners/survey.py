@@ -1,7 +1,5 @@
 """One pass over documents before a mixture is trained: sums of rows, and random examples of every class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What learners of tables of words have in common: documents, states, blocks of the vocabulary, evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Generic, TypeVar

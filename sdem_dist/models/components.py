@@ -1,7 +1,5 @@
 """Latent components: each belongs to a class, and a class scores with the sum of its components."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.losses import Loss, marginal_log_likelihood

@@ -1,7 +1,5 @@
 """The forms of EM: how the hidden component of a document is filled in (E-step), and how far an iteration goes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A classifier whose classes are LDA models: how documents score the classes, and their topics under each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 is in logarithms: neither W nor the basis functions need be representable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

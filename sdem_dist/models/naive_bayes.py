@@ -6,8 +6,6 @@ determine: statistics are the counts, ``mu = (C, N)`` expected counts of classes
 ``theta = (ln p(y), ln N)``; a document of length L has the log-partition ``L ln sum_w N_w = L ln M``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

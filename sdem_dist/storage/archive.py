@@ -4,8 +4,6 @@ Safe to read from anyone: nothing in it is executed, and no memory is taken for 
 have been seen to exist.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import math

@@ -1,7 +1,5 @@
 """Groups and whole arrays in zarr format 3, in a folder or at a URL such as ``s3://bucket/name``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager

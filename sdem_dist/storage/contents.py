@@ -5,8 +5,6 @@ begins to write puts its mark into the root first: a writer that began before ca
 is removed. So no clock and no lock is needed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

@@ -1,7 +1,5 @@
 """NaN and infinities in JSON, which cannot express them."""
 
-from __future__ import annotations
-
 import math
 from typing import Any, TypeAlias
 

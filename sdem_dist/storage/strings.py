@@ -1,7 +1,5 @@
 """Lists of strings as two plain arrays: all UTF-8 bytes joined, and where each string starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
