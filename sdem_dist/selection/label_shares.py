@@ -18,14 +18,8 @@ def shares(found: Predicted, rows: np.ndarray, metric: str) -> np.ndarray:
     F1 is a ratio of sums. Its numbers are those of its linear part at the sums (the delta method), which is what its
     standard error needs.
 
-    Parameters
-    ----------
-    found : Predicted
-        Of several labels.
-    rows : ndarray of shape (n,)
-        Positions of documents with a weight above zero.
-    metric : str
-        One of `SHARED`.
+    `found`: of several labels. `rows`: shape (n,), positions of documents with a weight above zero.
+    `metric`: one of `SHARED`.
     """
     assert found.members is not None
     present, given = found.members > 0, np.zeros(found.members.shape, bool)

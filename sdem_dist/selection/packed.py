@@ -30,10 +30,7 @@ def packed(table: np.ndarray, start: np.ndarray) -> dict[str, np.ndarray]:
 def unpacked(parts: Mapping[str, np.ndarray], start: np.ndarray) -> np.ndarray:
     """Return the table that `packed` was given.
 
-    Raises
-    ------
-    ValueError
-        The parts do not fit together, or not the start.
+    Raises ValueError: the parts do not fit together, or not the start.
     """
     changed = np.unpackbits(parts["changed"], count=start.size).astype(bool).reshape(start.shape)
     exact = np.unpackbits(parts["exact"], count=int(changed.sum())).astype(bool)

@@ -152,22 +152,10 @@ def _kept(block: tasks.Timed[States], which: Sequence[int]) -> tasks.Timed[State
 class SideBySide:
     """Trials of naive Bayes under way.
 
-    Parameters
-    ----------
-    made : callable
-        From a trial's number to an unfitted estimator.
-    documents : Documents
-    trials : list of Trial
-        Those that cannot be trained end, with an error.
-    executor : Executor
-    keeps_starts : bool, default=False
-        For checkpoints; as large as the tables that settings begin with.
-
-    Attributes
-    ----------
-    chunks : list of Chunk
-    starts : dict of Place to ndarray
-        Tables of words before the first epoch, of models under way; those that are equal are one. Empty unless kept.
+    `made`: from a trial's number to an unfitted estimator. `trials`: those that cannot be trained end, with an error.
+    `keeps_starts`: for checkpoints; as large as the tables that settings begin with.
+    `starts`: tables of words before the first epoch, of models under way; those that are equal are one. Empty unless
+    kept.
     """
 
     def __init__(
