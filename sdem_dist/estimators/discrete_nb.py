@@ -1,7 +1,5 @@
 """Naive Bayes over columns of discrete values: Bernoulli, categorical and Poisson."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

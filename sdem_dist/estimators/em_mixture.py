@@ -1,7 +1,5 @@
 """Classification by mixtures that EM fits: a few components for every class."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sdem_dist.engine.stages import Stages

@@ -1,7 +1,5 @@
 """k-means and spherical k-means of documents and of tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import ClassVar

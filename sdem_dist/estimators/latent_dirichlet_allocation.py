@@ -1,7 +1,5 @@
 """Unsupervised LDA by mirror descent (BP-LDA)."""
 
-from __future__ import annotations
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 

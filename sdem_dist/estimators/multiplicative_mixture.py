@@ -1,7 +1,5 @@
 """Classification by mixtures whose posterior is trained by multiplicative updates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

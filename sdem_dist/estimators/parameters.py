@@ -1,7 +1,5 @@
 """Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, and are checked once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields

@@ -1,7 +1,5 @@
 """Classification by mixtures that sdEM trains, from where EM ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sdem_dist.engine.stages import Stage, Stages, state_of

@@ -1,7 +1,5 @@
 """Drawing classes, components and documents from a model."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 

@@ -1,7 +1,5 @@
 """The temperature of a model of few documents: by cross-validation, where too few documents could be held out."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from typing import NamedTuple, cast

@@ -4,8 +4,6 @@ A generative model of words is far too sure, the more so the more documents it h
 for a step, so that discriminative training would keep its errors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.documents import Documents

@@ -10,15 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.learners.blocks import bounds
-from sdem_dist.models.naive_bayes import pseudo_count
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.unit import Moves
     from sdem_dist.models.weighting import Weighting
-    from sdem_dist.models.word_counts import SdemState
 
 PRIOR_POWER = 0.125
 """Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""

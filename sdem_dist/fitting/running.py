@@ -23,13 +23,13 @@ from sdem_dist.engine.stages import Scoring, metrics_of
 from sdem_dist.fitting.blas import one_blas_thread
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Estimator, Source, Trained
 from sdem_dist.inputs.validation import refuse_address
 from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.inputs.spec import Estimator, Source, Trained
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""

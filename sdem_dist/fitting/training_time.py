@@ -6,8 +6,6 @@ Bartlett 2007, on the loss of Crammer and Singer: it needs a class with more tha
 limit. Where classes are apart it is slower and less accurate.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How much a document's words count beside its label in supervised topic models: chosen by documents held out."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """What each document adds to a figure of several labels, so that two settings can be compared document by document."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.label_scores import probabilities

@@ -1,7 +1,5 @@
 """Tables of words in checkpoints: only what has changed since the start, in single precision where that says all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np

@@ -1,15 +1,14 @@
 """Settings of naive Bayes side by side: an epoch of all settings and folds reads and prepares documents once a weighting."""
 
-from __future__ import annotations
-
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, Part
@@ -22,6 +21,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.estimators.weighed_words import Beginning
@@ -38,11 +38,6 @@ from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_side_by_side, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-    from sdem_dist.estimators.base import EngineEstimator
 
 Learners = MultinomialNB | MultiLabelNB
 """Estimators whose settings learn side by side."""

@@ -1,7 +1,5 @@
 """Corpora as a search reads them: decoded once where memory holds them, with the number of each document's fold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import cast
 
