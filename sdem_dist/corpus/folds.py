@@ -159,7 +159,9 @@ class Folds:
         found = (self.numbers[start:stop] == number) == inside
         if inside or self.share >= 1.0:
             return np.asarray(found)
-        return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
+        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
@@ -176,12 +178,6 @@ def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
     if isinstance(corpus, Part):
         return corpus._weights
     return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else corpus.weights
-
-
-def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
-    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
-
-    return document_keys(seed, purpose, start, stop)
 
 
 def labels_of(corpus: AnyCorpus) -> np.ndarray | None:

@@ -50,22 +50,10 @@ def read_document_frequency(group: Group, header: Header, path: str) -> np.ndarr
     return found
 
 
-def read_labels(group: Group, header: Header, stored: Callable[[int], int], path: str) -> np.ndarray | None:
-    """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes.
-
-    `stored` gives the number of a shard on disk.
-    """
-    return _read_column(group, header, stored, path, "labels", "int32") if header.classes else None
-
-
-def read_weights(group: Group, header: Header, stored: Callable[[int], int], path: str) -> np.ndarray | None:
-    """Read the weights of all documents, as `read_labels`: float64, None where there are none."""
-    return _read_column(group, header, stored, path, "weights", "float64") if header.has_weights else None
-
-
-def _read_column(
+def read_column(
     group: Group, header: Header, stored: Callable[[int], int], path: str, name: str, kind: str
 ) -> np.ndarray:
+    """Read an array of all documents and nothing else; `stored` gives the number of a shard on disk."""
     parts = []
     for shard, info in enumerate(header.shards):
         expected: dict[str, Expected] = {name: ((info.n_documents,), kind)}

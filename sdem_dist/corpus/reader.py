@@ -19,7 +19,7 @@ from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
 from sdem_dist.corpus.missing import check_folder
-from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary, read_weights
+from sdem_dist.corpus.of_columns import read_column, read_document_frequency, read_vocabulary
 from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
 from sdem_dist.documents import DenseDocuments, Documents
@@ -192,12 +192,15 @@ class Corpus:
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        return read_labels(self._group, self.header, self._stored, self.path)
+        return self._column("labels", "int32") if self.header.classes else None
 
     @cached_property
     def weights(self) -> np.ndarray | None:
         """The weights of all documents, float64 of shape (n_documents,); None where there are none."""
-        return read_weights(self._group, self.header, self._stored, self.path)
+        return self._column("weights", "float64") if self.header.has_weights else None
+
+    def _column(self, name: str, kind: str) -> np.ndarray:
+        return read_column(self._group, self.header, self._stored, self.path, name, kind)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
@@ -379,10 +382,6 @@ class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it r
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of all documents of a shard."""
         return self.corpus.ids(shard)
-
-    def labels(self) -> np.ndarray | None:
-        """Read the labels of all documents."""
-        return self.corpus.labels()
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of all documents of a shard."""

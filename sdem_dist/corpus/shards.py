@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_attributes, shard_name, shard_path
+from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_name, shard_path
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.strings import decode_strings
@@ -50,7 +50,8 @@ def write_shard(
             data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
         indices = rows.indices.astype(index_dtype(n_features), copy=False)
         contents = {"data": data, "indices": indices, "indptr": rows.indptr}
-        attributes = shard_attributes(rows.n_documents, n_features)
+        shape = [rows.n_documents, n_features]  # so that the group is a sparse matrix for anndata
+        attributes = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
     contents |= columns_of(rows, labelled, weights)
     if texts is not None:
         contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))

@@ -38,20 +38,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
 
-    @property
-    def _thresholds(self) -> np.ndarray:
-        """Return the probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
-        return np.full(len(self.classes_), 0.5)
-
-    def _names_of_labels(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first."""
-        check_is_fitted(self)
-        names, least = self.classes_.tolist(), self._thresholds
-        return [
-            tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
-            for p in np.asarray(self.predict_proba(X))
-        ]
-
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the logarithms of probabilities from scores."""
         if self.several_labels:
@@ -67,7 +53,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def _decided(self, scores: np.ndarray) -> np.ndarray:
         """Return classes from scores; of several labels which of them a document gets."""
         if self.several_labels:
-            return np.asarray(probabilities(scores) >= self._thresholds, np.int64)
+            return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)  # type: ignore[attr-defined]
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def __sklearn_tags__(self) -> Tags:
@@ -273,11 +259,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         """
         from sdem_dist.fitting.running import evaluate_source
 
-        if isinstance(X, Corpus):
-            if sample_weight is not None:
-                raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
-            return evaluate_source(self, source_of(self, X, y, use="score"), None)["accuracy"]
-        if self.several_labels:
+        if isinstance(X, Corpus) or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         if y is None:
             return float(super().score(X, y, sample_weight))
@@ -289,6 +271,33 @@ class EngineClassifier(ClassifierMixin, Estimator):
         right = np.asarray(self.predict(X)) == labels
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average(right[labelled], weights=weights))
+
+
+class LabelSets(EngineClassifier):
+    """What classifiers answer whose documents may have several labels."""
+
+    @property
+    @abstractmethod
+    def thresholds_(self) -> np.ndarray:
+        """Lowest probability with which a document gets each label, shape (n_labels,)."""
+
+    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
+        """Return the labels of each document by name, the most probable first, where it may have several.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        list of tuple
+        """
+        check_is_fitted(self)
+        names, least = self.classes_.tolist(), self.thresholds_
+        return [
+            tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
+            for p in np.asarray(self.predict_proba(X))
+        ]
 
 
 class JointClassifier(Estimator):

@@ -28,9 +28,7 @@ class EMMixtureClassifier(EmSettings, JointMixture):
 
     n_epochs: int = param(64, integer(), "Iterations of EM.")
 
-    @property
-    def _monitor(self) -> str:
-        return "nll"
+    _monitor = "nll"
 
     def _check(self) -> None:
         super()._check()

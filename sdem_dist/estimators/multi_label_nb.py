@@ -13,7 +13,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stages
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier
+from sdem_dist.estimators.classifier import LabelSets
 from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
 from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
 
 @estimator
-class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
+class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
@@ -183,19 +183,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         odds = joint_scores(self._parameters, documents_of(self, X))
         return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
 
-    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-
-        Returns
-        -------
-        list of tuple
-        """
-        return self._names_of_labels(X)
-
     @property
     def temperatures_(self) -> np.ndarray:
         """What each label's log-odds are divided by for its probability, shape (n_labels,)."""
@@ -207,10 +194,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         """Lowest probability with which a document gets each label, shape (n_labels,)."""
         check_is_fitted(self)
         return cast(np.ndarray, self.learner_.decisions.thresholds)
-
-    @property
-    def _thresholds(self) -> np.ndarray:
-        return self.thresholds_
 
     @property
     def feature_log_prob_(self) -> np.ndarray:

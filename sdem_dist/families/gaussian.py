@@ -30,15 +30,8 @@ class Gaussian(Family):
     smoothing: float | tuple[float, ...] = 0.0
     alpha: float = 0.0
 
-    @property
-    def n_statistics(self) -> int:
-        """The value and its square."""
-        return 2
-
-    @property
-    def standardised(self) -> bool:
-        """Yes."""
-        return True
+    n_statistics = 2  # the value and its square
+    standardised = True
 
     @property
     def centre(self) -> np.ndarray:

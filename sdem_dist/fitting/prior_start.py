@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.learners.blocks import bounds
+from sdem_dist.learners.word_counts import bounds
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 

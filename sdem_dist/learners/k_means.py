@@ -41,6 +41,7 @@ class KMeansLearner:
     location: tuple[float, ...] = ()  # subtracted from the columns of a table, so that squares do not cancel; empty: 0
 
     state_type = KMeansState
+    n_labels = 0  # labels play no part
 
     @property
     def cache_key(self) -> str:
@@ -51,11 +52,6 @@ class KMeansLearner:
     def width(self) -> int:
         """Columns of the documents."""
         return self.n_features
-
-    @property
-    def n_labels(self) -> int:
-        """Return 0: labels play no part."""
-        return 0
 
     def state_fields(self) -> dict[str, Field]:
         """Return what each array of a state is."""

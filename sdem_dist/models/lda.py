@@ -98,6 +98,8 @@ class LdaClasses:
     in their own way otherwise, and averaging would erase them."""
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
+    clusters = False
+
     def __post_init__(self) -> None:
         check_components(self.n_classes, self.n_classes, (), self.log_prior)
 
@@ -110,11 +112,6 @@ class LdaClasses:
     def n_counts(self) -> int:
         """Entries of the class counts."""
         return self.n_classes
-
-    @property
-    def clusters(self) -> bool:
-        """No: there are classes."""
-        return False
 
     @property
     def whole_counts(self) -> bool:

@@ -63,6 +63,8 @@ class NaiveBayes:
     owners: tuple[int, ...] = ()
     lengths: DocumentLengths | None = None
 
+    whole_counts = False  # documents need not be of such
+
     def __post_init__(self) -> None:
         check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
 
@@ -80,11 +82,6 @@ class NaiveBayes:
     def clusters(self) -> bool:
         """Whether there are components and no classes to tell apart."""
         return self.n_classes == 1 and bool(self.owners)
-
-    @property
-    def whole_counts(self) -> bool:
-        """Whether documents must be of whole counts: they need not."""
-        return False
 
     def check_documents(self, documents: Documents) -> None:
         """Take any documents."""
