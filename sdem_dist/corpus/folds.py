@@ -16,14 +16,7 @@ from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 from sdem_dist.counted import is_count
-from sdem_dist.documents import DenseDocuments, Documents
-
-
-class CorpusLike(Protocol):
-    """What parts read."""
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return documents."""
+from sdem_dist.documents import CorpusLike, DenseDocuments, Documents
 
 
 class OnDisk(CorpusLike, Protocol):
@@ -32,14 +25,9 @@ class OnDisk(CorpusLike, Protocol):
     @property
     def header(self) -> Header: ...  # noqa: D102
     @property
-    def n_documents(self) -> int: ...  # noqa: D102
-    @property
-    def cache_key(self) -> str: ...  # noqa: D102
-    @property
     def document_frequency(self) -> np.ndarray: ...  # noqa: D102
     @property
     def weights(self) -> np.ndarray | None: ...  # noqa: D102
-    def place(self, document: int) -> str: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
     @property
@@ -251,7 +239,7 @@ class Part:
         """How many positions there are to read: the corpus's."""
         return self.whole.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
         documents = self.folds.reads.read(start, stop)
         weights = np.ones(stop - start) if documents.weights is None else documents.weights

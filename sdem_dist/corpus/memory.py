@@ -76,7 +76,7 @@ class InMemory(Generic[Kind]):
             n_targets=held["targets"].shape[1] if "targets" in held else 0,
         )
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Kind:
+    def read(self, start: int, stop: int) -> Kind:
         """Return the documents `start` up to `stop`, as views; they were verified when this corpus was made."""
         if not 0 <= start <= stop <= self.n_documents:
             raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")

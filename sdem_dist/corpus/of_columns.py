@@ -57,5 +57,5 @@ def read_column(
     parts = []
     for shard, info in enumerate(header.shards):
         expected: dict[str, Expected] = {name: ((info.n_documents,), kind)}
-        parts.append(read_arrays(group, info, stored(shard), expected, path, True)[name])
+        parts.append(read_arrays(group, info, stored(shard), expected, path)[name])
     return np.concatenate(parts)

@@ -126,7 +126,7 @@ class Corpus:
         """Number of documents."""
         return self.header.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Read the documents `start` up to `stop`, in stored order.
 
         Parameters
@@ -134,8 +134,6 @@ class Corpus:
         start, stop : int
             Positions in the corpus, ``0 <= start <= stop <= n_documents``. Every shard that holds one of them is read
             whole, so ranges that follow the shards' borders waste nothing.
-        verify : bool, default True
-            Check checksums and values too, not only shapes and dtypes. Leave out only what this process has verified.
 
         Returns
         -------
@@ -162,9 +160,9 @@ class Corpus:
             base, size = int(starts[shard]), header.shards[shard].n_documents
             rows = slice(max(start - base, 0), min(stop - base, size))
             if rows == slice(0, size) and not far:
-                return self.read_shard(shard, verify=verify)
+                return self.read_shard(shard)
             # its other documents are probably wanted next, and those of a bucket by the next stage
-            whole = shard_cache.get((header.uid, shard, verify), partial(self.read_shard, shard, verify=verify))
+            whole = shard_cache.get((header.uid, shard), partial(self.read_shard, shard))
             return whole[rows]
 
         far = is_url(self.path)
@@ -175,9 +173,9 @@ class Corpus:
             parts = [found(shard) for shard in range(first, last)]
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read_shard(self, shard: int) -> Documents | DenseDocuments:
         """Read the documents of one shard; see `read`."""
-        return read_shard(*self._parts, self._stored(shard), self.path, verify)
+        return read_shard(*self._parts, self._stored(shard), self.path)
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""

@@ -97,11 +97,11 @@ def ids_of_rows(rows: KeyedRows) -> np.ndarray | list[str]:
     return rows.ids if rows.id_bytes is None else decode_strings(rows.id_bytes, rows.ids)
 
 
-def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents | DenseDocuments:
+def read_shard(root: Group, header: Header, shard: int, where: str) -> Documents | DenseDocuments:
     """Read the shard number `shard` of the corpus at `root`.
 
-    Raises CorpusError: an array is missing, has another shape or dtype than the manifest says or, with `verify`, does
-    not match its checksum or holds values that no corpus may hold. The message names corpus, shard and array.
+    Raises CorpusError: an array is missing, has another shape or dtype than the manifest says, does not match its
+    checksum or holds values that no corpus may hold. The message names corpus, shard and array.
     """
     info, dense = header.shards[shard], header.layout == DENSE
     n, n_entries = info.n_documents, info.n_nonzeros
@@ -120,9 +120,9 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
         expected["targets"] = (n, header.n_targets), "float64"
     if header.has_weights:
         expected["weights"] = (n,), "float64"
-    found = read_arrays(root, info, shard, expected, where, verify)
+    found = read_arrays(root, info, shard, expected, where)
     documents = DenseDocuments(**found) if dense else Documents(n_features=header.n_features, **found)
-    if verify and (problem := find_problem(documents, len(header.classes))) is not None:
+    if (problem := find_problem(documents, len(header.classes))) is not None:
         raise CorpusError(f"{where}: shard {shard}: {problem}")
     return documents
 
@@ -131,7 +131,7 @@ Expected = tuple[tuple[int, ...], str]  # shape and dtype of an array
 
 
 def read_arrays(
-    root: Group, info: ShardInfo, shard: int, expected: dict[str, Expected], where: str, verify: bool
+    root: Group, info: ShardInfo, shard: int, expected: dict[str, Expected], where: str
 ) -> dict[str, np.ndarray]:
     """Read arrays of a shard, each of the shape and dtype that it must have; see `read_shard`."""
     from sdem_dist.storage import arrays
@@ -144,8 +144,7 @@ def read_arrays(
     for name, array in found.items():
         if array.dtype != np.dtype(expected[name][1]):
             raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {expected[name][1]}")
-        if verify:
-            check_sum(info, name, array, f"{where}: shard {shard}")
+        check_sum(info, name, array, f"{where}: shard {shard}")
     return found
 
 
@@ -169,7 +168,7 @@ def read_groups(root: Group, header: Header, shard: int, where: str) -> np.ndarr
     info = header.shards[shard]
     if "groups" not in info.checksums:
         raise CorpusError(f"{where} has no groups: they are kept by sdem ingest --group COLUMN")
-    return read_arrays(root, info, shard, {"groups": ((info.n_documents,), "uint64")}, where, True)["groups"]
+    return read_arrays(root, info, shard, {"groups": ((info.n_documents,), "uint64")}, where)["groups"]
 
 
 def _read_strings(root: Group, header: Header, shard: int, name: str, where: str) -> list[str]:

@@ -3,8 +3,8 @@
 from dataclasses import dataclass
 
 from sdem_dist import glossary
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.events import EpochEnded, StageEnded
-from sdem_dist.engine.tasks import CorpusLike
 
 VALIDATION = "validation_"  # before the names of metrics of validation documents
 

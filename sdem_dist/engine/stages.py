@@ -13,9 +13,9 @@ from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 
 Outcome = TypeVar("Outcome")

@@ -20,10 +20,10 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.labelled import Labelled
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
-from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.fold_temperature import FEWEST as FEWEST_OF_FOLDS
 from sdem_dist.fitting.fold_temperature import calibrated_by_folds

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, Part
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.claims import Claim, release
@@ -19,7 +20,6 @@ from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.memory import REFUSED, SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
-from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
