@@ -66,7 +66,7 @@ def evaluate(
     perplexity (a word). After other trainings these mean little; --json has them in any case.
 
     Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of right
-    labels among the k most probable), log-loss a label. Regressors: R2 and mean squared error. Mixtures: -ln p(document)
+    labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln p(document)
     (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given topics that were
     found from all words of the document; it is lower than for held-out words.
 

@@ -27,7 +27,9 @@ MOST_AT_ONCE = 1 << 12  # lines that are read at a time
 @click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--against", metavar="CLASS", help="Compare the prediction with this class.  [default: the runner-up]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text: all words, and where they stand.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per text: all words, and where they stand."
+)
 @click.option("--html", type=LocalPath(), metavar="FILE", help="Write a page with the words marked instead.")
 @overwrite_option
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
@@ -56,7 +58,7 @@ def explain(
         raise click.UsageError("--html and --json are two forms of the same: choose one")
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
-            raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
+            raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
         texts = _of_standard_input(Reading(**piped))
     elif any(option is not None for option in piped.values()):
         raise click.UsageError("--format and --text are for standard input, and texts are given")

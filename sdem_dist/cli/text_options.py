@@ -73,7 +73,7 @@ _READING = (
     click.option("--id", metavar="COLUMN", help="Column of the documents' ids, likewise.  [default: their positions]"),
     click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author, likewise."),
     click.option("--weight", metavar="COLUMN", help="Column of the documents' weights in training, likewise."),
-    click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one a line, or .npy."),
+    click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one per line, or .npy."),
     click.option(
         "--first-column",
         "zero_based",

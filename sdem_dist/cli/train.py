@@ -89,7 +89,7 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--merge",
     type=click.Choice(["mean", "sum"]),
-    help="Merge what lanes learn by themselves, or add all statistics for one step a round.  [default: mean]",
+    help="Merge what lanes learn by themselves, or add all statistics for one step per round.  [default: mean]",
 )
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
@@ -329,7 +329,7 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     if options["label_separator"] is not None and made.spec.target == "labels" and not made.spec.label_sets:
         several = " or ".join(f"--estimator {name}" for name in ESTIMATORS if estimator_class(name).spec.label_sets)
         raise click.UsageError(
-            f"--label-separator is for several labels a document, and {estimator} learns one: add {several}"
+            f"--label-separator is for several labels per document, and {estimator} learns one: add {several}"
         )
     chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
     for setting in options["settings"]:

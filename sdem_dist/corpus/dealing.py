@@ -37,7 +37,7 @@ def dealt(
 
 
 def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
-    """Return groups numbered from 0, int64 of shape (n_documents,); ValueError where there is not one a document."""
+    """Return groups numbered from 0, int64 of shape (n_documents,); ValueError where there is not one per document."""
     found = np.asarray(groups)
     if found.shape != (n_documents,):
         raise ValueError(f"there are {n_documents:,} documents, and groups have shape {found.shape}")

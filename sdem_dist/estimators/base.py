@@ -282,7 +282,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Returns
         -------
         dict of str to float
-            The names are those of the glossary; losses are in nats a document. Of clusters purity, NMI and ARI, too, where
+            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too, where
             labels are known.
         """
         from sdem_dist.fitting.running import evaluate_source

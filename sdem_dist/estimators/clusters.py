@@ -129,7 +129,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         Returns
         -------
         float
-            In nats a document.
+            In nats per document.
         """
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]

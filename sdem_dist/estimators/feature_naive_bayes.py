@@ -74,7 +74,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     merge: str = param(
         "sum",
         one_of("sum", "mean"),
-        '"sum": one step a round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
+        '"sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
     )
     n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of documents.")
     batch_size: int | None = param(
@@ -107,7 +107,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             raise ValueError(
-                "step='paper' is a step a document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
+                "step='paper' is a step per document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
             )
 
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:

@@ -141,7 +141,7 @@ class LDAClassifier(
         return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source, seed: int) -> Plan:
-        if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
+        if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents
             n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)

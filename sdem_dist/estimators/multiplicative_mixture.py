@@ -177,7 +177,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
 
     @property
     def log_likelihood_path_(self) -> np.ndarray:
-        """The highest conditional log-likelihood a document after each pass, shape (n_epochs,)."""
+        """The highest conditional log-likelihood per document after each pass, shape (n_epochs,)."""
         check_is_fitted(self)
         return np.asarray(self.state_.path)
 

@@ -47,7 +47,7 @@ def over_blocks(
     function : callable
         From rows in memory to an array with as many rows.
     n_columns : int or None
-        Columns of the result; None for one value a row.
+        Columns of the result; None for one value per row.
     client : distributed.Client, optional
         Its workers read a corpus and apply the function.
 
