@@ -41,7 +41,7 @@ OF_WORDS = ("nll", "perplexity")
     "--errors",
     type=Place(),
     metavar="FILE",
-    help="Write the wrong predictions, the surest first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
+    help="Write the wrong predictions, the most confident first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
     "regressor all documents, the largest error first.",
 )
 @overwrite_option

@@ -73,7 +73,7 @@ def groups_at(
 ) -> GroupsAt | None:
     """Return what finds the groups of documents by their ids, as `write_corpus` is given both.
 
-    Raises CorpusError: there is not a group a document, or two documents of one id are in different groups.
+    Raises CorpusError: there is not one group per document, or two documents of one id are in different groups.
     """
     if groups is None or callable(groups):
         return groups

@@ -166,7 +166,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             Folder for checkpoints.
         checkpoint_rounds : int, default=None
         checkpoint_seconds : float, default=None
-            Write a checkpoint after so many rounds, or seconds. Both None: after every epoch.
+            Write a checkpoint after this many rounds, or seconds. Both None: after every epoch.
         resume : bool, default=False
             Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
         skip_damaged : bool, default=False

@@ -81,7 +81,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     total_epochs : int or None, default=None
         Epochs of all settings together at most. When they run out, only the best settings go on.
     seconds : float or None, default=None
-        End the search after so many seconds. Its result may then depend on the machine.
+        End the search after this many seconds. Its result may then depend on the machine.
     halving : bool or "brackets", default=True
         Let the worse half of the settings go after epochs 1, 2, 4 and 8. By Hyperband's brackets, some are first halved
         after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
