@@ -49,6 +49,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sdem_dist"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {
