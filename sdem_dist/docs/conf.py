@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 project = "sdem_dist"
 author = "The authors of sdem_dist"
 version = release = sdem_dist.__version__
-copyright = "MIT licence"  # noqa: A001
+copyright = "2026, the sdem_dist developers; MIT licence"  # noqa: A001
 
 extensions = [
     "myst_parser",
