@@ -98,7 +98,7 @@ class TrainCommand(SectionedCommand):
     "--rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Merges an epoch, of several lanes.  [default: 4]",
+    help="Merges per epoch, of several lanes.  [default: 4]",
 )
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"

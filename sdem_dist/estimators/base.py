@@ -44,8 +44,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     _learned: ClassVar[Mapping[str, str]] = {
         "n_features_in_": "int",
         "history_": "list of dict\n"
-        "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"
-        "document, or a row. Those of validation documents have the prefix ``validation_``.",
+        "One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were evaluated. Losses are means per\n"
+        "document, or row. Those of validation documents have the prefix ``validation_``.",
         "n_iter_": "int\nEpochs run.",
         "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
         "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",

@@ -50,7 +50,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
     _monitor = "nll"
     _learned: ClassVar[Mapping[str, str]] = {
         "lower_bound_": "float\n"
-        "The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it."
+        "The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it."
     }
 
     def _check(self) -> None:

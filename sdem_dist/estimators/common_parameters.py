@@ -116,7 +116,7 @@ class Lanes:
     rounds_per_epoch: int | None = param(
         None,
         integer(optional=True),
-        'Merges an epoch, for "mean"; the first epoch has some short ones besides. None: 4, with one lane 1.',
+        'Merges per epoch, for "mean"; the first epoch has some short ones besides. None: 4, with one lane 1.',
     )
     merge: str = param(
         "mean",

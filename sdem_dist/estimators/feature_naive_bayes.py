@@ -86,14 +86,14 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         "safe",
         one_of("safe", "paper"),
         '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
-        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` a document.',
+        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per document.',
     )
     step_decay: float = param(1e-5, real(), "lambda of the paper's steps, and of safe ones with batches.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
     _learned: ClassVar[Mapping[str, str]] = {
         "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
-        "history_": "list of dict\nOne entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
+        "history_": "list of dict\nOne entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
     }
 
     if TYPE_CHECKING:

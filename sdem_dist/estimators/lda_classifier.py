@@ -56,7 +56,7 @@ class LDAClassifier(
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
-    topic a class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
+    topic per class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
     a class little reason to differ. For topics that say what a class is about take ``loss="nll"``. `transform` returns
     p(class, topic | document): the posterior of the class times the document's topic proportions under it.
 
@@ -196,7 +196,7 @@ class LDAClassifier(
 
     @property
     def components_(self) -> np.ndarray:
-        """Return p(word | topic, class), shape (n_classes * n_components, n_features)."""
+        """The probabilities p(word | topic, class), shape (n_classes * n_components, n_features)."""
         check_is_fitted(self)
         return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 
