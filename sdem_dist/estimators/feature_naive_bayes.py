@@ -52,9 +52,9 @@ MEAN_LANE_DOCUMENTS = 256
 """Rows from which a lane of ``merge="mean"`` learns something of its own."""
 MEAN_BATCH = 32
 _HELD_BACK = (
-    "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it may where rows are few, "
-    "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
-    "or leave out classes of one row and values far off; or take loss='nll', which is faster"
+    "{}: training ended at the loss of the generative fit: the prior outweighs the loss. That happens where rows are few, a "
+    "class has next to no spread, or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
+    "leave out classes of one row and outliers, or take loss='nll', which is faster"
 )
 
 
