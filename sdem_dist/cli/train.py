@@ -112,13 +112,16 @@ class TrainCommand(SectionedCommand):
 )
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(
-    "--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]"
+    "--checkpoint-rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Write one after every N rounds.  [default: every epoch]",
 )
 @click.option(
     "--checkpoint-seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="S",
-    help="One every S seconds, instead.",
+    help="Write one every S seconds instead.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
 @click.option(
