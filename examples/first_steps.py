@@ -25,7 +25,7 @@ def main() -> None:
     texts, test_texts, labels, test_labels = train_test_split(texts, labels, test_size=0.2, random_state=0)
     print(f"{len(texts)} docstrings to learn from, {len(test_texts)} to test on\n")
 
-    print("loss   test accuracy    NCLL   hinge  perplexity a word")
+    print("loss   test accuracy    NCLL   hinge  perplexity per word")
     for loss in ("nll", "ncll", "hinge"):  # nll is scikit-learn's naive Bayes, the other two are sdEM
         model = MultinomialNB(loss=loss, n_epochs=3 if options.quick else 15)
         pipeline = make_pipeline(CountVectorizer(min_df=2), model).fit(texts, labels)

@@ -4,7 +4,7 @@ Naive Bayes trained with NCLL and with the hinge loss, priors P1 (Laplace) and P
 sequential algorithm (one lane), against plain naive Bayes, logistic regression (liblinear, one against the rest) and
 LinearSVC, all on raw counts. Losses and perplexity are those of the training documents. Epoch 0 is
 where sdEM begins, the prior's uniform parameters. The paper divides perplexity by the number of documents; here it is
-perplexity a word. The paper's third corpus, Cade, is not in our collection.
+perplexity per word. The paper's third corpus, Cade, is not in our collection.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PRIORS = {"P1": "laplace", "P2": "log"}
 PANELS = {
     "ncll": "NCLL a training document, nats",
     "hinge": "hinge loss a training document",
-    "perplexity": "perplexity a word, training documents",
+    "perplexity": "perplexity per word, training documents",
     "validation_accuracy": "accuracy, test documents",
 }
 LINES = {"P1": ("#0072B2", "o"), "P2": ("#D55E00", "^")}  # colours of Okabe and Ito

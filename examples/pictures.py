@@ -34,7 +34,7 @@ def main() -> None:
         "training": plots.history({loss: model.history_ for loss, model in models.items()}),
         "confusions": plots.confusion(report),
         "probabilities": plots.reliability(report),
-        "words": plots.words(words[package], title=f"the words of {package}", unit="nats a word"),
+        "words": plots.words(words[package], title=f"the words of {package}", unit="nats per word"),
     }
     for name, axes in pictures.items():
         axes.figure.savefig(options.out / f"{name}.png", dpi=90)

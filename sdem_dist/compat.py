@@ -180,7 +180,7 @@ def without_progress_bars() -> None:
 
 
 def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
-    """Return weights, one a document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
+    """Return weights, one per document and none negative: scikit-learn, ``utils.validation._check_sample_weight``."""
     from sklearn.utils.validation import _check_sample_weight
 
     weights: np.ndarray = _check_sample_weight(sample_weight, X, dtype=float, ensure_non_negative=True)

@@ -151,7 +151,7 @@ def main() -> None:
 
     \b
     A first look, with nothing to download:   sdem demo
-    Your own, a line each, label TAB text:    sdem train posts.tsv posts.model
+    Your own, lines of label TAB text:        sdem train posts.tsv posts.model
                                               sdem evaluate posts.model test.tsv
                                               sdem predict posts.model new.txt
     More than memory holds:                   sdem ingest posts.tsv posts.zarr --held-out 0.1

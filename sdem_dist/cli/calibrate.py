@@ -18,7 +18,7 @@ from sdem_dist.counted import counted
 @overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: SourceOptions) -> None:
-    """Show MODEL labelled documents that had no part in its training, for sdem predict --coverage.
+    """Prepare MODEL for sdem predict --coverage, by labelled documents that had no part in its training.
 
     CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must not have
     taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that

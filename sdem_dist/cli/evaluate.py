@@ -41,7 +41,7 @@ OF_WORDS = ("nll", "perplexity")
     "--errors",
     type=Place(),
     metavar="FILE",
-    help="Write the wrong predictions, the surest first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
+    help="Write the wrong predictions, the most confident first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
     "regressor all documents, the largest error first.",
 )
 @overwrite_option
@@ -66,7 +66,7 @@ def evaluate(
     perplexity (a word). After other trainings these mean little; --json has them in any case.
 
     Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of right
-    labels among the k most probable), log-loss a label. Regressors: R2 and mean squared error. Mixtures: -ln p(document)
+    labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln p(document)
     (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given topics that were
     found from all words of the document; it is lower than for held-out words.
 

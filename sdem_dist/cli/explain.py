@@ -27,7 +27,9 @@ MOST_AT_ONCE = 1 << 12  # lines that are read at a time
 @click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
 @click.option("--against", metavar="CLASS", help="Compare the prediction with this class.  [default: the runner-up]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a text: all words, and where they stand.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Print one JSON object per text: all words, and where they stand."
+)
 @click.option("--html", type=LocalPath(), metavar="FILE", help="Write a page with the words marked instead.")
 @overwrite_option
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
@@ -41,7 +43,7 @@ def explain(
     overwrite: bool,
     **piped: Any,
 ) -> None:
-    """Say why MODEL takes each TEXT for its class, or gives it its number; - or nothing reads lines of standard input.
+    """Say why MODEL gives each TEXT its class, or its number. Without a TEXT, or with -, lines of standard input are read.
 
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the model
     weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic models the
@@ -56,7 +58,7 @@ def explain(
         raise click.UsageError("--html and --json are two forms of the same: choose one")
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
-            raise click.UsageError("name a text in quotes, or pipe texts into standard input, one a line")
+            raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
         texts = _of_standard_input(Reading(**piped))
     elif any(option is not None for option in piped.values()):
         raise click.UsageError("--format and --text are for standard input, and texts are given")

@@ -64,7 +64,11 @@ class IngestCommand(SectionedCommand):
 )
 @click.option("--targets", is_flag=True, help="The labels are numbers to be predicted, such as ratings.")
 @click.option(
-    "--held-out", type=float, default=0.0, metavar="FRACTION", help="Put so many documents into CORPUS-held-out."
+    "--held-out",
+    type=float,
+    default=0.0,
+    metavar="FRACTION",
+    help="Put this share of the documents into CORPUS-held-out.",
 )
 @click.option("--shard-documents", type=click.IntRange(1), metavar="N", help="Documents in a shard.")
 @click.option(

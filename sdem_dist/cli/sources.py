@@ -285,7 +285,7 @@ def examined_documents(
 ) -> Examined:
     """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
 
-    Without `keep_texts` those of a source are let go of.
+    Without `keep_texts` those of a source are dropped.
 
     Raises ModelError, IngestError: the model was not trained on text, or a line of the source is not a document of one
     of its classes.

@@ -140,7 +140,7 @@ def answered(
     """Yield what `answer` makes of blocks of documents, in their order.
 
     `transformer`: needed for records of text.
-    `n_jobs`: threads; None: one a core.
+    `n_jobs`: threads; None: one per core.
     """
 
     def worker() -> Callable[[Records | CorpusRange], Made]:

@@ -35,7 +35,7 @@ TEXT = 60  # letters of a text that are shown
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it.  [may be repeated]")
 @click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides the folds.  [default: 0]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object a document.")
+@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per document.")
 @reading_options
 @text_options
 @where_options

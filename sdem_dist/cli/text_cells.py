@@ -59,7 +59,7 @@ def cells_of_several_lines(block: Columns) -> int:
 
 
 def json_rows(block: Columns) -> bytes:
-    """Return rows as JSON objects, one a line.
+    """Return rows as JSON objects, one per line.
 
     Raises TypeError: a name or a value is one that orjson does not write.
     """

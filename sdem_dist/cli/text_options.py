@@ -68,12 +68,14 @@ _READING = (
         "have no label.",
     ),
     click.option(
-        "--text", metavar="COLUMN", help="Column of the text, likewise.  [default: label and text, or 0 and 1]"
+        "--text",
+        metavar="COLUMN",
+        help="Column of the text: a name, or a number.  [default: label and text, or 0 and 1]",
     ),
-    click.option("--id", metavar="COLUMN", help="Column of the documents' ids, likewise.  [default: their positions]"),
-    click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author, likewise."),
-    click.option("--weight", metavar="COLUMN", help="Column of the documents' weights in training, likewise."),
-    click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one a line, or .npy."),
+    click.option("--id", metavar="COLUMN", help="Column of the documents' ids.  [default: their positions]"),
+    click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author."),
+    click.option("--weight", metavar="COLUMN", help="Column of the documents' weights in training."),
+    click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one per line, or .npy."),
     click.option(
         "--first-column",
         "zero_based",

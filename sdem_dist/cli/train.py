@@ -89,7 +89,7 @@ class TrainCommand(SectionedCommand):
 @click.option(
     "--merge",
     type=click.Choice(["mean", "sum"]),
-    help="Merge what lanes learn by themselves, or add all statistics for one step a round.  [default: mean]",
+    help="Merge what lanes learn by themselves, or add all statistics for one step per round.  [default: mean]",
 )
 @click.option(
     "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
@@ -98,7 +98,7 @@ class TrainCommand(SectionedCommand):
     "--rounds",
     type=click.IntRange(1),
     metavar="N",
-    help="Merges an epoch, of several lanes.  [default: 4]",
+    help="Merges per epoch, of several lanes.  [default: 4]",
 )
 @click.option(
     "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
@@ -112,13 +112,16 @@ class TrainCommand(SectionedCommand):
 )
 @click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep checkpoints here.")
 @click.option(
-    "--checkpoint-rounds", type=click.IntRange(1), metavar="N", help="One after every N rounds.  [default: every epoch]"
+    "--checkpoint-rounds",
+    type=click.IntRange(1),
+    metavar="N",
+    help="Write one after every N rounds.  [default: every epoch]",
 )
 @click.option(
     "--checkpoint-seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="S",
-    help="One every S seconds, instead.",
+    help="Write one every S seconds instead.",
 )
 @click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
 @click.option(
@@ -329,7 +332,7 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     if options["label_separator"] is not None and made.spec.target == "labels" and not made.spec.label_sets:
         several = " or ".join(f"--estimator {name}" for name in ESTIMATORS if estimator_class(name).spec.label_sets)
         raise click.UsageError(
-            f"--label-separator is for several labels a document, and {estimator} learns one: add {several}"
+            f"--label-separator is for several labels per document, and {estimator} learns one: add {several}"
         )
     chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
     for setting in options["settings"]:

@@ -66,7 +66,7 @@ Examples:
     help="Epochs of a setting at most, of naive Bayes; others have n_epochs (--set).  [default: 20]",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after so many seconds."
+    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after this many seconds."
 )
 @click.option(
     "--space",

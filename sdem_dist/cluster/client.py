@@ -58,8 +58,8 @@ def connected(
         Address of a running scheduler, such as ``tcp://10.0.0.1:8786``, or path of its scheduler file.  Or of a Dask
         Gateway or one of its clusters, as ``https://gateway.example.org``; see the guide to clusters.
     n_workers : int, optional
-        Start so many worker processes of one thread on this machine, listening on loopback only, and end them after.
-        With a gateway: so many workers of a new cluster of it.
+        Start this many worker processes of one thread on this machine, listening on loopback only, and end them after.
+        With a gateway: this many workers of a new cluster of it.
     timeout : float
         Seconds to wait for the scheduler.
 

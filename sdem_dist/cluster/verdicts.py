@@ -80,7 +80,7 @@ def memory(workers: Mapping[str, Facts], n_features: int | None, n_classes: int 
             text = f"{name} may use {limit / GIB:.1f} GiB; {need / GIB:.1f} GiB are advised"
             lines.append(Line("warning", "memory", text))
     what = "a small model" if n_features is None else f"{n_features:,} words and {n_classes} classes"
-    return lines or [Line("ok", "memory", f"at least {need / GIB:.1f} GiB a worker, enough for {what}")]
+    return lines or [Line("ok", "memory", f"at least {need / GIB:.1f} GiB per worker, enough for {what}")]
 
 
 def scratch(places: Mapping[str, Facts]) -> list[Line]:
@@ -105,7 +105,7 @@ def clocks(offsets: Mapping[str, float]) -> list[Line]:
 
 
 def network(trips: Mapping[str, float], speeds: Mapping[str, float]) -> list[Line]:
-    """Judge round trips in seconds and speeds in bytes a second, by worker."""
+    """Judge round trips in seconds and speeds in bytes per second, by worker."""
     slow = [n for n in trips if trips[n] > SLOW_ROUND_TRIP or speeds[n] < SLOW_BYTES]
     text = (
         f"round trip {1000 * max(trips.values()):.0f} ms, {min(speeds.values()) / 1e6:.0f} MB/s at the slowest worker"

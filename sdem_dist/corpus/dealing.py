@@ -32,7 +32,7 @@ def dealt(
 
 
 def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
-    """Return groups numbered from 0, int64 of shape (n_documents,); ValueError where there is not one a document."""
+    """Return groups numbered from 0, int64 of shape (n_documents,); ValueError where there is not one per document."""
     found = np.asarray(groups)
     if found.shape != (n_documents,):
         raise ValueError(f"there are {n_documents:,} documents, and groups have shape {found.shape}")
@@ -68,7 +68,7 @@ def groups_at(
 ) -> GroupsAt | None:
     """Return what finds the groups of documents by their ids, as `write_corpus` is given both.
 
-    Raises CorpusError: there is not a group a document, or two documents of one id are in different groups.
+    Raises CorpusError: there is not one group per document, or two documents of one id are in different groups.
     """
     if groups is None or callable(groups):
         return groups

@@ -107,7 +107,7 @@ def write_corpus(
     texts : callable, optional
         From the ids of documents to the UTF-8 bytes of their texts, joined, and the offsets of each: stored too.
     n_jobs : int, optional
-        Threads that compress and write. Default: one a core.
+        Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
         Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
         see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X` is, too. The corpus is the same.

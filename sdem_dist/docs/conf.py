@@ -12,7 +12,7 @@ sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 project = "sdem_dist"
 author = "The authors of sdem_dist"
 version = release = sdem_dist.__version__
-copyright = "MIT licence"  # noqa: A001
+copyright = "2026, the sdem_dist developers; MIT licence"  # noqa: A001
 
 extensions = [
     "myst_parser",
@@ -49,6 +49,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "sdem_dist"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_context = {"default_mode": "auto"}
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -56,7 +56,7 @@ class LogLines:
         if isinstance(event, StageStarted):
             rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
             self._write(
-                f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} an epoch, {lanes} a round, "
+                f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round, "
                 f"{counted(event.n_workers, 'thread')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
         elif isinstance(event, EpochEnded) and self._stage is not None and _worth_a_line(event, self._stage):

@@ -21,7 +21,7 @@ PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: obj
 
 
 class JsonLines:
-    """Append every event of a run to a file, a JSON object a line, as it happens.
+    """Append every event of a run to a file, a JSON object per line, as it happens.
 
     Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during the
     run ends the log with a warning, and not the run. At a URL the last seconds of a run that is killed are missing.

@@ -15,11 +15,11 @@ History = list[dict[str, float]]
 class Monitoring:
     """What is evaluated and when to stop."""
 
-    every: int = 1  # evaluate after every so many epochs and after the last; 0 never
+    every: int = 1  # evaluate whenever this many epochs have passed, and after the last; 0 never
     validation: CorpusLike | None = None  # evaluated too, its metrics prefixed with ``validation_``
     monitor: str = "ncll"  # metric of the validation corpus that has to fall
     patience: int | None = None
-    """Stop after so many evaluations without a new lowest value, and return the state of the lowest."""
+    """Stop after this many evaluations without a new lowest value, and return the state of the lowest."""
     improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
     training: bool = True  # evaluate the training documents too
     shown: tuple[str, ...] = ()  # metrics that people want to see while it runs, where there is room for few

@@ -117,7 +117,7 @@ class WithTopics(Estimator):
 
     @abstractmethod
     def _topics(self, n_words: int) -> Topics:
-        """Return the topics, with so many words of each."""
+        """Return the topics, with this many words of each."""
 
     def topics(self, n_words: int = 10) -> Topics:
         """Return all topics with their words, in the order of `components_`, see `sdem_dist.inspection.topics.Topic`.

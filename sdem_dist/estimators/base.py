@@ -43,8 +43,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     _learned: ClassVar[Mapping[str, str]] = {
         "n_features_in_": "int",
         "history_": "list of dict\n"
-        "One entry an epoch: ``epoch``, ``seconds``, and where evaluated metrics, see the glossary: losses are means a\n"
-        "document, or a row. Those of validation documents have the prefix ``validation_``.",
+        "One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were evaluated. Losses are means per\n"
+        "document, or row. Those of validation documents have the prefix ``validation_``.",
         "n_iter_": "int\nEpochs run.",
         "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
         "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
@@ -165,7 +165,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             Folder for checkpoints.
         checkpoint_rounds : int, default=None
         checkpoint_seconds : float, default=None
-            Write a checkpoint after so many rounds, or seconds. Both None: after every epoch.
+            Write a checkpoint after this many rounds, or seconds. Both None: after every epoch.
         resume : bool, default=False
             Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
         skip_damaged : bool, default=False
@@ -281,7 +281,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Returns
         -------
         dict of str to float
-            The names are those of the glossary; losses are in nats a document. Of clusters purity, NMI and ARI, too, where
+            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too, where
             labels are known.
         """
         from sdem_dist.fitting.running import evaluate_source

@@ -48,7 +48,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
     _monitor = "nll"
     _learned: ClassVar[Mapping[str, str]] = {
         "lower_bound_": "float\n"
-        "The objective a document: mean ln p(d) and the prior's share. Restarts are chosen by it."
+        "The objective per document: mean ln p(d) and the prior's share. Restarts are chosen by it."
     }
 
     def _check(self) -> None:
@@ -127,7 +127,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         Returns
         -------
         float
-            In nats a document.
+            In nats per document.
         """
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]

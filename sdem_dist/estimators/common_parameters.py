@@ -22,7 +22,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
 EVALUATE_EVERY = (
     integer(0),
-    "Record metrics after every so many epochs and after the last; 0: of `validation` documents alone, after each.",
+    "Record metrics whenever this many epochs have passed, and after the last; 0: of `validation` documents alone, after each.",
 )
 
 
@@ -44,7 +44,7 @@ class Seeded(Running):
     patience: int | None = param(
         None,
         integer(optional=True),
-        "Stop after so many evaluations without a new best on `validation`; keep the best.",
+        "Stop after this many evaluations without a new best on `validation`; keep the best.",
     )
     random_state: object = param(
         0,
@@ -114,7 +114,7 @@ class Lanes:
     rounds_per_epoch: int | None = param(
         None,
         integer(optional=True),
-        'Merges an epoch, for "mean"; the first epoch has some short ones besides. None: 4, with one lane 1.',
+        'Merges per epoch, for "mean"; the first epoch has some short ones besides. None: 4, with one lane 1.',
     )
     merge: str = param(
         "mean",

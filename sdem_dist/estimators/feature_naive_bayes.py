@@ -54,9 +54,9 @@ MEAN_LANE_DOCUMENTS = 256
 """Rows from which a lane of ``merge="mean"`` learns something of its own."""
 MEAN_BATCH = 32
 _HELD_BACK = (
-    "{}: training ended at the loss of the generative fit, since the prior outweighs the loss, as it may where rows are few, "
-    "a class has next to no spread or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
-    "or leave out classes of one row and values far off; or take loss='nll', which is faster"
+    "{}: training ended at the loss of the generative fit: the prior outweighs the loss. That happens where rows are few, a "
+    "class has next to no spread, or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
+    "leave out classes of one row and outliers, or take loss='nll', which is faster"
 )
 
 
@@ -76,7 +76,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     merge: str = param(
         "sum",
         one_of("sum", "mean"),
-        '"sum": one step a round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
+        '"sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
     )
     n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of documents.")
     batch_size: int | None = param(
@@ -88,14 +88,14 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         "safe",
         one_of("safe", "paper"),
         '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
-        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` a document.',
+        'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per document.',
     )
     step_decay: float = param(1e-5, real(), "lambda of the paper's steps, and of safe ones with batches.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
     _learned: ClassVar[Mapping[str, str]] = {
         "class_count_": "ndarray of shape (n_classes,)\nLabelled training documents, by weight.",
-        "history_": "list of dict\nOne entry an epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
+        "history_": "list of dict\nOne entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
     }
 
     if TYPE_CHECKING:
@@ -109,7 +109,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     def _check(self) -> None:
         if self.step == "paper" and self.merge == "sum":
             raise ValueError(
-                "step='paper' is a step a document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
+                "step='paper' is a step per document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
             )
 
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:

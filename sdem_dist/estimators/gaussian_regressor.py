@@ -83,7 +83,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
     _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
-        "One entry an epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means a row, of standardised\n"
+        "One entry per epoch of the last stage: ``epoch``, ``seconds``, ``nll``, ``ncll`` (means per row, of standardised\n"
         "columns)."
     }
     spec = Spec("dense", "numbers", "number", shown=("nll", "ncll"))

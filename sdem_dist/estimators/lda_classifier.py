@@ -55,7 +55,7 @@ class LDAClassifier(
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
-    topic a class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
+    topic per class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
     a class little reason to differ. For topics that say what a class is about take ``loss="nll"``. `transform` returns
     p(class, topic | document): the posterior of the class times the document's topic proportions under it.
 
@@ -140,7 +140,7 @@ class LDAClassifier(
         return (yield from final_stage(learner, plan))
 
     def _plan(self, source: Source, seed: int) -> Plan:
-        if self.loss == "nll" and self.merge == "mean":  # a step a round, of an eighth of the documents
+        if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents
             n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
@@ -195,7 +195,7 @@ class LDAClassifier(
 
     @property
     def components_(self) -> np.ndarray:
-        """Return p(word | topic, class), shape (n_classes * n_components, n_features)."""
+        """The probabilities p(word | topic, class), shape (n_classes * n_components, n_features)."""
         check_is_fitted(self)
         return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 

@@ -42,7 +42,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     stochastic discriminative EM (sdEM). All labels share one pass over the documents and one table of words. With the
     same passes the result is that of `MultinomialNB` for each label by itself.
 
-    With one label for each document the strongest label is predicted ("one-vs-all").
+    With one label for each document the strongest label is predicted ("one-vs-rest").
 
     References
     ----------

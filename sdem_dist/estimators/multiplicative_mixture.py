@@ -69,7 +69,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
     accelerate: bool = param(
         True,
         truth(),
-        "Exponents grow by a fifth a pass while the likelihood does not fall; on a fall the plain update is taken.",
+        "Exponents grow by a fifth per pass while the likelihood does not fall; on a fall the plain update is taken.",
     )
     dtype: str = param(
         "float64", one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
@@ -171,7 +171,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
 
     @property
     def log_likelihood_path_(self) -> np.ndarray:
-        """The highest conditional log-likelihood a document after each pass, shape (n_epochs,)."""
+        """The highest conditional log-likelihood per document after each pass, shape (n_epochs,)."""
         check_is_fitted(self)
         return np.asarray(self.state_.path)
 

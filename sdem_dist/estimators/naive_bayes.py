@@ -92,11 +92,11 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     loss: str | Loss = param(
         "auto",
         either(one_of("auto", "hinge", "ncll", "nll"), a_loss()),
-        'The hinge loss (Masegosa 2014, equation 17), "ncll": ``-ln p(y | d)``, or "nll": ``-ln p(y, d)``, scikit-learn\'s\n'
-        '``MultinomialNB``, exactly, in one pass over the counts. "auto": the hinge loss; NCLL where\n'
-        "classes have under 30 documents in the mean, and with three or more classes, of which the hinge loss gets over a fifth\n"
-        "of the held-out documents wrong, if it has the lower log-loss there; the hinge loss where documents without a label\n"
-        "say where training starts.\n"
+        'What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``.\n'
+        '"nll": ``-ln p(y, d)``: scikit-learn\'s ``MultinomialNB``, exactly, in one pass over the counts.\n'
+        '"auto": NCLL where there are fewer than 30 documents per class, on average; else the hinge loss. If that gets over a\n'
+        "fifth of the held-out documents of three or more classes wrong, NCLL is tried, too, and the lower log-loss decides.\n"
+        "Where it learns from documents without labels: the hinge loss.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )

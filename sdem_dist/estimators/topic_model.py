@@ -103,13 +103,13 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     n_lanes: int | None = param(
         None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )
-    rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges an epoch, for "mean". None: 1.')
+    rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges per epoch, for "mean". None: 1.')
 
     _topic_rate = 0.05
     _learned: ClassVar[Mapping[str, str]] = {
         "topic_shares_": "ndarray of shape (n_components,)\n"
         "Share of the training documents' words that each topic is expected to explain.",
-        "history_": "list of dict\nOne entry an epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
+        "history_": "list of dict\nOne entry per epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
     }
 
     @abstractmethod

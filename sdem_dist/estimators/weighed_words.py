@@ -92,10 +92,10 @@ class WeighedWords(Weighing):
 
     _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
-        "One entry an epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
+        "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
         "temperature) of the held-out documents. The last pass, which takes these in, repeats their figures. Where folds or\n"
         "documents without labels were tried first, all entries have their figures, and ``unlabelled_weight``. If evaluated:\n"
-        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means a document) and ``perplexity`` (a word); for `validation`\n"
+        "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
         "documents with the prefix ``validation_``.",
     }
 

@@ -64,7 +64,7 @@ def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = N
 def batches(
     n_documents: int, n_epochs: int, seed: int, batch: int, lanes: int | None = None, least: int = SUM_TASK_DOCUMENTS
 ) -> Plan:
-    """Return the plan of a run that takes one step a round, of `batch` documents that lanes share out."""
+    """Return the plan of a run that takes one step per round, of `batch` documents that lanes share out."""
     batch = min(batch, n_documents)
     rounds = -(-n_documents // batch)
     return Plan(n_documents, n_epochs, rounds, lanes or min(LANES, -(-batch // least)), seed)

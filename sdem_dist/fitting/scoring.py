@@ -42,7 +42,7 @@ def over_blocks(
 
     `X`: {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or corpus.
     `function`: from rows in memory to an array with as many rows.
-    `n_columns`: columns of the result; None for one value a row.
+    `n_columns`: columns of the result; None for one value per row.
     `client`: its workers read a corpus and apply the function. Raises CorpusError, ValueError: as `over_corpus`.
     """
     if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):

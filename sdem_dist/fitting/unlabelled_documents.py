@@ -230,7 +230,7 @@ def alone_is_better(helped: Choice, alone: Choice) -> bool:
     """Whether labelled documents alone have the lower log-loss beyond doubt, and no lower accuracy.
 
     Beyond doubt: over the draws, the mean of what it is lower by is above its standard error. In doubt the others are used,
-    which gained accuracy in the mean of seven corpora with 2 to 20 labels a class.
+    which gained accuracy in the mean of seven corpora with 2 to 20 labels per class.
     """
     gain, error = gain_of(helped, alone)
     return bool(-gain > error and alone.accuracy.mean() >= helped.accuracy.mean())

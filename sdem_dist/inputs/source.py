@@ -114,8 +114,8 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         )
     if target == "labels" and header.label_sets is not None and not estimator.spec.label_sets:
         raise CorpusError(
-            f"{corpus.path} has several labels a document, and {name} learns one: train MultiLabelNB or SupervisedLDAClassifier "
-            "(--estimator)"
+            f"{corpus.path} has several labels per document, and {name} learns one: "
+            "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
         )
     if target == "numbers" and header.layout != DENSE and not header.n_targets:
         raise CorpusError(
@@ -128,7 +128,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "train":
         if labelled and several and not estimator.several_labels:
             raise CorpusError(
-                f"{corpus.path} has several labels a document, and the model was trained on documents of one label each"
+                f"{corpus.path} has several labels per document, and the model was trained on documents of one label each"
             )
         several = estimator.several_labels
     if labelled and several:
@@ -249,7 +249,7 @@ def _of_labelled(
 def _of_label_sets(estimator: Estimator, X: object, y: object, sample_weight: object, use: Use) -> Source:
     """Return documents in memory that have several labels, or none."""
     if use != "train" and not estimator.several_labels:
-        raise ValueError("y has several labels a document, and the model was trained on documents of one label each")
+        raise ValueError("y has several labels per document, and the model was trained on documents of one label each")
     rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=use == "train")[0])
     codes, sets, names = coded(y, None if use == "train" else estimator.classes_)
     check_consistent_length(rows, codes)

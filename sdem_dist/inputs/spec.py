@@ -68,7 +68,7 @@ class Source:
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None  # how text became numbers, if the corpus knows
     transformer: TextTransformer | None = None  # what counts other texts so, where these were texts
-    single: bool = True  # numbers to be learned are one a document, not a column of a table
+    single: bool = True  # numbers to be learned are one per document, not a column of a table
     weighting: Weighting | None = None  # how the model weighs counts; None: it takes entries as they are
     trained_on: Corpus | MemoryCorpus | np.ndarray | None = None
     """Where the document frequencies come from that `weighting` needs."""

@@ -51,12 +51,12 @@ def refuse_no_documents(X: object) -> None:
 
 
 def refuse_no_labels(estimator: Estimator, y: object) -> None:
-    """Raise ValueError for a generator, and for several labels a document where the estimator learns one."""
+    """Raise ValueError for a generator, and for several labels per document where the estimator learns one."""
     if isinstance(y, Iterator):
         raise ValueError(f"y is {_kind(y)}, and no list or array: pass list(...) of the labels")
     if are_label_sets(y) and not estimator.spec.label_sets:
         raise ValueError(
-            f"y has several labels a document, or lists of labels, and {type(estimator).__name__} learns one label, such as "
+            f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label, such as "
             "y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
         )
 

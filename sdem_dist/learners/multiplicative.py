@@ -44,7 +44,7 @@ class MultiplicativeState(NamedTuple):
     factor: float  # by how much the exponents are to be multiplied
     plain: float  # 1 if the point is a plain update
     n_good: float  # updates that have held
-    path: np.ndarray  # the highest log-likelihood a document after each pass
+    path: np.ndarray  # the highest log-likelihood per document after each pass
 
 
 class SortedDocuments(NamedTuple):

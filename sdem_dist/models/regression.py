@@ -141,7 +141,7 @@ class JointGaussian:
         return sums
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return the mean of each loss a row."""
+        """Return the mean of each loss per row."""
         weight, nll, ncll = sums.tolist()
         return {"nll": nll / weight, "ncll": ncll / weight}
 

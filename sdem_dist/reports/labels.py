@@ -1,4 +1,4 @@
-"""How well several labels a document are found, label by label."""
+"""How well several labels per document are found, label by label."""
 
 from __future__ import annotations
 

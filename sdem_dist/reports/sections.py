@@ -87,7 +87,7 @@ def words_by_class(said: Mapping[object, Mapping[str, float]]) -> str:
     for label, words in said.items():
         top = max(words.values(), default=0.0) or 1.0
         shown = " ".join(
-            f'<mark title="{value:.3g} nats a word" style="background:rgba({FOR},{0.08 + 0.5 * max(value, 0.0) / top:.2f})">'
+            f'<mark title="{value:.3g} nats per word" style="background:rgba({FOR},{0.08 + 0.5 * max(value, 0.0) / top:.2f})">'
             f"{cell(word)}</mark>"
             for word, value in words.items()
         )

@@ -22,7 +22,7 @@ from sdem_dist.selection.predicted import Metric, Predicted
 TEMPERATURES, THRESHOLDS = "temperatures", "thresholds"
 """What folds may decide of labels: fields of learners, and of `Decisions`."""
 LABELS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")
-"""Metrics of several labels a document. Accuracy is of documents all of whose labels are right."""
+"""Metrics of several labels per document. Accuracy is of documents all of whose labels are right."""
 _NAMED = {"micro-F1": "micro_f1", "macro-F1": "macro_f1", "accuracy": "accuracy", "log-loss": "label_log_loss"}
 """What `label_scores.finish` calls them."""
 

@@ -53,7 +53,7 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
     if callable(metric) and estimator.spec.target != "labels":
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in known:
-        what = " of several labels a document" if several else ""
+        what = " of several labels per document" if several else ""
         raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(known)}")
     return known[0] if metric is None else metric
 

@@ -66,7 +66,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     cv : int, Corpus or tuple (X, y), default=5
         Folds, or documents that settings are scored on.
     metric : str or callable, default=None
-        Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels a document "micro-F1", "macro-F1",
+        Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels per document "micro-F1", "macro-F1",
         "accuracy" (of documents all of whose labels are right), "Hamming-loss" or "log-loss" (the mean over labels); of
         numbers "R2"; of k-means "distance", the mean square to the nearest centre; of other clusters and topics "perplexity".
         None: the first of these. A callable takes labels, as positions in ``classes_``, and probabilities; of several labels
@@ -81,7 +81,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     total_epochs : int or None, default=None
         Epochs of all settings together at most. When they run out, only the best settings go on.
     seconds : float or None, default=None
-        End the search after so many seconds. Its result may then depend on the machine.
+        End the search after this many seconds. Its result may then depend on the machine.
     halving : bool or "brackets", default=True
         Let the worse half of the settings go after epochs 1, 2, 4 and 8. By Hyperband's brackets, some are first halved
         after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
@@ -115,7 +115,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Trained on all documents, with `refit`. Thresholds of several labels are those of the predictions out of fold; so are
         temperatures, where settings learn side by side.
     cv_results_ : dict of str to array
-        A row a setting: a pandas DataFrame can be made of it.
+        A row per setting: a pandas DataFrame can be made of it.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
         With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike `best_score_`.
     oof_proba_ : ndarray of shape (n_documents, n_classes)

@@ -116,7 +116,7 @@ def label_suspects(
 ) -> Suspects | LabelSuspects:
     """Return the documents whose label is doubted most by models that have not seen them.
 
-    Of several labels a document each label is looked at by itself, also one that the document does not have.
+    Of several labels per document each label is looked at by itself, also one that the document does not have.
 
     Parameters
     ----------

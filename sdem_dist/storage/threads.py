@@ -20,7 +20,7 @@ def in_threads(
 
     `jobs`: taken only as fast as they are done: no more than two a thread are in memory.
     `make_worker`: makes a function of one job; no two threads call the same one at a time.
-    `n_jobs`: number of threads; None takes one a core. 1 works in this thread.
+    `n_jobs`: number of threads; None takes one per core. 1 works in this thread.
     """
     jobs, n_jobs = iter(jobs), n_jobs or n_cores()
     if n_jobs == 1:

@@ -72,7 +72,7 @@ def ingest(
     on_error : {"raise", "skip"}
         Whether a bad line ends the ingest or is left out and counted.
     n_jobs : int, optional
-        Threads that count words. Default: one a core.
+        Threads that count words. Default: one per core.
     block_documents : int, default 32768
         Documents counted at a time.
     random_state : int, default 0

@@ -56,7 +56,9 @@ def records_format(source: Path, reading: Reading) -> str:
             "--vocabulary-from CORPUS, the one of the training), and give that"
         )
     if suffix == ".json" and reading.format is None:
-        raise IngestError(f"{source} is json: write an object a line into a .jsonl file, or the texts into a .txt file")
+        raise IngestError(
+            f"{source} is json: write an object per line into a .jsonl file, or the texts into a .txt file"
+        )
     if (form == "folder") != source.is_dir():
         raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
     return form

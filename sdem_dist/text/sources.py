@@ -62,7 +62,7 @@ class Reading:
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
     labels_file : path, or None
-        Labels of the rows of an "npz" source: one a line, or an .npy array.
+        Labels of the rows of an "npz" source: one per line, or an .npy array.
     label_separator : str, or None
         Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
         of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.

@@ -38,7 +38,7 @@ MODELS: dict[str, Callable[[], Any]] = {
 
 
 def newsgroups() -> list[corpora.Split]:
-    """Return 20 Newsgroups with two labels a document: its group, and the part of the hierarchy."""
+    """Return 20 Newsgroups with two labels per document: its group, and the part of the hierarchy."""
     split = corpora.load("20ng")
     encoder = MultiLabelBinarizer().fit([names_of(group) for group in split.y])
     y, y_test = (encoder.transform([names_of(group) for group in part]) for part in (split.y, split.y_test))

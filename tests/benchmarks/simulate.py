@@ -3,7 +3,7 @@
 Run: ``SDEM_CORPORA=... python tests/benchmarks/simulate.py --folder FOLDER``.
 
 Measured on two real workers: seconds a document maps, bytes and merging seconds of a bundle's statistics, seconds that
-the scheduler takes for a task, bytes a second between two workers.  Assumed: shards are cached; workers are alike; every
+the scheduler takes for a task, bytes per second between two workers.  Assumed: shards are cached; workers are alike; every
 worker fetches the state once, from any that has it, so that holders double; statistics of a bundle have the whole
 vocabulary (true from about a thousand documents a lane); a network as fast between machines as between two processes
 here (``--bandwidth`` in MB a second says otherwise); one scheduler, one task after the other.  The same model at one and
@@ -114,7 +114,7 @@ def task_seconds(client: Any, n: int = 1000) -> float:
 
 
 def bandwidth(client: Any, n_workers: int, megabytes: int = 64) -> float:
-    """Return the bytes a second that one worker fetches from another."""
+    """Return the bytes per second that one worker fetches from another."""
     if n_workers < 2:
         return 1e9
     first, second = list(client.scheduler_info(n_workers=-1)["workers"])[:2]

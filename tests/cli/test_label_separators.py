@@ -118,7 +118,8 @@ def test_an_estimator_of_one_label_is_refused_before_anything_is_read(trained, t
     for command in ("train", "tune"):
         said = refused(command, str(trained / "posts.tsv"), str(tmp_path / "m"), "--label-separator", "|", code=2)
         assert (
-            "--label-separator is for several labels a document, and MultinomialNB learns one: add --estimator" in said
+            "--label-separator is for several labels per document, and MultinomialNB learns one: add --estimator"
+            in said
         )
     ok("ingest", str(trained / "posts.tsv"), str(tmp_path / "c.zarr"), "--label-separator", "|")
     said = refused("train", str(tmp_path / "c.zarr"), str(tmp_path / "m"))

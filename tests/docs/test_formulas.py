@@ -63,6 +63,24 @@ def test_the_papers_algorithms_are_all_there():
         assert f"Algorithm {number}" in descent
 
 
+def numbers(text: str) -> set[int]:
+    """Return the equations that a text names, such as "(1), (5) to (7)"."""
+    text = re.sub(r"\$[^$]*\$", "", text)
+    found = {int(number) for number in re.findall(r"\((\d+)\)", text)}
+    for first, last in re.findall(r"\((\d+)\) to \((\d+)\)", text):
+        found |= set(range(int(first), int(last) + 1))
+    return found
+
+
+@pytest.mark.parametrize(("part", "last"), [(1, 18), (2, 19), (3, 72)], ids=["sdEM", "mixtures", "mirror descent"])
+def test_every_equation_has_a_row_or_is_named_above_the_table(part, last):
+    section = (DOCS / "formulas.md").read_text(encoding="utf-8").split("\n## ")[part]
+    rows = "\n".join(line.split(" | ")[0] for line in section.splitlines() if line.startswith("| "))
+    prose = " ".join(line for line in section.splitlines() if not line.startswith("|"))
+    assert not set(range(1, last + 1)) - numbers(rows) - numbers(prose)
+    assert not numbers(rows) & numbers(prose)
+
+
 def test_the_reference_has_every_public_name_and_every_command():
     from sdem_dist.catalogue import PUBLIC
     from sdem_dist.cli import main

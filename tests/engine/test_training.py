@@ -147,7 +147,7 @@ def test_a_training_that_fails_leaves_no_threads():
 
 def test_one_of_a_thing_is_not_many(capsys):
     MultinomialNB(n_epochs=1, n_lanes=2, rounds_per_epoch=3, verbose=True, **ONE_STAGE).fit(X, Y)
-    assert "1 epoch, 3 rounds an epoch, 2 lanes a round" in capsys.readouterr().err.splitlines()[0]
+    assert "1 epoch, 3 rounds per epoch, 2 lanes per round" in capsys.readouterr().err.splitlines()[0]
 
 
 def test_lines_where_nobody_watches(capsys, tmp_path):
@@ -158,7 +158,7 @@ def test_lines_where_nobody_watches(capsys, tmp_path):
     assert captured.out == ""
     assert all(line.startswith(("train", "checkpoint")) for line in lines)
     assert all(len(line) <= 100 for line in lines if "checkpoint" not in line and "hardly fell" not in line)
-    assert "60 epochs, 1 round an epoch, 1 lane a round, 1 thread" in lines[0]
+    assert "60 epochs, 1 round per epoch, 1 lane per round, 1 thread" in lines[0]
     assert "epoch 1" in lines[1] and "held-out  " in lines[1] and "log-loss " in lines[1]
     assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
     assert "the held-out loss hardly fell" in lines[-1]

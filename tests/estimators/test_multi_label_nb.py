@@ -131,7 +131,7 @@ def test_corpora_and_files(tmp_path):
     loaded = sd.load_model(tmp_path / "a.model")
     np.testing.assert_array_equal(loaded.predict(X), model.predict(X))
     assert loaded.evaluate(corpus) == model.evaluate(corpus)
-    with pytest.raises(sd.CorpusError, match="several labels a document, and MultinomialNB learns one"):
+    with pytest.raises(sd.CorpusError, match="several labels per document, and MultinomialNB learns one"):
         sd.MultinomialNB().fit(corpus)
     strange = sd.write_corpus(tmp_path / "d", X[:2], [["ant"], ["fox"]])
     with pytest.raises(sd.CorpusError, match="'fox', which the model was not trained on"):

@@ -323,7 +323,7 @@ def test_labels_of_arrow_and_of_objects_are_labels(model):
     assert numbers.classes_.tolist() == [1, 3] and numbers.classes_.dtype == np.int64
     truths = MultinomialNB(n_epochs=1).fit(X, np.array([True, False, True, False], object))
     assert truths.classes_.dtype == bool
-    with pytest.raises(ValueError, match="several labels a document"):
+    with pytest.raises(ValueError, match="several labels per document"):
         MultinomialNB().fit(X, pa.array([["a"], ["b"], ["a", "b"], ["b"]]))
 
 

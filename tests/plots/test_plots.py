@@ -34,7 +34,7 @@ def test_history(axes):
     found = drawn(plots.history({"$one$": MODEL.history_, "_two": MODEL.history_}, "ncll", axes))
     assert found is axes
     assert found.get_title() == "log-loss (NCLL), training documents"
-    assert (found.get_xlabel(), found.get_ylabel()) == ("epoch", "nats a document")
+    assert (found.get_xlabel(), found.get_ylabel()) == ("epoch", "nats per document")
     assert [t.get_text() for t in found.get_legend().get_texts()] == [r"\$one\$", " _two"]
     np.testing.assert_allclose(found.lines[0].get_ydata(), [h["ncll"] for h in MODEL.history_])
     with pytest.raises(ValueError, match="they have accuracy"):

@@ -1,4 +1,4 @@
-"""Folds of several labels a document: scores are those of training alone, anywhere and after a stop; what is suspected."""
+"""Folds of several labels per document: scores are those of training alone, anywhere and after a stop; what is suspected."""
 
 from __future__ import annotations
 
@@ -356,7 +356,7 @@ def score(metric, members, given):
 
 def test_what_does_not_go_together_is_refused(documents, sets):
     X, members = documents
-    with pytest.raises(ValueError, match=r"has no perplexity of several labels a document: choose micro-F1 or"):
+    with pytest.raises(ValueError, match=r"has no perplexity of several labels per document: choose micro-F1 or"):
         CorpusSearchCV(MultiLabelNB(), {}, metric="perplexity").fit(sets)
     with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss or"):
         CorpusSearchCV(MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])

@@ -51,7 +51,7 @@ def test_requeued_and_resumed(epochs, by, tmp_path, monkeypatch):
     assert restarts is not None
     assert int(restarts[1]) >= 1
     assert ("the walltime ends: requeued" in log) is (by != "requeue")
-    assert re.search(r"epochs, 4 rounds an epoch, .*, from epoch \d+", log)
+    assert re.search(r"epochs, 4 rounds per epoch, .*, from epoch \d+", log)
     undisturbed = MultinomialNB(n_epochs=epochs, rounds_per_epoch=4).fit(corpus)
     assert bits(load_model(tmp_path / "a.model")) == bits(undisturbed)
 

@@ -1,4 +1,4 @@
-"""JSON Lines: one object a line."""
+"""JSON Lines: one object per line."""
 
 from __future__ import annotations
 
