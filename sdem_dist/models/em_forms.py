@@ -65,7 +65,7 @@ class EmForm:
         Returns
         -------
         shares : ndarray of shape (n, n_components)
-            Rows add up to 1.
+            Rows add up to 1; zeros where no component can be, as in a class that no document of weight has.
         values : ndarray of shape (n,)
             ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum exp(scores / t)``.
         """
@@ -73,7 +73,7 @@ class EmForm:
             return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)
         scores = scores / temperature
         total = marginal_log_likelihood(scores)
-        shares = np.exp(scores - total[:, None])
+        shares = np.exp(scores - np.where(np.isneginf(total), 0.0, total)[:, None])
         if self.kind == "stochastic":
             below = np.cumsum(shares, axis=1)
             drawn = (keys >> np.uint64(11)) * 2.0**-53 * below[:, -1]

@@ -16,6 +16,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts
 from sdem_dist.inputs.validation import seed_of, some
+from sdem_dist.selection.one_by_one import WITHOUT
 from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
@@ -158,7 +159,7 @@ def _curve(
         if lacks.any():
             missing[sizes[-1]] = some(np.asarray(names)[lacks])
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
+            warnings.filterwarnings("ignore", WITHOUT, UserWarning)
             found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
     of = np.moveaxis(np.array(found), 2, 0)
     return LearningCurve(np.array(sizes, np.int64), *of), missing

@@ -52,8 +52,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     setting and one fold after the other, for as long as their own settings say.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
-    are at the temperatures and thresholds of labels that the other folds ask for. Where settings of documents in memory are
-    fitted one after the other, a class that only one fold has gets probability 0 there, and a log-loss of 1,000 a document.
+    are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes, also one that only
+    one fold has.
 
     Document frequencies, which weigh words, are those of all documents, in folds as well. They do not depend on labels.
 

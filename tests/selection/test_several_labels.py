@@ -119,7 +119,7 @@ def test_topics_are_fitted_without_the_fold(sets, documents):
         table, members = stored(sets) if X is sets else documents
         for fold in range(3):
             inside = of.folds == fold
-            training = (sets.folds(3).train(fold),) if X is sets else (table[~inside], members[~inside])
+            training = (sets.folds(3).train(fold),) if X is sets else (table, members, ~inside * 1.0)
             alone = model.fit(*training)
             assert of.proba[inside] == pytest.approx(alone.predict_proba(table[inside]))
             losses = [log_loss(members[inside, k], of.proba[inside, k]) for k in range(3)]
