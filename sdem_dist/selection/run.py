@@ -28,6 +28,7 @@ from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
+from sdem_dist.selection.spaces import spelled_out
 from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
 
 if TYPE_CHECKING:
@@ -147,13 +148,11 @@ class Run:
         self.estimator.set_params(loss="hinge" if chosen is default else "ncll")
         self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
         if chosen is ncll and listed is not None:  # no two rows are of one setting
-            self.trials[listed.number] = replace(
-                default, number=listed.number, params={**listed.params, "loss": "hinge"}
-            )
+            self.trials[listed.number] = replace(default, number=listed.number, params={"loss": "hinge"})
 
     def _is_default_with_ncll(self, trial: Trial) -> bool:
-        given = self.estimator.get_params()
-        return {**given, **trial.params} == {**given, "loss": "ncll"} and bool(trial.scores)
+        own, ncll = (spelled_out(self.estimator, of, self.source) for of in (trial.params, {"loss": "ncll"}))
+        return own == ncll and bool(trial.scores)
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:

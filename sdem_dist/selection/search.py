@@ -216,7 +216,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         beside = _learns_beside(estimator)
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
-        sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed)
+        sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed, source)
         run = Run(self, self.tuned_, schedule, source, sampler)
         # Folds in memory get several labels as an indicator matrix, so that all of them know all labels.
         whole = isinstance(X, Corpus) or isinstance(self.cv, Corpus | tuple)

@@ -18,6 +18,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.losses import Hinge
 from sdem_dist.selection import run
 from sdem_dist.selection.predicted import Predicted
+from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.samplers import sampler_of
 from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go, ranked
 from sdem_dist.selection.summary import WIDTH, lines
@@ -131,7 +132,7 @@ def test_optuna_proposes_the_same_for_a_seed(corpus):
 def test_optuna_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"sdem_dist\[optuna\]"):
-        sampler_of("optuna", MultinomialNB(), {"alpha": [1.0]}, 3, 0)
+        sampler_of("optuna", MultinomialNB(), {"alpha": [1.0]}, 3, 0, source_of(MultinomialNB(), np.eye(3), [0, 1, 0]))
 
 
 def test_a_nested_score_is_of_searches_without_the_fold(corpus):
