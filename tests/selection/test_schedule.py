@@ -15,10 +15,10 @@ from sklearn.metrics import f1_score
 from sdem_dist import CorpusSearchCV, MultinomialNB, SdemMixtureClassifier
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
+from sdem_dist.inputs.source import source_of
 from sdem_dist.losses import Hinge
 from sdem_dist.selection import run
 from sdem_dist.selection.predicted import Predicted
-from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.samplers import sampler_of
 from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go, ranked
 from sdem_dist.selection.summary import WIDTH, lines
