@@ -151,8 +151,8 @@ class Run:
             self.trials[listed.number] = replace(default, number=listed.number, params={"loss": "hinge"})
 
     def _is_default_with_ncll(self, trial: Trial) -> bool:
-        own, ncll = (spelled_out(self.estimator, of, self.source) for of in (trial.params, {"loss": "ncll"}))
-        return own == ncll and bool(trial.scores)
+        own = spelled_out(self.estimator, trial.params, self.source)
+        return own == spelled_out(self.estimator, {"loss": "ncll"}, self.source) and bool(trial.scores)
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
