@@ -8,12 +8,13 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from sdem_dist.counted import counted
-from sdem_dist.selection.label_shares import SHARED, shares
 from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, losses, mean_and_error, used
+from sdem_dist.selection.shares import SHARED
+from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, by_document, mean_and_error, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.settings import Searched
@@ -59,8 +60,10 @@ class Difference(NamedTuple):
     default: float
     winner: float
     low: float
-    """The difference in favour of the winner is with 95 % between this and `high`, over documents."""
+    """The difference in favour of the winner is with 95 % between this and `high`, over documents or folds."""
     high: float
+    n_folds: int = 0
+    """Whose differences the interval is of; 0: of documents'."""
 
 
 def described(params: dict[str, object]) -> str:
@@ -121,24 +124,38 @@ def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
 
 
 def differences(search: Searched) -> list[Difference]:
-    """Return how the winner compares with the estimator as it is, document by document; empty where they are one."""
+    """Return how the winner compares with the estimator as it is; empty where they are one.
+
+    Document by document where a metric allows that; other metrics that decide fold by fold.
+    """
     winner, default = search.trials_[search.best_index_], search.trials_[0]
-    if winner is default or winner.found is None or default.found is None:
-        return []
-    weights, found = winner.found.weights[used(winner.found)], []
-    if not len(weights):
-        return []
-    columns = {"log-loss": (losses(default), losses(winner)), "accuracy": (hits(default), hits(winner))}
-    if winner.found.members is not None and (decides := name_of(search.metric_)) in SHARED:
-        both = [shares(of, used(of), decides) for of in (default.found, winner.found)]
-        columns = {decides: (both[0], both[1]), **columns}
-    for metric, (before, after) in columns.items():
+    decides, found = name_of(search.metric_), list[Difference]()
+    if winner is default:
+        return found
+    weights = np.empty(0)
+    if winner.found is not None and default.found is not None:
+        weights = winner.found.weights[used(winner.found)]
+    by_documents = (
+        list(dict.fromkeys([decides] * (decides in SHARED) + ["log-loss", "accuracy"])) if len(weights) else []
+    )
+    if decides not in by_documents and search.n_splits_ > 1 and decides in default.scores:
+        found.append(_by_folds(decides, default.scores[decides], winner.scores[decides], search))
+    for metric in by_documents:
+        before, after = (by_document(trial, metric) for trial in (default, winner))
         gain = after - before if greater_is_better(metric) else before - after
         mean, error = mean_and_error(gain, weights, ddof=1)
         low, high = mean - NORMAL * error, mean + NORMAL * error
         default_mean, winner_mean = (float(np.average(values, weights=weights)) for values in (before, after))
         found.append(Difference(metric, default_mean, winner_mean, low, high))
     return found
+
+
+def _by_folds(name: str, before: np.ndarray, after: np.ndarray, search: Searched) -> Difference:
+    """Return the difference with an interval by Student's t of the folds' differences, as of a paired test."""
+    gains = after - before if greater_is_better(search.metric_) else before - after
+    half = stdtrit(len(gains) - 1, 0.975) * gains.std(ddof=1) / len(gains) ** 0.5
+    low, high = gains.mean() - half, gains.mean() + half
+    return Difference(name, float(before.mean()), float(after.mean()), float(low), float(high), len(gains))
 
 
 def lines(search: Searched, most: int = 10) -> list[str]:
@@ -169,15 +186,17 @@ def lines(search: Searched, most: int = 10) -> list[str]:
     if in_order[0] is not best:
         said += _wrapped("  Passed over: ", _passed_over(search, in_order[0]))
     compared = differences(search)
-    if compared and in_folds:
+    if in_folds and any(not of.n_folds for of in compared):
         said.append("  Over all documents at once, where the table has means of folds:")
     for of in compared:
-        clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
+        clear = f", by the {of.n_folds} folds" if of.n_folds else ""
+        clear += "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
-        word = "higher" if (gain >= 0) == greater_is_better(of.metric) else "lower"
+        word = "higher" if of.winner >= of.default else "lower"
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
         apart = abs(round(of.winner, 4) - round(of.default, 4))  # of the figures as they are shown
-        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {apart:.4f} {word}")
+        by = f"{apart:.4f} {word}" if apart else "the same"
+        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {by}")
         said.append(f"    (95 % interval {_bound(low)} to {_bound(high)}{clear})")
     if best.number == 0:
         said.append("  No setting was better than the default.")
