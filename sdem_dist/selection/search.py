@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
@@ -25,6 +25,7 @@ from sdem_dist.selection import checkpoints, default_loss, summary
 from sdem_dist.selection.label_metrics import LABELS
 from sdem_dist.selection.metrics import check_metric, greater_is_better, metric_of, name_of
 from sdem_dist.selection.nested import nested_scores
+from sdem_dist.selection.notebook import ShownInNotebooks
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 
-class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
+class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
     Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared once for

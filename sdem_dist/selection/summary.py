@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from sdem_dist.counted import counted
+from sdem_dist.reports.html import cell, html_table
 from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.schedule import ranked
 from sdem_dist.selection.shares import SHARED
@@ -167,18 +168,49 @@ def lines(search: Searched, most: int = 10) -> list[str]:
     most : int
         Settings that are shown; the default is shown in any case.
     """
-    metric, best = name_of(search.metric_), search.trials_[search.best_index_]
+    shown = _shown(search, most)
+    heads, rows = _table(shown, name_of(search.metric_))
+    widths = [max(8, len(head)) for head in heads[:-2]] + [6]
+    said = [_tried(search), _aligned(heads[:-1], widths) + f"  {heads[-1]}"]
+    for row in rows:
+        said += _wrapped(_aligned(row[:-1], widths) + "  ", row[-1])
+    return said + _after_the_table(search, len(shown))
+
+
+def html(search: Searched, most: int = 10) -> str:
+    """Return the report of `lines` for a notebook, with the settings as a table."""
+    shown = _shown(search, most)
+    heads, rows = _table(shown, name_of(search.metric_))
+    after = "\n".join(_after_the_table(search, len(shown)))
+    table = html_table([heads[-1], *heads[:-1]], [[row[-1], *row[:-1]] for row in rows])
+    return f"<p>{cell(_tried(search))}</p>{table}<pre>{cell(after)}</pre>"
+
+
+def _shown(search: Searched, most: int) -> list[Trial]:
+    """Return the best settings, and the default."""
     in_order = ranked(search.trials_, search.metric_)
-    shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
-    in_folds = isinstance(search.cv, int | np.integer)
+    return [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
+
+
+def _in_folds(search: Searched) -> bool:
+    return isinstance(search.cv, int | np.integer)
+
+
+def _tried(search: Searched) -> str:
+    """Return what was tried, on what."""
+    dropped = sum(trial.dropped is not None for trial in search.trials_)
+    on = counted(search.n_splits_, "fold") if _in_folds(search) else "the held-out documents"
+    early = f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*)" if dropped else ""
+    return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}:"
+
+
+def _after_the_table(search: Searched, n_shown: int) -> list[str]:
+    """Return what is said after the table of settings, line by line."""
+    metric, best, said = name_of(search.metric_), search.trials_[search.best_index_], list[str]()
+    in_order, in_folds = ranked(search.trials_, search.metric_), _in_folds(search)
     of_all = "folds" if in_folds else "held-out documents"
-    on = counted(search.n_splits_, "fold") if in_folds else f"the {of_all}"
-    said = [f"Tried {counted(len(in_order), 'setting')}, each on {on}"]
-    dropped = sum(trial.dropped is not None for trial in in_order)
-    said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*):" if dropped else ":"
-    said += _table(shown, metric)
-    if len(shown) < len(in_order):
-        said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
+    if n_shown < len(in_order):
+        said.append(f"  and {len(in_order) - n_shown} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
         said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these {of_all}.']
     said += _mattered(search)
@@ -246,20 +278,21 @@ def _passed_over(search: Searched, trial: Trial) -> str:
     )
 
 
-def _table(trials: list[Trial], metric: str) -> list[str]:
-    """Return scores and settings under each other."""
+def _table(trials: list[Trial], metric: str) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and the rows of a table of scores and settings."""
     scored = [name for trial in trials for name in trial.scores]
     names = list(dict.fromkeys([metric, *[name for name in ("log-loss", "accuracy") if name in scored]]))
-    widths = [max(8, len(name)) for name in names]
-    head = "".join(f"  {name:>{width}}" for name, width in zip(names, widths, strict=True))
-    said = [f"{head}  epochs  setting"]
+    rows = []
     for trial in trials:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
-        row = "".join(f"  {score:>{width}}" for score, width in zip(scores, widths, strict=True))
         epochs = f"{trial.n_epochs}{'*' if trial.dropped is not None else ' '}"
         setting = described(trial.params) + (f": not trained, {trial.error}" if trial.error else "")
-        said += _wrapped(f"{row}  {epochs:>6}  ", setting)
-    return said
+        rows.append([*scores, epochs, setting])
+    return [*names, "epochs", "setting"], rows
+
+
+def _aligned(cells: list[str], widths: list[int]) -> str:
+    return "".join(f"  {text:>{width}}" for text, width in zip(cells, widths, strict=True))
 
 
 def _wrapped(before: str, text: str) -> list[str]:
