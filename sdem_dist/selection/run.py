@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
 from sdem_dist.engine.identity import Json, identity
+from sdem_dist.engine.memory import of_this_process
 from sdem_dist.fitting.running import executor_for, validation_source
 from sdem_dist.inputs.label_sets import coded
 from sdem_dist.inputs.spec import Source
@@ -201,7 +202,8 @@ class Run:
         documents = self._documents(groups, client)
         with executor_for(client, self.search.n_jobs, self.source) as executor:
             memory = executor.memory_bytes, executor.n_processes
-            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory)
+            driver = None if path is None else 0 if client is None else of_this_process()
+            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory, driver)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
                 with self._under_way(documents, trials, executor, keeps_starts=file is not None) as side:
