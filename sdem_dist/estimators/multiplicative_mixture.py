@@ -136,7 +136,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         if self.init == "em":
             start = yield from self._em(source, numbers, RowTransform(scale), weights)
         else:
-            examples = rows_at(source.corpus, positions_of(survey, numbers, source))
+            examples = rows_at(source.corpus, positions_of(survey, numbers))
             start = weights_at_examples(examples, len(source.classes), owners, transform)
         return (yield from final_stage(learner, plan, learner.start(start)))
 

@@ -16,7 +16,7 @@ from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.claims import Claim, release
-from sdem_dist.engine.executor import Executor
+from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.memory import REFUSED, SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
@@ -229,7 +229,9 @@ class SideBySide:
     def _feeds(self, chunk: Chunk) -> tuple[Feed, Feed]:
         """Return what a chunk is trained and scored on."""
         documents = self._documents
-        claim = Claim(self._name, int(STATES * self.bytes), self._executor.memory_bytes)
+        kept = {id(table): table.nbytes for table in self.starts.values()}
+        here = sum(kept.values()) if isinstance(self._executor, InProcess) else 0
+        claim = Claim(self._name, int(STATES * self.bytes) + here, self._executor.memory_bytes)
         folds = NO_FOLD - 1 if documents.folds is None else documents.folds
         training = self._view(self._whole, chunk.weighting, folds, documents.source.members)
         feed = Feed(chunk.several, training, claim)
@@ -313,16 +315,25 @@ class SideBySide:
 
 
 def at_once(
-    estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int, n_processes: int
+    estimator: EngineEstimator,
+    source: Source,
+    n_folds: int,
+    n_trials: int,
+    memory: int,
+    n_processes: int,
+    driver: int | None = None,
 ) -> int:
     """Return how many settings memory holds side by side, and say so where it does not hold all.
 
     `memory`: bytes of each of `n_processes`.
+    `driver`: bytes of the process that keeps the table that each setting begins with, for checkpoints; 0: it is the one
+    that trains; None: nothing is kept. Folds share it.
     Raises ModelError: it does not hold one setting.
     """
+    kept = driver == 0
     model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
     # Before and after an epoch, and one under way; processes share the models of a setting, and a task has one at least.
-    needed = model * max(STATES, (2 * n_folds + 1) / n_processes)
+    needed = model * (max(STATES, (2 * n_folds + 1) / n_processes) + kept)
     if needed > REFUSED * memory:
         folds = f" in {n_folds} folds" * (n_folds > 1)
         fewer = ", take fewer folds" * (n_folds > 2)
@@ -331,7 +342,10 @@ def at_once(
             f"each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
             "vocabulary (--min-df of sdem ingest)"
         )
-    fits = max(1, int(SHARE * memory / (STATES * model * n_folds)))
+    fits = int(SHARE * memory / (model * (STATES * n_folds + kept)))
+    if driver:
+        fits = min(fits, int(SHARE * driver / model))
+    fits = max(1, fits)
     if fits < n_trials:
         _log.warning(
             "memory holds %d of %d settings side by side: they are tried in turns, and documents read again",
