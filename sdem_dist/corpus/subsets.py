@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import AnyCorpus, CorpusLike, OnDisk, labels_of
+from sdem_dist.corpus.folds import AnyCorpus, CorpusLike, OnDisk, Part, labels_of
 from sdem_dist.corpus.layout import ClassLabel
 
 Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
@@ -46,7 +46,10 @@ class Chosen:
 
     def title(self, number: int, inside: bool) -> str:
         """Return what a part is, for people."""
-        return f"a subset of {int((self._mask == inside).sum())} documents"
+        mask = self._mask == inside
+        return (
+            f"a subset of {int((mask & self.corpus.mask if isinstance(self.corpus, Part) else mask).sum())} documents"
+        )
 
     @cached_property
     def labels(self) -> np.ndarray | None:
