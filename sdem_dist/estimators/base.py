@@ -81,6 +81,16 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         return ("sparse", "dense") if self.spec.either else (self._layout,)
 
     @property
+    def _n_epochs(self) -> int:
+        """Epochs of a fit: `n_epochs`, or what stands for it where it is no number; 1 where there is none."""
+        return int(self.get_params(deep=False).get("n_epochs", 1))
+
+    @property
+    def _n_starts(self) -> int:
+        """Starts that a fit tries before its epochs."""
+        return int(self.get_params(deep=False).get("n_init", 1))
+
+    @property
     def _layout(self) -> Layout:
         return self._trained_layout or self.spec.layout
 
