@@ -206,10 +206,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
     @property
     def _n_epochs(self) -> int:
-        """With hidden classes, or without held-out documents."""
-        if self.n_epochs == "auto":
+        if self.n_epochs == "auto" and self.unlabelled is not None:
             return EM_EPOCHS if self.loss == "nll" else FEW_EPOCHS
-        return int(self.n_epochs)
+        return super()._n_epochs
 
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, seed_of(self.random_state)
@@ -217,7 +216,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             epochs = 1 if self.unlabelled is None else self._n_epochs
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
-        epochs = MOST_EPOCHS if choosing and self.n_epochs == "auto" else self._n_epochs
+        epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
         plan = plan_of(self, n, epochs, seed)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 

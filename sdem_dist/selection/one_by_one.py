@@ -97,7 +97,8 @@ def run(
         trial.n_epochs, trial.scores, trial.found = 0, {}, None
         return
     # A last pass over held-out documents is not counted; what only counts needs one epoch, whatever is asked for.
-    trial.n_epochs = min(n_epochs, run_epochs)
+    a_number = isinstance(getattr(unfitted, "n_epochs", None), int | np.integer)
+    trial.n_epochs = min(n_epochs, run_epochs) if a_number else run_epochs
     if of_folds:
         found = _together(of_folds, numbers if validation is None else None)._replace(decides=trial.decides)
         if found.members is None:
