@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import math
+import sys
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -60,6 +61,12 @@ class Schedule:
         _log.warning("the search ends after %s: its time is over", counted(done, what))
         return True
 
+    def _left(self, trials: list[Trial]) -> int:
+        """Return how many epochs are left for the settings of a turn under way."""
+        if self.total_epochs is None:
+            return sys.maxsize
+        return self.total_epochs - self.used - sum(trial.trained for trial in trials)
+
     def room(self, n: int) -> int:
         """Return how many of `n` new settings the budget of epochs has room for."""
         return n if self.total_epochs is None else max(0, min(n, self.total_epochs - self.used))
@@ -88,11 +95,13 @@ class Schedule:
         """
         if not self.looks_on:
             return trial.most_epochs
+        rivals = trials
         if self.total_epochs is None:
             if trial.number and epoch < (1 << trial.bracket):
                 return 0
-            if sum(other.alive and other.bracket == trial.bracket for other in trials) == 1:
-                return trial.most_epochs
+            rivals = [other for other in trials if other.bracket == trial.bracket]
+        if sum(other.alive for other in rivals) == 1:
+            return min(trial.most_epochs, trial.trained + self._left(trials))
         return epoch if 2 * epoch <= trial.most_epochs else trial.most_epochs
 
     def ended_epoch(self, trials: list[Trial], epoch: int) -> None:
@@ -113,7 +122,7 @@ class Schedule:
         """Let go those for which no epochs are left, when each alive asks for so many more; the last may get fewer."""
         if self.total_epochs is None:
             return
-        left = self.total_epochs - self.used - sum(trial.trained for trial in trials)
+        left = self._left(trials)
         alive = sorted((trial for trial in ranked(trials, self.metric) if trial.alive), key=lambda t: t.number != 0)
         for trial in alive:
             if left <= 0:

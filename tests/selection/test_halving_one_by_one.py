@@ -111,6 +111,23 @@ def test_epochs_of_all_settings_keep_within_their_budget(total, halving):
     assert found.best_estimator_.n_iter_ == best.n_epochs
 
 
+def test_where_it_is_left_to_the_fit_the_last_training_is_as_it_would_be():
+    found = searched(half_labelled("auto"), {"step": [0.02, 0.5]}, COUNTS, HALF, refit=False)
+    assert [of["epoch"] for of in found.trials_[found.best_index_].epochs] == [1, 6]
+    alone = cross_validate(half_labelled("auto"), COUNTS, HALF, cv=2)
+    np.testing.assert_array_equal(found.trials_[0].scores["log-loss"], alone.scores["log-loss"])
+    closed = searched(GaussianNB(loss="nll", n_jobs=1), {"loss": ["ncll"]}, halving="brackets")
+    assert closed.trials_[0].epochs[-1]["epoch"] == 1
+
+
+def test_settings_that_are_not_reached_in_time_are_left_out():
+    found = searched(seconds=1e-9)
+    assert len(found.trials_) == 1 and found.best_params_ == {"n_epochs": 1}
+    assert found.best_estimator_.n_iter_ == 1
+    of_brackets = searched(seconds=1e-9, halving="brackets")
+    assert {trial.error for trial in of_brackets.trials_[1:]} <= {"the time was over"}
+
+
 def test_in_brackets_some_learn_longer_before_they_are_dropped():
     found = searched(halving="brackets")
     assert len({trial.bracket for trial in found.trials_}) > 1
