@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, LossForm, loss_weights
 from sdem_dist.kernels.multinomial import AT_ONCE, MANY, NEGLIGIBLE, in_turn
@@ -58,18 +58,15 @@ class Ways(NamedTuple):
     tolerance: np.ndarray
 
 
-def empty_rows(n_words: int, n_columns: int, n_used: int, bare: bool) -> np.ndarray:
-    """Return room for the rows of `Tables`, of which only the first columns are used, and for eight columns behind the last.
+def room_of(n_words: int, n_columns: int, bare: bool) -> np.ndarray:
+    """Return flat room for `rows_in`, and for eight columns behind the last; `bare`: without logarithms."""
+    return np.empty(n_words * n_columns * (1 if bare else 2) + WIDTH, np.float32)
 
-    Parameters
-    ----------
-    n_words, n_columns, n_used : int
-    bare : bool
-        Without logarithms.
-    """
+
+def rows_in(room: np.ndarray, n_words: int, n_columns: int, n_used: int, bare: bool) -> np.ndarray:
+    """Return a part of `room` as the rows of `Tables`, of which only the first columns are used."""
     width = n_columns if bare else 2 * n_columns
-    size = n_words * width
-    rows = np.empty(size + WIDTH, np.float32)[:size].reshape(n_words, width)
+    rows = room[: n_words * width].reshape(n_words, width)
     rows[:, n_used:n_columns] = 1.0
     if not bare:
         rows[:, n_columns + n_used :] = 0.0
@@ -101,28 +98,37 @@ def put_table(table, words, first, n_columns, rows):
 
 
 @jit
-def take_table(rows, first, places, floor, before, table):
-    """Write a model's table, moved from `before` as far as its columns have gone from it; return the sums of its columns.
+def take_table(rows, first, places, floor, table):
+    """Move a model's table, in place, as far as its columns have gone from it; return the sums of its columns.
 
     `places` says in which row each word is; -1: in none, and its counts stay.
     """
     n = table.shape[1]
     sums, at_once = np.zeros(n), max(1, AT_ONCE // n)
-    counts = np.zeros(at_once * n, np.float32)
+    counts = np.empty(at_once * n, np.float32)
     for begin in range(0, places.size, at_once):
-        end = min(begin + at_once, places.size)
+        end, there = min(begin + at_once, places.size), 0
         for w in range(begin, end):
             fetch_place(rows, places[min(w + AHEAD, places.size - 1)], first, n)
             if places[w] >= 0:
                 copy_row(rows[places[w]][first : first + n], counts[(w - begin) * n : (w - begin + 1) * n])
-        old, out = before[begin:end].reshape(-1), table[begin:end].reshape(-1)
-        for j in range(old.size):  # of many words, so that it vectorises
-            out[j] = max(old[j] + float(counts[j] - np.float32(old[j])), floor)
+                there += 1
+        if there == end - begin:
+            move_counts(counts, floor, table[begin:end].reshape(-1))  # of many words, so that it vectorises
+        else:
+            for w in range(begin, end):
+                if places[w] >= 0:
+                    move_counts(counts[(w - begin) * n :], floor, table[w])
         for w in range(begin, end):
-            if places[w] < 0:
-                copy_row(before[w], table[w])
             add_row(1.0, table[w], sums)
     return sums
+
+
+@jit_inline
+def move_counts(new, floor, counts):
+    """``counts = max(counts + (new - counts), floor)``, the difference in single precision."""
+    for k in range(counts.size):
+        counts[k] = max(counts[k] + float(new[k] - np.float32(counts[k])), floor)
 
 
 @jit

@@ -95,10 +95,15 @@ class Several:
         """Whether `stepped` takes these learners."""
         return len({learner.seed for learner in self.learners}) == 1 and all(map(side_by_side.fits, self.learners))
 
-    def stepped(self, state: States, documents: LocalDocuments, lane: Lane) -> tuple[States, list[np.ndarray]]:
-        """Return the states after a lane that is a whole round, and ln p(y, d) of the documents of each learner's fold."""
+    def stepped(
+        self, state: States, documents: LocalDocuments, lane: Lane, renewed: bool = False
+    ) -> tuple[States, list[np.ndarray]]:
+        """Return the states after a lane that is a whole round, and ln p(y, d) of the documents of each learner's fold.
+
+        `renewed`: tables of `state` are changed in place; nobody else needs them.
+        """
         learners = cast("tuple[Sdem[NaiveBayes], ...]", self.learners)
-        found = side_by_side.stepped(learners, self.folds, state, documents, lane)
+        found = side_by_side.stepped(learners, self.folds, state, documents, lane, renewed)
         return tuple(after for after, _ in found), [scores for _, scores in found]
 
     def combine(self, parts: Sequence[tuple[SdemStatistics, ...]]) -> tuple[SdemStatistics, ...]:

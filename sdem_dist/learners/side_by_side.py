@@ -37,15 +37,24 @@ def stepped(
     states: Sequence[SdemState],
     documents: LocalDocuments,
     lane: Lane,
+    renewed: bool = False,
 ) -> list[Stepped]:
-    """Return what learners of one seed have after a lane that is a whole round, with the bits that each has alone."""
-    n = learners[0].model.n_classes
-    one = (8 if n == 2 else 4) * len(documents.words) * n
-    size, found = max(1, ROW_BYTES // max(one, 1)), list[Stepped]()
+    """Return what learners of one seed have after a lane that is a whole round, with the bits that each has alone.
+
+    `renewed`: the tables of `states` are those of the result; nobody else needs them.
+    """
+    n, n_words = learners[0].model.n_classes, len(documents.words)
+    one = (8 if n == 2 else 4) * n_words * n
+    size, found = min(len(learners), max(1, ROW_BYTES // max(one, 1))), list[Stepped]()
+    room = kernel.room_of(n_words, _columns(n * size), n != 2)
     for i in range(0, len(learners), size):
         own = slice(i, i + size)
-        found += _together(learners[own], folds[own], states[own], documents, lane)
+        found += _together(learners[own], folds[own], states[own], documents, lane, room, renewed)
     return found
+
+
+def _columns(n_used: int) -> int:
+    return -(-n_used // WIDER) * WIDER
 
 
 def _together(
@@ -54,13 +63,15 @@ def _together(
     states: Sequence[SdemState],
     local: LocalDocuments,
     lane: Lane,
+    room: np.ndarray,
+    renewed: bool,
 ) -> list[Stepped]:
     n, n_documents = learners[0].model.n_classes, local.documents.n_documents
     weights, numbers = np.empty((n_documents, len(learners))), local.targets[:, 0]
     for m, (learner, fold) in enumerate(zip(learners, folds, strict=True)):
         kept = (numbers != fold) & (local.labels >= 0)
         weights[:, m] = np.where(kept, learner.trained_on(local, lane).weights, 0.0)
-    tables, t = _tables(learners, states, local.words), np.array([state.t for state in states])
+    tables, t = _tables(learners, states, local.words, room), np.array([state.t for state in states])
     ways, due = _ways(learners, lane.round_documents / max(n_documents, 1)), np.full(len(learners), 0.5)
     order = visiting_order(learners[0].seed, lane, n_documents)
     entries = np.diff(local.documents.indptr)[order] * float(tables.totals.size)
@@ -69,17 +80,19 @@ def _together(
     places = np.full(learners[0].model.n_features, -1)
     places[local.words] = np.arange(len(local.words))
     after = [
-        _state(learner, state, tables, m, places, float(weights[:, m].sum()))
+        _state(learner, state, tables, m, places, float(weights[:, m].sum()), renewed)
         for m, (learner, state) in enumerate(zip(learners, states, strict=True))
     ]
     return list(zip(after, _scores(learners, folds, after, tables, local), strict=True))
 
 
-def _tables(learners: Sequence[Sdem[NaiveBayes]], states: Sequence[SdemState], words: np.ndarray) -> kernel.Tables:
+def _tables(
+    learners: Sequence[Sdem[NaiveBayes]], states: Sequence[SdemState], words: np.ndarray, room: np.ndarray
+) -> kernel.Tables:
     n, n_models = learners[0].model.n_classes, len(learners)
-    n_columns = -(-n * n_models // WIDER) * WIDER
+    n_columns = _columns(n * n_models)
     (totals, class_counts), log_prior = np.ones((2, n_columns)), np.zeros(n_columns)
-    rows = kernel.empty_rows(len(words), n_columns, n * n_models, n != 2)
+    rows = kernel.rows_in(room, len(words), n_columns, n * n_models, n != 2)
     fixed = [learner.model.log_prior for learner in learners]
     for m, (state, prior) in enumerate(zip(states, fixed, strict=True)):
         own = slice(m * n, (m + 1) * n)
@@ -101,14 +114,21 @@ def _ways(learners: Sequence[Sdem[NaiveBayes]], ahead: float) -> kernel.Ways:
 
 
 def _state(
-    learner: Sdem[NaiveBayes], before: SdemState, tables: kernel.Tables, m: int, places: np.ndarray, weight: float
+    learner: Sdem[NaiveBayes],
+    before: SdemState,
+    tables: kernel.Tables,
+    m: int,
+    places: np.ndarray,
+    weight: float,
+    renewed: bool,
 ) -> SdemState:
     """Return the state of one model: what `Sdem.update` makes of one lane."""
     if weight == 0.0:
         return before
     own = slice(m * learner.model.n_classes, (m + 1) * learner.model.n_classes)
-    table, classes = np.empty_like(before.words), tables.class_counts[own] - before.class_counts
-    totals = kernel.take_table(tables.rows, own.start, places, learner.steps.floor, before.words, table)
+    table = before.words if renewed else before.words.copy()
+    classes = tables.class_counts[own] - before.class_counts
+    totals = kernel.take_table(tables.rows, own.start, places, learner.steps.floor, table)
     return before._replace(
         words=table,
         totals=totals,

@@ -114,6 +114,8 @@ class Chunk:
     weighting: Weighting | None
     plan: Plan
     blocks: Blocks[States]
+    owned: bool = False
+    """No other model begins with their tables, and nobody reads them."""
 
     def keep(self, trials: set[int], executor: Executor) -> None:
         """Let the models of other settings go."""
@@ -254,7 +256,8 @@ class SideBySide:
         for chunk in under_way:
             feed, plan = self._feeds(chunk)[0], replace(chunk.plan, first=number)
             if chunk.several.steps_side_by_side and plan.rounds(0) == plan.n_lanes == 1:
-                chunk.blocks, predicted = submit_side_by_side(feed, plan, executor, chunk.blocks)
+                chunk.blocks, predicted = submit_side_by_side(feed, plan, executor, chunk.blocks, chunk.owned)
+                chunk.owned = True
                 if documents.validation is None:
                     waiting.append((chunk, predicted))
             else:
@@ -311,7 +314,7 @@ class SideBySide:
         self.keep({place.trial for place in states})
         for chunk in self.chunks:
             state = tuple(states[place] for place in chunk.places)
-            chunk.blocks = [self._executor.put(tasks.Timed(state))]
+            chunk.blocks, chunk.owned = [self._executor.put(tasks.Timed(state))], False
 
 
 def at_once(

@@ -40,13 +40,13 @@ class Stepped(NamedTuple):
     unseen: Unseen
 
 
-def epoch_side_by_side(feed: Feed, lane: Lane, block: tasks.Timed[States]) -> Stepped:
-    """Return what an epoch of one lane leaves of learners whose tables lie side by side."""
+def epoch_side_by_side(feed: Feed, lane: Lane, renewed: bool, block: tasks.Timed[States]) -> Stepped:
+    """Return what an epoch of one lane leaves of learners whose tables lie side by side, see `Several.stepped`."""
     learner, watch = feed.learner, tasks._Watch()
     assert isinstance(learner, Several)
     documents = next(feed.prepared([(lane.start, lane.stop)], watch))
     with blamed(learner, feed.corpus, block.value, lane):
-        states, scores = learner.stepped(block.value, documents, lane)
+        states, scores = learner.stepped(block.value, documents, lane, renewed)
     return Stepped(tasks.Timed(states), _unseen([(joint, joint) for joint in scores], documents))
 
 
@@ -114,10 +114,13 @@ def submit_unseen(
 
 
 def submit_side_by_side(
-    feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States]
+    feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States], owned: bool
 ) -> tuple[Blocks[States], Submitted]:
-    """Submit an epoch of one lane of learners side by side; return the handles of their states and of what they predict."""
+    """Submit an epoch of one lane of learners side by side; return the handles of their states and of what they predict.
+
+    Where nobody else has the tables of `blocks` (`owned`), and no task is ever computed again, they are changed in place.
+    """
     (lane,) = plan.lanes(0, 0)
-    both = executor.submit(epoch_side_by_side, feed, lane, blocks[0], affinity=0.0)
+    both = executor.submit(epoch_side_by_side, feed, lane, owned and not executor.n_remembered, blocks[0], affinity=0.0)
     ranges = [(lane.start, lane.stop)]
     return [executor.submit(states_of, both, affinity=0.0)], [(ranges, executor.submit(unseen_of, both, affinity=0.0))]
