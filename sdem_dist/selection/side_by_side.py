@@ -356,8 +356,8 @@ def at_once(
         fewer = ", take fewer folds" * (n_folds > 2)
         raise ModelError(
             f"one setting{folds} takes {needed / 2**30:.2f} GiB of a worker, which has {memory / 2**30:.2f} GiB in all, "
-            f"{LOADED / 2**30:.1f} of them for Python and kernels: give "
-            f"each worker {(needed + LOADED) / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
+            f"{LOADED / 2**30:.1f} of them for Python and kernels: give each worker "
+            f"{(needed + LOADED) / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
             "vocabulary (--min-df of sdem ingest)"
         )
     fits = int((SHARE * memory - LOADED) / (model * (STATES * n_folds + kept)))
