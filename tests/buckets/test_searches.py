@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from buckets.needs import needs_obstore
 from buckets.test_workers import client
 
