@@ -19,6 +19,7 @@ from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.text.texts import texts_of_strings
+from sdem_dist.visible import joined
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
@@ -160,7 +161,7 @@ def _of_labels(
     """Return what is wrong with documents of several labels, and the words for and against the label that is most wrong."""
     about = report.errors_columns(rows)
     for name in ("labels", "predictions"):
-        about[name] = ["|".join(map(str, labels)) for labels in cast("list[tuple[object, ...]]", about[name])]
+        about[name] = [joined(labels) for labels in cast("list[tuple[object, ...]]", about[name])]
     wrong = report.wrong_labels(rows)
     told = examined.of_labels(estimator, positions, wrong) if len(rows) else []
     words = dict(zip(("words_for_it", "words_against_it"), telling_words(told).values(), strict=False))
