@@ -23,8 +23,8 @@ NONE = ""
 class NoLabelError(IngestError):
     """A document has no label, or there is nothing to take it from."""
 
-    first: bool = False
-    """Whether no document before it has one."""
+    first: bool = True
+    """Whether no document before it has one, as far as is known."""
 
 
 @dataclass
