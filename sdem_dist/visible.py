@@ -1,5 +1,6 @@
 """Untrusted text, made harmless for a terminal."""
 
+import json
 import re
 from collections.abc import Iterable
 
@@ -18,6 +19,12 @@ def one_line(text: object, width: int | None = None) -> str:
     """Return a text as one harmless line, cut to `width` characters."""
     line = " ".join(visible(text).split())
     return line if width is None or len(line) <= width else line[: max(width - 1, 0)] + "…"
+
+
+def joined(names: Iterable[object]) -> str:
+    """Return names with | between them; as a JSON list where one has a | itself, so that readers can tell them apart."""
+    found = list(map(str, names))
+    return json.dumps(found, ensure_ascii=False) if any("|" in name for name in found) else "|".join(found)
 
 
 def columns(heads: Iterable[str] | None, rows: Iterable[Iterable[str]], left: int = 1) -> str:

@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist.cli.shown import visible
 from sdem_dist.errors import ModelError
+from sdem_dist.visible import joined
 
 if TYPE_CHECKING:
     import pyarrow
@@ -76,9 +77,9 @@ class Answers:
         shown = list(map(on_a_line, known))
         labels = [shown[k] for k in which.tolist()]
         if self.given is not None:
-            labels = ["|".join(names[k] for k in np.flatnonzero(row)) for row in self._given(rows)]
+            labels = [joined(names[k] for k in np.flatnonzero(row)) for row in self._given(rows)]
         if self.sets is not None:
-            sets = ["|".join(names[k] for k in np.flatnonzero(row)) for row in self.sets(rows)]
+            sets = [joined(names[k] for k in np.flatnonzero(row)) for row in self.sets(rows)]
             labels = [f"{label}\tset={members}" for label, members in zip(labels, sets, strict=True)]
         if self.alone:
             return _with_ids([f"{label}\n" for label in labels], ids)

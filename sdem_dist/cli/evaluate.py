@@ -71,7 +71,8 @@ def evaluate(
     found from all words of the document; it is lower than for held-out words.
 
     For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong label
-    or lack one, with | between labels, and the words for and against the label that is most wrong.
+    or lack one, and the words for and against the label that is most wrong. Between labels stands |; where a label has one
+    itself they are a JSON list.
 
     In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks;
     .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet

@@ -34,7 +34,6 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.examined import Examined
     from sdem_dist.text import Reading
-    from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.texts import Records
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -249,15 +248,16 @@ def examined_by_workers(
             overwrite=True,  # a killed command leaves the folder beside a URL
         )
         documents, how = folder / "documents.zarr", source.reading
-        report = ingest(
-            path,
-            documents,
-            reading=how,
-            on_error=source.on_error,
-            vocabulary_from=words.path,
-            client=client,
-            overwrite=True,
-        )
+        with _told_of_predict(path):
+            report = ingest(
+                path,
+                documents,
+                reading=how,
+                on_error=source.on_error,
+                vocabulary_from=words.path,
+                client=client,
+                overwrite=True,
+            )
         if report.n_skipped:
             click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)
         with _by_source(documents, [path]):
@@ -321,17 +321,18 @@ def examined_documents(
     counts, labels, texts = [], [], []
     ids: list[object] = []
     n_unlabelled = 0
-    for block in _told_of_predict(placed_blocks(place(path), source.reading, gate), gate, path):
-        if gate.unlabelled is not None:
-            block, n_hidden = _labelled(block)
-            n_unlabelled += n_hidden
-        if not block.labels:
-            continue
-        counts.append(count(block.texts))
-        labels += block.labels
-        ids += block.ids or []
-        if keep_texts:
-            texts.append(block.texts)
+    with _told_of_predict(path):
+        for block in placed_blocks(place(path), source.reading, gate):
+            if gate.unlabelled is not None:
+                block, n_hidden = _labelled(block)
+                n_unlabelled += n_hidden
+            if not block.labels:
+                continue
+            counts.append(count(block.texts))
+            labels += block.labels
+            ids += block.ids or []
+            if keep_texts:
+                texts.append(block.texts)
     if n_unlabelled:
         click.echo(f"{counted(n_unlabelled, 'document')} without a label left out", err=True)
     if gate.skipped:
@@ -352,15 +353,16 @@ def examined_documents(
 _PREDICT = "; documents without labels are for sdem predict MODEL {}"
 
 
-def _told_of_predict(blocks: Iterator[Records], gate: LineGate, path: str) -> Iterator[Records]:
-    """Yield blocks; where the first label is missing, the error names the command that does without."""
+@contextmanager
+def _told_of_predict(path: str) -> Iterator[None]:
+    """Where the first label of a source is missing, let the error name the command that does without."""
     from sdem_dist import IngestError
     from sdem_dist.text.bad_lines import NoLabelError
 
     try:
-        yield from blocks
+        yield
     except NoLabelError as error:
-        if gate.labelled:
+        if not error.first:
             raise
         raise IngestError(f"{error}{_PREDICT.format(path)}") from error
 

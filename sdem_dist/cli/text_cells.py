@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist.cli.shown import visible
 from sdem_dist.text.records import listed
-from sdem_dist.visible import UNSEEN
+from sdem_dist.visible import UNSEEN, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -77,7 +77,7 @@ def as_text(value: object) -> str:
     if isinstance(value, float):
         return repr(value)  # the shortest text that reads back as the same number
     if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
-        return visible("|".join(map(str, value)))
+        return visible(joined(value))
     return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
 
 

@@ -13,6 +13,8 @@ from sdem_dist.errors import ModelError
 
 LIBRARIES = 350 << 20
 """What a worker takes besides: Python, compiled kernels, zarr, and the documents and tables of the lanes at work."""
+LOADED = 200 << 20
+"""What a worker takes before it has documents: Python, compiled kernels, zarr."""
 SHARE = 0.6
 """Share of a process's memory that is used; Dask begins to write results to disk at .6, and pauses a worker at .8."""
 SMALLEST_CACHE = 32 << 20

@@ -21,6 +21,7 @@ from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.text.texts import Texts, texts_of_strings
+from sdem_dist.visible import joined
 
 BLOCK = 1000  # errors that are explained at a time
 GATHERED = 50_000  # errors that one pass over a corpus brings together
@@ -157,7 +158,7 @@ def _of_labels(
     """Return what is wrong with documents of several labels, and the words for and against the label that is most wrong."""
     about = report.errors_columns(rows)
     for name in ("labels", "predictions"):
-        about[name] = ["|".join(map(str, labels)) for labels in cast("list[tuple[object, ...]]", about[name])]
+        about[name] = [joined(labels) for labels in cast("list[tuple[object, ...]]", about[name])]
     wrong = report.wrong_labels(rows)
     told = examined.of_labels(estimator, positions, wrong) if len(rows) else []
     words = dict(zip(("words_for_it", "words_against_it"), telling_words(told).values(), strict=False))

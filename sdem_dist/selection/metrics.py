@@ -71,7 +71,10 @@ def greater_is_better(metric: Metric) -> bool:
 
 def name_of(metric: Metric) -> str:
     """Return what people call a metric."""
-    return getattr(metric, "__name__", "score") if callable(metric) else metric
+    if not callable(metric):
+        return metric
+    name = str(getattr(metric, "__name__", "score"))
+    return "score" if name == "<lambda>" else name
 
 
 def temperature_of(found: Predicted, near: float = 1.0) -> float:

@@ -13,7 +13,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.selection.predicted import Metric
-from sdem_dist.selection.trials import Trial
+from sdem_dist.selection.trials import Trial, ranked
 
 _log = logging.getLogger(__name__)
 BRACKETS = "brackets"
@@ -134,11 +134,6 @@ class Schedule:
     def ended_turn(self, trials: list[Trial]) -> None:
         """Take note of what a turn has used."""
         self.used += sum(trial.trained for trial in trials)
-
-
-def ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
-    """Return settings, the best first."""
-    return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
 
 
 def let_go(trials: list[Trial], epoch: int) -> None:

@@ -17,7 +17,7 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.claims import Claim, release
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.memory import REFUSED, SHARE, state_bytes
+from sdem_dist.engine.memory import LOADED, REFUSED, SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
 from sdem_dist.errors import ModelError
@@ -337,15 +337,16 @@ def at_once(
     model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
     # Before and after an epoch, and one under way; processes share the models of a setting, and a task has one at least.
     needed = model * (max(STATES, (2 * n_folds + 1) / n_processes) + kept)
-    if needed > REFUSED * memory:
+    if needed + LOADED > REFUSED * memory:
         folds = f" in {n_folds} folds" * (n_folds > 1)
         fewer = ", take fewer folds" * (n_folds > 2)
         raise ModelError(
-            f"one setting{folds} takes {needed / 2**30:.2f} GiB of a worker, which has {memory / 2**30:.2f} GiB in all: give "
-            f"each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
+            f"one setting{folds} takes {needed / 2**30:.2f} GiB of a worker, which has {memory / 2**30:.2f} GiB in all, "
+            f"{LOADED / 2**30:.1f} of them for Python and kernels: give each worker "
+            f"{(needed + LOADED) / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
             "vocabulary (--min-df of sdem ingest)"
         )
-    fits = int(SHARE * memory / (model * (STATES * n_folds + kept)))
+    fits = int((SHARE * memory - LOADED) / (model * (STATES * n_folds + kept)))
     if driver:
         fits = min(fits, int(SHARE * driver / model))
     fits = max(1, fits)

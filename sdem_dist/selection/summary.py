@@ -13,9 +13,8 @@ from scipy.special import stdtrit
 from sdem_dist.counted import counted
 from sdem_dist.reports.html import cell, html_table
 from sdem_dist.selection.metrics import greater_is_better, name_of
-from sdem_dist.selection.schedule import ranked
 from sdem_dist.selection.shares import SHARED
-from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, by_document, mean_and_error, used
+from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, by_document, mean_and_error, ranked, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.settings import Searched

@@ -179,7 +179,7 @@ def less_accurate(trial: Trial, default: Trial, n_trials: int) -> bool:
 
 
 def best_of(trials: list[Trial], metric: Metric) -> Trial:
-    """Return the best setting; of equals the first.
+    """Return the best setting; of equals the default, or else the one with the lowest log-loss, or else the first.
 
     By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few documents,
     such as those of rare classes, decide a log-loss.
@@ -189,12 +189,17 @@ def best_of(trials: list[Trial], metric: Metric) -> Trial:
     ValueError
         None could be trained.
     """
-    in_order = sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
+    in_order = ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first says: {trials[0].error or 'its score is not finite'}")
     if metric != MONITOR:
         return in_order[0]
     return next(trial for trial in in_order if not less_accurate(trial, trials[0], len(trials)))
+
+
+def ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
+    """Return settings, the best first; of equals the default, then those with the lowest log-loss."""
+    return sorted(trials, key=lambda of: (-of.score(metric), of.number > 0, -of.score(MONITOR), of.number))
 
 
 def epochs_of(params: Mapping[str, object], most: int) -> tuple[int, bool]:

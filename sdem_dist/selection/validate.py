@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class CrossValidated:
-    """What `cross_validate` found; ``pandas.DataFrame`` takes it, a row for each fold."""
+    """What `cross_validate` found: it shows means; ``pandas.DataFrame`` takes it, a row for each fold."""
 
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""
@@ -36,7 +36,7 @@ class CrossValidated:
         for values in zip(*self.scores.values(), strict=True):
             yield dict(zip(self.scores, map(float, values), strict=True))
 
-    def __str__(self) -> str:
+    def __repr__(self) -> str:
         said = "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
         n = len(next(iter(self.scores.values())))
         return said + (f"  (+-: standard deviation over {n} folds)" if n > 1 else "")

@@ -20,6 +20,9 @@ NONE = ""
 class NoLabelError(IngestError):
     """A document has no label, or there is nothing to take it from."""
 
+    first: bool = True
+    """Whether no document before it has one, as far as is known."""
+
 
 @dataclass
 class LineGate:
@@ -60,7 +63,10 @@ class LineGate:
             line += _lines_before(path, self.start)
         message = f"{path}, {unit} {line}: {problem}"
         if self.on_error == "raise":
-            raise kind(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
+            error = kind(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
+            if isinstance(error, NoLabelError):
+                error.first = not (self.labelled or self.start)
+            raise error
         self.skipped += 1
         self.examples.append(message)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import csv
 import json
 
 import pytest
@@ -135,3 +136,18 @@ def test_a_separator_that_never_occurs_is_named(trained, tmp_path):
     for command, *more in (["train", *model, "--overwrite"], ["ingest", str(tmp_path / "d.zarr")]):
         found = run(command, posts, *more, "--label-separator", "|")
         assert found.exit_code == 0 and "Warning" not in found.stderr
+
+
+def test_labels_with_the_sign_between_labels_can_be_told_apart(tmp_path):
+    lines = "a|b,c\tant cow\na|b\tant arm\nc\tcow cat\nc\tant arm\n"  # of the last one the label is wrong
+    (tmp_path / "p.tsv").write_text(lines * 20, encoding="utf-8")
+    paths = [str(tmp_path / name) for name in ("p.tsv", "m")]
+    ok("train", *paths, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
+    ok("evaluate", paths[1], paths[0], "--errors", str(tmp_path / "wrong.csv"))
+    ok("predict", paths[1], paths[0], "-o", str(tmp_path / "said.csv"))
+    with (tmp_path / "wrong.csv").open(newline="", encoding="utf-8") as file:
+        cells = {cell for row in csv.DictReader(file) for cell in (row["labels"], row["predictions"])}
+    with (tmp_path / "said.csv").open(newline="", encoding="utf-8") as file:
+        cells |= {row["labels"] for row in csv.DictReader(file)}
+    read = {tuple(json.loads(cell)) if cell.startswith("[") else tuple(filter(None, cell.split("|"))) for cell in cells}
+    assert ("a|b",) in read and all(set(labels) <= {"a|b", "c"} for labels in read)

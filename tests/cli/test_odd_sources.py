@@ -114,3 +114,10 @@ def test_predict_is_named_where_a_label_is_missing(source, name, content, points
     (source / name).write_bytes(content)
     said = refused("evaluate", "m", name)
     assert (f"documents without labels are for sdem predict MODEL {name}" in said) is points, said
+
+
+def test_predict_is_named_by_workers_too(source):
+    (source / "no.jsonl").write_bytes(b'{"text": "goal one"}\n')
+    assert "documents without labels are for sdem predict MODEL no.jsonl" in refused(
+        "evaluate", "m", "no.jsonl", "--workers", "1"
+    )

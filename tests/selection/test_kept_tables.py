@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdem_dist import CorpusSearchCV, ModelError, MultiLabelNB, MultinomialNB
-from sdem_dist.engine.memory import REFUSED, SHARE
+from sdem_dist.engine.memory import LOADED, REFUSED, SHARE
 from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.packed import packed, unpacked
 from sdem_dist.selection.side_by_side import at_once
@@ -70,33 +70,34 @@ def test_tables_that_settings_begin_with_are_held_for_checkpoints_alone(corpus, 
 def test_memory_that_does_not_hold_one_setting_is_named(corpus):
     estimator, source = MultinomialNB(), source_of(MultinomialNB(), corpus)
     model = 8 * source.n_features * len(source.classes)
-    assert at_once(estimator, source, 5, 3, 1000 * model, 1) == 3
-    assert at_once(estimator, source, 5, 3, 30 * model, 1) == 1
+    for fits, tables in [(3, 45.1), (1, 15.1), (1, 11.1)]:
+        assert at_once(estimator, source, 5, 3, int((LOADED + tables * model) / SHARE), 1) == fits
     refused = r"one setting in 5 folds takes .* GiB of a worker, which has .* take fewer folds"
-    with pytest.raises(ModelError, match=refused):
-        at_once(estimator, source, 5, 3, 10 * model, 1)
-    with pytest.raises(ModelError, match=refused):  # of each label a column that has it and one that has it not
-        at_once(MultiLabelNB(), source, 5, 3, 28 * model, 1)
+    for several, tables in [(False, 10.9), (True, 21.9)]:  # of each label a column that has it and one that has it not
+        of = MultiLabelNB() if several else estimator
+        with pytest.raises(ModelError, match=refused):
+            at_once(of, source, 5, 3, int((LOADED + tables * model) / REFUSED), 1)
 
 
 def test_tables_that_are_kept_for_checkpoints_count(corpus):
     estimator, source = MultinomialNB(), source_of(MultinomialNB(), corpus)
     model = 8 * source.n_features * len(source.classes)
     # Of five folds three tables each, and the one that they begin with.
-    for memory, without, kept in [(3 * 15.5, 3, 2), (3 * 16.1, 3, 3), (15.5, 1, 1)]:
-        held = at_once(estimator, source, 5, 3, int(model * memory / SHARE), 4)
-        assert (held, at_once(estimator, source, 5, 3, int(model * memory / SHARE), 4, 0)) == (without, kept)
-    assert at_once(estimator, source, 5, 3, 1000 * model, 4, int(2.1 * model / SHARE)) == 2  # the driver's memory
-    needed = int(model * 12 / REFUSED)
-    assert at_once(estimator, source, 5, 3, needed + 1, 1, 0) == 1
+    for tables, without, kept in [(3 * 15.5, 3, 2), (3 * 16.1, 3, 3), (15.5, 1, 1)]:
+        given = estimator, source, 5, 3, int((LOADED + tables * model) / SHARE), 4
+        assert (at_once(*given), at_once(*given, 0)) == (without, kept)
+    assert at_once(estimator, source, 5, 3, 1 << 40, 4, int(2.1 * model / SHARE)) == 2  # the driver's memory
+    needed = int((LOADED + 12 * model) / REFUSED)
+    assert at_once(estimator, source, 5, 3, needed + 2, 1, 0) == 1
     with pytest.raises(ModelError, match="one setting in 5 folds takes"):
-        at_once(estimator, source, 5, 3, needed - 1, 1, 0)
+        at_once(estimator, source, 5, 3, needed - 2, 1, 0)
 
 
 def test_workers_share_the_models_of_a_setting(corpus):
     estimator, source = MultinomialNB(), source_of(MultinomialNB(), corpus)
     model = 8 * source.n_features * len(source.classes)
     for n_workers, tables in [(1, 11.0), (2, 5.5), (8, 3.0), (100, 3.0)]:
-        assert at_once(estimator, source, 5, 3, int(model * tables / REFUSED) + 1, n_workers) == 1
+        memory = int((LOADED + model * tables) / REFUSED)
+        assert at_once(estimator, source, 5, 3, memory + 2, n_workers) == 1
         with pytest.raises(ModelError, match=f"takes {tables * model / 2**30:.2f} GiB of a worker"):
-            at_once(estimator, source, 5, 3, int(model * tables / REFUSED) - 1, n_workers)
+            at_once(estimator, source, 5, 3, memory - 2, n_workers)

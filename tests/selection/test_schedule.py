@@ -20,9 +20,9 @@ from sdem_dist.losses import Hinge
 from sdem_dist.selection import run
 from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.samplers import sampler_of
-from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go, ranked
+from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go
 from sdem_dist.selection.summary import WIDTH, lines
-from sdem_dist.selection.trials import Trial, best_of
+from sdem_dist.selection.trials import Trial, best_of, ranked
 
 
 def trials_of(*scores):
@@ -106,11 +106,12 @@ def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corp
         CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1, callbacks=[stop]).fit(corpus, **more)
     same(CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=1).fit(corpus, resume=True, **more), found)
     monkeypatch.undo()
-    from sdem_dist.inputs.source import source_of
+    from sdem_dist.engine.memory import LOADED, SHARE
     from sdem_dist.selection.side_by_side import at_once
 
+    memory = int(LOADED / SHARE) + 60_000
     with caplog.at_level(logging.WARNING):
-        assert at_once(MultinomialNB(), source_of(MultinomialNB(), corpus), 3, 9, 60_000, 1) < 9
+        assert at_once(MultinomialNB(), source_of(MultinomialNB(), corpus), 3, 9, memory, 1) < 9
     assert "of 9 settings side by side" in caplog.text
 
 

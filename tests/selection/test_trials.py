@@ -13,7 +13,7 @@ from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.selection.metrics import measured
 from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.summary import _mattered, _passed_over, differences, effects
-from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, by_document, less_accurate, mean_and_error
+from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, by_document, less_accurate, mean_and_error, ranked
 
 N = 400
 
@@ -161,3 +161,13 @@ def test_equal_weights_are_no_weights():
     mean, error = mean_and_error(values, np.full(50, 7.0), ddof=1)
     assert (mean, error) == pytest.approx((values.mean(), values.std(ddof=1) / 50**0.5))
     assert np.isnan(mean_and_error(np.ones(1), np.ones(1), ddof=1)[1])
+
+
+def test_of_equal_accuracies_the_default_wins_and_then_the_lowest_log_loss():
+    def of(number, accuracy, loss):
+        return Trial(number, {}, 1, scores={"accuracy": np.array([accuracy]), "log-loss": np.array([loss])})
+
+    default, worse, better, best = of(0, 0.8, 0.9), of(1, 0.8, 0.5), of(2, 0.8, 0.3), of(3, 0.9, 1.5)
+    in_order = ranked([default, worse, better, best], "accuracy")
+    assert [trial.number for trial in in_order] == [3, 0, 2, 1]
+    assert best_of([default, worse, better], "accuracy") is default
