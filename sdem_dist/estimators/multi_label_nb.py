@@ -177,7 +177,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
             )
         elif self.calibrate:
             learner = replace(learner, temperature=choice.temperature)
-        return (yield from taken_in(choice, learner, plan, initial, share, self.n_epochs == "auto"))
+        return (yield from taken_in(choice, learner, plan, initial, share))
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))

@@ -93,8 +93,8 @@ class WeighedWords(Weighing):
     _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
         "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
-        "temperature) of the held-out documents. The last pass, which takes these in, repeats their figures. Where folds or\n"
-        "documents without labels were tried first, all entries have their figures, and ``unlabelled_weight``. If evaluated:\n"
+        "temperature) of the held-out documents, by the training without them. Where folds or documents without labels were\n"
+        "tried first, all entries have their figures, and ``unlabelled_weight``. If evaluated:\n"
         "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
         "documents with the prefix ``validation_``.",
     }
@@ -107,10 +107,10 @@ class WeighedWords(Weighing):
     validation_fraction: float = param(
         0.1,
         real(0, 0.5),
-        "Share of the documents that is held out, 20,000 at most, to choose training time and temperature. Then one more pass\n"
-        "takes all documents in; with `n_epochs` given all passes are made again with all documents. Neither is done where\n"
-        "under 2 % were held out. Where under 200 documents would be held out, `MultinomialNB` holds out none: training takes\n"
-        "6 epochs, and folds of a third give the temperature. 0: nothing is held out.",
+        "Share of the documents that is held out, 20,000 at most, to choose training time and temperature. Then training\n"
+        "begins again with all documents, but not where under 2 % were held out. Where under 200 would be held out,\n"
+        "`MultinomialNB` holds out none: training takes 6 epochs, and folds of a third give the temperature. 0: nothing is\n"
+        "held out.",
     )
     calibrate: bool = param(
         True,

@@ -47,10 +47,11 @@ class Chosen(NamedTuple):
     """The result of the held-out documents."""
 
     n_epochs: int
+    """One more than were worth their time where all documents are trained on anew: more documents bear more steps."""
     temperature: float
-    """Of the epoch after it where one more pass takes the held-out documents in: longer training makes a model surer."""
+    """Of the last of these: longer training makes a model surer."""
     history: list[dict[str, float]]
-    """Their accuracy, and their log-loss at the best temperature of each epoch, up to the last that was worth its time."""
+    """Their accuracy, and their log-loss at the best temperature, of each of these epochs."""
     state: SdemState
     """The model trained without them."""
     entry: dict[str, float]
@@ -106,7 +107,10 @@ def chosen(
         for i, entry in enumerate(scored):
             if monitoring.best(scored[: i + 1], scored.index(best)):
                 best = entry
-    n_epochs = int(best["epoch"])
+    last = best
+    if patience is not None and share > NO_REFIT:
+        last = next((entry for entry in scored if entry["epoch"] > best["epoch"]), best)
+    n_epochs = int(last["epoch"])
     told = [
         {
             "epoch": entry["epoch"],
@@ -116,9 +120,6 @@ def chosen(
         }
         for entry in result.history[:n_epochs]
     ]
-    last = best
-    if patience is not None and share > NO_REFIT:
-        last = next((entry for entry in scored if entry["epoch"] > n_epochs), best)
     return Chosen(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
 
 
@@ -148,7 +149,7 @@ def trained_by_held_out(
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
     learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
-    return (yield from taken_in(choice, learner, plan, initial, share, patience is not None))
+    return (yield from taken_in(choice, learner, plan, initial, share))
 
 
 def without_choice(
@@ -165,20 +166,17 @@ def taken_in(
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     share: float,
-    more: bool,
 ) -> Stages[Trained]:
-    """Yield the stage that trains on the held-out documents too, where they are more than a few.
+    """Yield the stage that trains anew with all documents, where those held out are more than a few.
 
     `learner`: as it is to be, with all documents.
-    `more`: one more pass over all documents: as good as to begin again, in half the time. False begins again.
+
+    One more pass over all from where the choice ended takes half the time. It meets the held-out documents, and the
+    words that only they have, once, and all others several times.
     """
     if share <= NO_REFIT:
         return Trained(learner, choice.state, choice.history)
-    if more:
-        found = yield from final_stage(learner, replace(plan, n_epochs=1).steady, choice.state)
-        last = {**choice.history[-1], **found.history[-1], "epoch": choice.n_epochs + 1}
-        return found._replace(history=[*choice.history, last])
-    found = yield from final_stage(learner, plan, initial)
+    found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
     return found._replace(
         history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
     )

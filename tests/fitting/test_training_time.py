@@ -32,16 +32,19 @@ def held_out(seed=0, share=0.1):
     return np.sort(order[~trained_part(seed, 0, len(Y), share)])
 
 
-def test_held_out_documents_choose_and_are_then_taken_in():
+def test_held_out_documents_choose_and_all_are_then_trained_on():
     model = MultinomialNB()
     found = stages(model)
     assert list(found) == ["choose", "train"]
-    assert found["train"] == (1, 1)
-    assert model.n_iter_ == len(model.history_) == found["choose"][1] + 1 == model.kept_["epoch"] <= MOST_EPOCHS + 1
-    assert [entry["epoch"] for entry in model.history_] == list(range(1, model.n_iter_ + 1))
-    assert {"held_out_accuracy", "held_out_log_loss"} <= set(model.kept_)
-    assert model.kept_["held_out_log_loss"] == model.history_[-2]["held_out_log_loss"]
+    n = model.n_iter_
+    assert found["train"] == (n, n)
+    assert n == found["choose"][1] + 1 <= MOST_EPOCHS
+    assert [entry["epoch"] for entry in model.history_] == list(range(1, n + 1))
+    assert all({"held_out_accuracy", "held_out_log_loss"} <= set(entry) for entry in model.history_)
     assert model.temperature_ != 1.0
+    given = MultinomialNB(n_epochs=n, loss=model.loss_).fit(X, Y)
+    np.testing.assert_array_equal(model.state_.words, given.state_.words)
+    assert model.temperature_ == given.temperature_
 
 
 def test_epochs_that_are_given_are_of_all_documents():
@@ -89,7 +92,7 @@ def test_held_out_documents_are_not_trained_on():
 
 
 def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one():
-    """The pass that takes held-out documents in is one more epoch."""
+    """It is the last that all documents are trained for."""
     histories = []
     kept = training_time.trained
 
