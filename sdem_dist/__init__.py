@@ -4,8 +4,6 @@ The public names stand in ``__init__.pyi``. They are imported when they are firs
 next to nothing.
 """
 
-from __future__ import annotations
-
 from importlib import import_module
 
 from sdem_dist.catalogue import PUBLIC

@@ -1,7 +1,5 @@
 """Thread-safe caches within a budget of bytes, and the two that every process has."""
 
-from __future__ import annotations
-
 import os
 import threading
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """How far probabilities can be trusted: a temperature for scores, Brier score and bins of confidence, as sums."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

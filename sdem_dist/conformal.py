@@ -6,8 +6,6 @@ et al. 2019). If new documents of a class are exchangeable with those, the set h
 probability asked for, whatever the model.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

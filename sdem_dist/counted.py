@@ -1,7 +1,5 @@
 """Numbers of things, and names, as people say them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from numbers import Integral
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -15,33 +15,17 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Documents:
-    """Documents in compressed sparse row form.
+    """Documents in compressed sparse row form."""
 
-    Attributes
-    ----------
-    data : ndarray of shape (n_nonzeros,)
-        Counts (unsigned integers or float32), or real weights, never negative.
-    indices : ndarray of shape (n_nonzeros,), unsigned or signed integers
-        Word of each entry, ascending and without repetition within a document.
-    indptr : ndarray of shape (n_documents + 1,), int64
-        Document ``i`` owns the entries ``indptr[i]:indptr[i + 1]``; ``indptr[0] == 0``.
-    n_features : int
-        Size of the vocabulary, ``|W|``.
-    labels : ndarray of shape (n_documents,), int32, or None
-        Position of each document's class in the corpus's list of classes.
-    weights : ndarray of shape (n_documents,), float64, or None
-        Weight of each document; None means one each.
-    targets : ndarray of shape (n_documents, n_targets), float64, or None
-        Real numbers to be predicted, finite.
-    """
-
-    data: np.ndarray
-    indices: np.ndarray
-    indptr: np.ndarray
-    n_features: int
-    labels: np.ndarray | None = None
-    weights: np.ndarray | None = None
-    targets: np.ndarray | None = None
+    data: np.ndarray  # shape (n_nonzeros,): counts (unsigned integers or float32), or real weights, never negative
+    indices: np.ndarray  # shape (n_nonzeros,): words, integers, ascending and without repetition within a document
+    indptr: (
+        np.ndarray
+    )  # shape (n_documents + 1,), int64: document i owns the entries indptr[i]:indptr[i + 1], from 0 on
+    n_features: int  # size of the vocabulary, |W|
+    labels: np.ndarray | None = None  # shape (n_documents,), int32: places in the corpus's list of classes
+    weights: np.ndarray | None = None  # shape (n_documents,), float64; None means one each
+    targets: np.ndarray | None = None  # shape (n_documents, n_targets), float64, finite: to be predicted
 
     @property
     def n_documents(self) -> int:
@@ -111,21 +95,11 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class DenseDocuments:
-    """Documents as rows of a dense table.
+    """Documents as rows of a dense table."""
 
-    Attributes
-    ----------
-    values : ndarray of shape (n_documents, n_features), float32 or float64
-        Finite, or NaN where a value is missing.
-    labels : ndarray of shape (n_documents,), int32, or None
-        Position of each document's class in the corpus's list of classes, or -1 where it has none.
-    weights : ndarray of shape (n_documents,), float64, or None
-        Weight of each document; None means one each.
-    """
-
-    values: np.ndarray
-    labels: np.ndarray | None = None
-    weights: np.ndarray | None = None
+    values: np.ndarray  # shape (n_documents, n_features), float32 or float64; NaN where a value is missing
+    labels: np.ndarray | None = None  # as those of `Documents`, or -1 where a document has none
+    weights: np.ndarray | None = None  # shape (n_documents,), float64; None means one each
 
     @property
     def n_documents(self) -> int:
@@ -160,3 +134,21 @@ def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
     """Return arrays as one, or None where one is missing."""
     present = [a for a in arrays if a is not None]
     return np.concatenate(present) if len(present) == len(arrays) else None
+
+
+class CorpusLike(Protocol):
+    """What is read piece by piece: `sdem_dist.corpus.Corpus` on disk, `MemoryCorpus` in this process, or a view of one."""
+
+    @property
+    def n_documents(self) -> int:
+        """How many documents there are."""
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content: equal keys mean equal documents."""
+
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
+        """Return the documents at stored positions ``start:stop``."""
+
+    def place(self, document: int) -> str:
+        """Return where the document at a stored position is, for people."""

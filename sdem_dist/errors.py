@@ -1,7 +1,5 @@
 """The errors that this package raises on purpose, each written for the person who reads it."""
 
-from __future__ import annotations
-
 
 class SdemError(Exception):
     """Base of the package's own errors: what was wrong, where, and what to do."""

@@ -1,7 +1,5 @@
 """Quality of a model over documents, as sums that add up over shards and are finished once."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """What people call metrics, and their units: one list for commands, reports, cards and pictures."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 

@@ -1,7 +1,5 @@
 """How threads end early: an interrupt reaches the main thread alone, and no thread within a compiled call."""
 
-from __future__ import annotations
-
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager

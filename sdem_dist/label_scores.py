@@ -3,8 +3,6 @@
 Temperatures and thresholds of labels are fitted to the same kind of sums, over held-out documents.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -12,6 +12,7 @@ import numpy as np
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.fields import restored_state
+from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.saving import KIND
@@ -19,11 +20,12 @@ from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.numbers import from_json
 from sdem_dist.storage.places import for_a_reader, place
 from sdem_dist.storage.strings import decode_strings
+from sdem_dist.text.compressed import plain_suffix
+from sdem_dist.text.sources import SUFFIXES
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.learners.protocol import AnyModelLearner
 
 
 def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator:
@@ -72,8 +74,6 @@ def _refuse_others(path: Path) -> None:
     """Raise ModelError where there is a folder, or a source of documents."""
     if path.is_dir():
         raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
-    from sdem_dist.text.compressed import plain_suffix
-    from sdem_dist.text.sources import SUFFIXES
 
     if path.is_file() and plain_suffix(path) in SUFFIXES and not zipfile.is_zipfile(for_a_reader(path)):
         raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")

@@ -5,8 +5,6 @@ natural parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Tab
 is a frozen dataclass with the two methods of `Loss`; `sdem_dist.testing.check_loss` checks it.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

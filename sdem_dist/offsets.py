@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence, Sized
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence, Sized
-
     from numpy.typing import ArrayLike
 
 

@@ -3,8 +3,6 @@
 A file names the class of a record and its fields; it never brings code. A class takes part by the decorator `record`.
 """
 
-from __future__ import annotations
-
 import dataclasses
 import math
 from collections.abc import Mapping

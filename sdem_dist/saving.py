@@ -1,7 +1,5 @@
 """Models as files: arrays and JSON, never code."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import numpy as np

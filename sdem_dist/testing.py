@@ -1,7 +1,5 @@
 """What every exponential family, every loss and every learner has to obey; run it over your own."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """Untrusted text, made harmless for a terminal."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 

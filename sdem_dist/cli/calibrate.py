@@ -1,7 +1,5 @@
 """``sdem calibrate``: documents by which a model gives sets of classes that hold the right one."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``sdem cluster``: what a cluster needs besides its file."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``sdem doctor``: whether a machine or a cluster is fit for training."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

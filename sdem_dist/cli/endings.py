@@ -1,7 +1,5 @@
 """How a command ends that was interrupted, or asked for what makes no sense."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from contextlib import contextmanager
 

@@ -1,7 +1,5 @@
 """``sdem export``: a model for places where this package is not installed."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """``sdem ingest``: from text, tables or matrices to a corpus."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, ClassVar
 

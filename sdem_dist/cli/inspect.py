@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 import click
@@ -11,11 +11,10 @@ from sdem_dist.cli.shown import table, visible
 from sdem_dist.cli.sources import SourceOptions, source_options
 from sdem_dist.cli.text_options import READING, given_options
 from sdem_dist.counted import counted, sized
+from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sdem_dist.corpus import Corpus
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
@@ -115,8 +114,6 @@ def _missing(corpus: Corpus) -> str:
 
 def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
     """Return how columns of a dense corpus are called."""
-    from sdem_dist.errors import CorpusError
-
     try:
         vocabulary = corpus.vocabulary()
     except CorpusError:  # the check of the corpus names it

@@ -1,7 +1,5 @@
 """Tables of answers that workers make: parts are kept beside the table until it is whole, and the next run goes on."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import shutil
@@ -9,25 +7,22 @@ from collections import deque
 from collections.abc import Generator, Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
-from sdem_dist.cli.streaming import answered_blocks, examples_of, mistake_in
+from sdem_dist.cli.streaming import Job, Shared, answered_blocks, examples_of, mistake_in
 from sdem_dist.cli.table_files import Part, write_parts
 from sdem_dist.counted import counted
+from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import ClusterError, IngestError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.kept import SUMMARY, kept_folder, once
+from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.folder import files_below
-
-if TYPE_CHECKING:
-    from sdem_dist.cli.streaming import Job, Shared
-    from sdem_dist.engine.executor import Executor, Handle
-    from sdem_dist.storage.numbers import JsonObject
 
 PART = ".part"
 FORMAT = 4  # of what is kept

@@ -1,7 +1,5 @@
 """Files that commands write: never in place of what was read, a model or a corpus; of other files if --overwrite says so."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """Kinds of values that options take."""
 
-from __future__ import annotations
-
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING

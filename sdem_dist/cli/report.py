@@ -1,7 +1,5 @@
 """``sdem report``: a page about a model."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -12,8 +12,6 @@ import click
 from sdem_dist.cli.shown import visible
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from rich.live import Live
     from rich.table import Table
 

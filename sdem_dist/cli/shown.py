@@ -1,7 +1,5 @@
 """Output for people: what comes from data shows its control characters."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from textwrap import indent
 

@@ -23,6 +23,7 @@ from sdem_dist.cli.text_options import (
     taken_settings,
 )
 from sdem_dist.counted import counted
+from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import set_aside
 
@@ -110,7 +111,6 @@ def corpus_of(
     of both.
     """
     from sdem_dist import SdemError, concat, open_corpus
-    from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.text import ingest
     from sdem_dist.text.sources import numeric_format
 
@@ -158,7 +158,6 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
     """
     from sdem_dist import open_corpus
     from sdem_dist.corpus.joined import JoinedCorpus
-    from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.text import ingest
 
     path = options["validation"]
@@ -229,7 +228,6 @@ def examined_by_workers(
 
     from sdem_dist import open_corpus, write_corpus
     from sdem_dist.inspection.examined import Examined
-    from sdem_dist.storage.hidden import hidden_folder
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
 

@@ -1,7 +1,5 @@
 """What somebody meant who typed an option that a command does not have."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from difflib import get_close_matches
 from itertools import pairwise

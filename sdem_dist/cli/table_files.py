@@ -14,6 +14,7 @@ import click
 from sdem_dist.cli.outputs import check_output
 from sdem_dist.cli.text_cells import Columns, as_text, cells_of_several_lines, csv_rows, json_rows, tab_rows
 from sdem_dist.counted import counted
+from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.records import listed
 
 if TYPE_CHECKING:
@@ -47,8 +48,6 @@ def write_table(path: Path, blocks: Iterator[Columns]) -> int:
 
 def write_parts(path: Path, parts: Iterator[Part]) -> int:
     """Write a table of parts that were made for its suffix; as `write_table`."""
-    from sdem_dist.storage.publish import publish_file
-
     write, n_altered = FORMS[path.suffix.lower()][1], 0
 
     def counted_parts() -> Iterator[Part]:

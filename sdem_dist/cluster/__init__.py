@@ -1,7 +1,5 @@
 """Dask clients: of this machine's processes, of a scheduler somewhere, of batch jobs."""
 
-from __future__ import annotations
-
 from sdem_dist.cluster.client import ENVIRONMENT, configuration, connected
 from sdem_dist.cluster.jobs import batch_jobs
 from sdem_dist.cluster.options import job_script

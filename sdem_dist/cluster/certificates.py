@@ -1,7 +1,5 @@
 """Certificates for a cluster's encrypted connections, made by `trustme`; Dask checks them with OpenSSL."""
 
-from __future__ import annotations
-
 import os
 from datetime import UTC, datetime, timedelta
 from pathlib import Path

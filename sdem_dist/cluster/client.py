@@ -8,12 +8,14 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
 from sdem_dist.cluster.gateways import gateway_client, is_gateway
 from sdem_dist.cluster.interrupts import held_back
+from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.errors import ClusterError
 from sdem_dist.storage.publish import check_writable
 
@@ -40,8 +42,6 @@ _GUARD = "a new process first runs the script again; put what the script does un
 
 def configuration() -> dict[str, object]:
     """Return all of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
-    from sdem_dist.engine.dask import TASK_STREAM
-
     spawned = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
     return {**QUIET, **TASK_STREAM, **spawned}
 
@@ -127,7 +127,6 @@ def reported(client: Client | None, path: Path | None) -> Iterator[None]:
     if client is None or path is None:
         yield
         return
-    from importlib.util import find_spec
 
     from distributed import performance_report
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -27,7 +28,6 @@ def facts(folder: str | None = None) -> Facts:
     import shutil
     import socket
     import tempfile
-    from importlib import metadata
 
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:

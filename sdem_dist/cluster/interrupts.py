@@ -1,7 +1,5 @@
 """Interrupts while processes begin and end, and signals that end a run."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import threading

@@ -1,7 +1,5 @@
 """Holding the number of batch jobs: those that end or fall silent are submitted again."""
 
-from __future__ import annotations
-
 import asyncio
 import time
 from collections.abc import Callable, Mapping

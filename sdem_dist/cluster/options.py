@@ -1,7 +1,5 @@
 """What each batch job of a cluster is started with, beyond what jobqueue reads from the file itself."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sdem_dist.cluster.client import ENVIRONMENT

@@ -1,7 +1,5 @@
 """Reading the YAML file of a cluster of batch jobs: Dask's own configuration, and a section of ours."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """One line for each check of a machine, from the facts that it reports.  Pure functions."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """Messages of a batch system about a job, and the job's own output."""
 
-from __future__ import annotations
-
 import re
 import subprocess
 from pathlib import Path
@@ -24,12 +22,7 @@ LINES = 12
 def about(system: str, job_id: str) -> tuple[str, bool | None]:
     """Ask a batch system about a job.
 
-    Returns
-    -------
-    str
-        Its words.
-    bool or None
-        Whether the job is over; None if the batch system does not answer.
+    Returns its words, and whether the job is over; None if the batch system does not answer.
     """
     command, over, shown = _QUEUE[system]
     try:

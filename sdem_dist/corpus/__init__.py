@@ -1,7 +1,5 @@
 """Corpora: sharded sparse documents on disk, and the same reading interface over a matrix in memory."""
 
-from __future__ import annotations
-
 from sdem_dist.corpus.check import Problem, check_corpus
 from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.joined import concat

@@ -1,7 +1,5 @@
 """Whatever a user holds documents in, as a stream of batches ``(X, y, ids, targets, weights)``."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TypeAlias
 
@@ -31,25 +29,9 @@ def batches(
 ) -> Iterator[Batch]:
     """Cut a matrix into batches of rows, or pass on the batches of an iterable.
 
-    Parameters
-    ----------
-    X : sparse matrix or array, ndarray, dask array, or iterable of (X, y), (X, y, ids) and so on
-    y : array-like of length n_documents, or None
-        Must be None if `X` is an iterable of batches, which carries its own.
-    ids : sequence of length n_documents, or None
-        Likewise.
-    targets : array-like of shape (n_documents,) or (n_documents, n_targets), or None
-        Likewise.
-    weights : array-like of shape (n_documents,), or None
-        Likewise.
-
-    Yields
-    ------
-    X : sparse matrix or ndarray
-    y : ndarray or None
-    ids : sequence or None
-    targets : ndarray or None
-    weights : ndarray or None
+    `y`: must be None if `X` is an iterable of batches, which carries its own. `ids`: likewise.
+    `targets`: array-like of shape (n_documents,) or (n_documents, n_targets), or None, likewise.
+    `weights`: array-like of shape (n_documents,), or None, likewise.
     """
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
         return _of_matrix(X, y, ids, targets, weights)
@@ -116,24 +98,12 @@ def _row_blocks(X: sp.sparray) -> Iterator[sp.sparray]:
 def canonical_csr(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Return a batch as compact CSR arrays.
 
-    Parameters
-    ----------
-    X : sparse matrix or array-like of shape (n_documents, n_features)
-    first : int
-        Position of its first document in the input, for messages.
-
-    Returns
-    -------
-    data : ndarray of uint8, uint16 or uint32 if all entries are whole numbers, else of float32
-    indices : ndarray of uint32
-        Ascending within each row, without repetition; explicit zeros are dropped.
-    indptr : ndarray of int64
-    n_features : int
-
-    Raises
-    ------
-    CorpusError
-        An entry is negative, NaN or infinite, or beyond float32. The message names the document.
+    `X`: sparse matrix or array-like of shape (n_documents, n_features).
+    `first`: position of its first document in the input, for messages.
+    Returns `data`, ndarray of uint8, uint16 or uint32 if all entries are whole numbers, else of float32.
+    Returns `indices`, ndarray of uint32: ascending within each row, without repetition; explicit zeros are dropped.
+    Returns `indptr`, ndarray of int64.
+    Raises CorpusError: an entry is negative, NaN or infinite, or beyond float32. The message names the document.
     """
     if not sp.issparse(X):
         X = np.asarray(X)
@@ -155,11 +125,8 @@ def canonical_csr(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.nda
 def dense_rows(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, int]:
     """Return a batch of a table as rows that hold every column; otherwise as `canonical_csr`.
 
-    Returns
-    -------
-    data : ndarray of float32 or float64
-        Finite, or NaN where a value is missing; float64 if float32 would change a value.
-    indices, indptr, n_features
+    Returns `data`, ndarray of float32 or float64: finite, or NaN where a value is missing; float64 if float32 would
+    change a value.
     """
     if sp.issparse(X):
         raise CorpusError("a dense corpus is written from tables, not from sparse matrices")

@@ -14,6 +14,7 @@ import numpy as np
 
 from sdem_dist.corpus.batches import Batch, batches
 from sdem_dist.corpus.collect import collect
+from sdem_dist.corpus.contents import destination, reopened, write_contents
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import Classes
 from sdem_dist.corpus.parts import column_kinds, is_frame, parts_of
@@ -66,7 +67,6 @@ def write_collection(
     `columns`: labels, ids, targets and weights.
     Raises CorpusError: `X` is not a Dask collection, what stands beside it is not cut as it is, or a part does not fit.
     """
-    from sdem_dist.corpus.contents import destination, reopened, write_contents
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order
 

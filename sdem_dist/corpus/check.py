@@ -1,7 +1,5 @@
 """Looking at a corpus as a whole: is it sound, and what is in it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass

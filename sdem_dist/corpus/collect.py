@@ -1,7 +1,5 @@
 """Everything a corpus is made of, gathered from a stream of batches and held in its stored order."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -17,6 +15,7 @@ from sdem_dist.corpus.rows import Canonical, KeyedRows
 from sdem_dist.corpus.shuffle import Spill, shuffle_keys
 from sdem_dist.corpus.targets import checked_targets, checked_weights
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.strings import encode_strings
 
 PIECES = 64
 
@@ -155,8 +154,6 @@ class _IdReader:
 
     def read(self, ids: Ids | None, start: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return int64 ids and None, or the offsets and the joined bytes of string ids."""
-        from sdem_dist.storage.strings import encode_strings
-
         place = f"the batch from document {start} on"
         whole = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
         plain = None if ids is None else ids if whole else _plain_list(ids)

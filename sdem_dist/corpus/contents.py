@@ -1,7 +1,5 @@
 """What a corpus on disk consists of beside its documents, written in its order, and how it appears at its place."""
 
-from __future__ import annotations
-
 import json
 import math
 import tempfile
@@ -30,6 +28,8 @@ from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
 from sdem_dist.storage.places import place as to_place
+from sdem_dist.storage.publish import publish_directory
+from sdem_dist.storage.strings import Strings, encode_strings
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
@@ -123,7 +123,6 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
     from sdem_dist.storage.contents import publish_contents
-    from sdem_dist.storage.publish import publish_directory
 
     refuse_taken([path], overwrite)
     if is_url(path):
@@ -194,8 +193,6 @@ def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject |
 
 
 def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:
-    from sdem_dist.storage.strings import Strings, encode_strings
-
     if vocabulary is None:
         return None
     if len(vocabulary) != n_features:

@@ -1,19 +1,14 @@
 """Documents dealt to folds: evenly in each class, those of one group together."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.corpus.shards import GroupsAt
 from sdem_dist.counted import counted
 from sdem_dist.errors import CorpusError
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.shards import GroupsAt
 
 FOLDS = (1 << 32) - 2  # takes the place of an epoch in the keys that decide which fold a document is in
 

@@ -1,7 +1,5 @@
 """A dense table in memory, read like a corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

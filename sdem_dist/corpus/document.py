@@ -1,16 +1,11 @@
 """One document of a corpus, for people."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
-from sdem_dist.documents import DenseDocuments
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.layout import Classes, ClassLabel, LabelSet
-    from sdem_dist.documents import Documents
+from sdem_dist.corpus.layout import Classes, ClassLabel, LabelSet
+from sdem_dist.documents import DenseDocuments, Documents
 
 _SHOWN = 12
 

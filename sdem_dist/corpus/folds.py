@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,16 +16,7 @@ from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 from sdem_dist.counted import is_count
-
-if TYPE_CHECKING:
-    from sdem_dist.documents import DenseDocuments, Documents
-
-
-class CorpusLike(Protocol):
-    """What parts read."""
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return documents."""
+from sdem_dist.documents import CorpusLike, DenseDocuments, Documents
 
 
 class OnDisk(CorpusLike, Protocol):
@@ -34,14 +25,9 @@ class OnDisk(CorpusLike, Protocol):
     @property
     def header(self) -> Header: ...  # noqa: D102
     @property
-    def n_documents(self) -> int: ...  # noqa: D102
-    @property
-    def cache_key(self) -> str: ...  # noqa: D102
-    @property
     def document_frequency(self) -> np.ndarray: ...  # noqa: D102
     @property
     def weights(self) -> np.ndarray | None: ...  # noqa: D102
-    def place(self, document: int) -> str: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
     @property
@@ -161,7 +147,9 @@ class Folds:
         found = (self.numbers[start:stop] == number) == inside
         if inside or self.share >= 1.0:
             return np.asarray(found)
-        return found & (_hashes(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        from sdem_dist.kernels.randomness import document_keys  # numba comes with it
+
+        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
 
 
 def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
@@ -178,12 +166,6 @@ def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
     if isinstance(corpus, Part):
         return corpus._weights
     return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else corpus.weights
-
-
-def _hashes(seed: int, purpose: int, start: int, stop: int) -> np.ndarray:
-    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
-
-    return document_keys(seed, purpose, start, stop)
 
 
 def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
@@ -257,7 +239,7 @@ class Part:
         """How many positions there are to read: the corpus's."""
         return self.whole.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
         documents = self.folds.reads.read(start, stop)
         weights = np.ones(stop - start) if documents.weights is None else documents.weights

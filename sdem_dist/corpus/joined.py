@@ -1,7 +1,5 @@
 """Several corpora with one vocabulary as one: nothing is copied."""
 
-from __future__ import annotations
-
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -112,10 +110,10 @@ class JoinedCorpus(Corpus):
         corpus = bisect_right(self._firsts, self._stored(shard)) - 1
         return self.corpora[corpus], shard - self._firsts[corpus]
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read_shard(self, shard: int) -> Documents | DenseDocuments:
         """Read the documents of one shard."""
         corpus, number = self._owner(shard)
-        return corpus.read_shard(number, verify=verify)
+        return corpus.read_shard(number)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents; ids of several corpora may be equal."""

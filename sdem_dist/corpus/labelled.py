@@ -6,19 +6,17 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
 from sdem_dist.corpus.entries import document_frequency
 from sdem_dist.corpus.folds import Masks, Part, labels_of, weights_of
+from sdem_dist.corpus.layout import Header
+from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.layout import Header
-    from sdem_dist.corpus.memory import MemoryCorpus
-    from sdem_dist.corpus.reader import Corpus
 
 BLOCK = 1 << 15  # positions of the whole corpus that are read at a time
 

@@ -1,7 +1,5 @@
 """Class labels of any kind as positions in a list of classes."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 

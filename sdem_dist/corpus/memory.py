@@ -1,7 +1,5 @@
 """Documents in memory, read like a corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -26,12 +24,8 @@ Kind = TypeVar("Kind", Documents, DenseDocuments)
 class InMemory(Generic[Kind]):
     """The reading interface of `Corpus` over documents in memory.
 
-    Parameters
-    ----------
-    documents : Documents or DenseDocuments
-    classes : tuple of labels
-    order : ndarray of shape (n_documents,), int64, or None
-        Row of what was given that each document is; None: they are as given.
+    `order`: int64 of shape (n_documents,), or None, row of what was given that each document is; None: they are as
+    given.
     """
 
     def __init__(self, documents: Kind, classes: Classes, order: np.ndarray | None) -> None:
@@ -82,7 +76,7 @@ class InMemory(Generic[Kind]):
             n_targets=held["targets"].shape[1] if "targets" in held else 0,
         )
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Kind:
+    def read(self, start: int, stop: int) -> Kind:
         """Return the documents `start` up to `stop`, as views; they were verified when this corpus was made."""
         if not 0 <= start <= stop <= self.n_documents:
             raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")

@@ -1,7 +1,5 @@
 """What is at a path that has no corpus, for people."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sdem_dist.errors import CorpusError

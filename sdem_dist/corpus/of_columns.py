@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -9,17 +10,15 @@ import numpy as np
 from sdem_dist.corpus.layout import DOCUMENT_FREQUENCY, VOCABULARY, Header, vocabulary_hash
 from sdem_dist.corpus.shards import Expected, read_arrays
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.strings import decode_strings
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     from sdem_dist.storage.arrays import Group
 
 
 def read_vocabulary(group: Group, header: Header, path: str) -> list[str] | None:
     """Read the words of the corpus at `path` in the order of their indices; None if it has none (hashed words)."""
     from sdem_dist.storage.arrays import read_array
-    from sdem_dist.storage.strings import decode_strings
 
     if not header.has_vocabulary:
         return None
@@ -51,24 +50,12 @@ def read_document_frequency(group: Group, header: Header, path: str) -> np.ndarr
     return found
 
 
-def read_labels(group: Group, header: Header, stored: Callable[[int], int], path: str) -> np.ndarray | None:
-    """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes.
-
-    `stored` gives the number of a shard on disk.
-    """
-    return _read_column(group, header, stored, path, "labels", "int32") if header.classes else None
-
-
-def read_weights(group: Group, header: Header, stored: Callable[[int], int], path: str) -> np.ndarray | None:
-    """Read the weights of all documents, as `read_labels`: float64, None where there are none."""
-    return _read_column(group, header, stored, path, "weights", "float64") if header.has_weights else None
-
-
-def _read_column(
+def read_column(
     group: Group, header: Header, stored: Callable[[int], int], path: str, name: str, kind: str
 ) -> np.ndarray:
+    """Read an array of all documents and nothing else; `stored` gives the number of a shard on disk."""
     parts = []
     for shard, info in enumerate(header.shards):
         expected: dict[str, Expected] = {name: ((info.n_documents,), kind)}
-        parts.append(read_arrays(group, info, stored(shard), expected, path, True)[name])
+        parts.append(read_arrays(group, info, stored(shard), expected, path)[name])
     return np.concatenate(parts)

@@ -19,15 +19,14 @@ from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
 from sdem_dist.corpus.missing import check_folder
-from sdem_dist.corpus.of_columns import read_document_frequency, read_labels, read_vocabulary, read_weights
+from sdem_dist.corpus.of_columns import read_column, read_document_frequency, read_vocabulary
 from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.subsets import Which, chosen
-from sdem_dist.documents import DenseDocuments
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import identity_of, is_url, place
 
 if TYPE_CHECKING:
-    from sdem_dist.documents import Documents
     from sdem_dist.storage.arrays import Group
 
 # A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it here.
@@ -127,7 +126,7 @@ class Corpus:
         """Number of documents."""
         return self.header.n_documents
 
-    def read(self, start: int, stop: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Read the documents `start` up to `stop`, in stored order.
 
         Parameters
@@ -135,8 +134,6 @@ class Corpus:
         start, stop : int
             Positions in the corpus, ``0 <= start <= stop <= n_documents``. Every shard that holds one of them is read
             whole, so ranges that follow the shards' borders waste nothing.
-        verify : bool, default True
-            Check checksums and values too, not only shapes and dtypes. Leave out only what this process has verified.
 
         Returns
         -------
@@ -163,9 +160,9 @@ class Corpus:
             base, size = int(starts[shard]), header.shards[shard].n_documents
             rows = slice(max(start - base, 0), min(stop - base, size))
             if rows == slice(0, size) and not far:
-                return self.read_shard(shard, verify=verify)
+                return self.read_shard(shard)
             # its other documents are probably wanted next, and those of a bucket by the next stage
-            whole = shard_cache.get((header.uid, shard, verify), partial(self.read_shard, shard, verify=verify))
+            whole = shard_cache.get((header.uid, shard), partial(self.read_shard, shard))
             return whole[rows]
 
         far = is_url(self.path)
@@ -176,9 +173,9 @@ class Corpus:
             parts = [found(shard) for shard in range(first, last)]
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def read_shard(self, shard: int, *, verify: bool = True) -> Documents | DenseDocuments:
+    def read_shard(self, shard: int) -> Documents | DenseDocuments:
         """Read the documents of one shard; see `read`."""
-        return read_shard(*self._parts, self._stored(shard), self.path, verify)
+        return read_shard(*self._parts, self._stored(shard), self.path)
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
@@ -193,12 +190,15 @@ class Corpus:
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        return read_labels(self._group, self.header, self._stored, self.path)
+        return self._column("labels", "int32") if self.header.classes else None
 
     @cached_property
     def weights(self) -> np.ndarray | None:
         """The weights of all documents, float64 of shape (n_documents,); None where there are none."""
-        return read_weights(self._group, self.header, self._stored, self.path)
+        return self._column("weights", "float64") if self.header.has_weights else None
+
+    def _column(self, name: str, kind: str) -> np.ndarray:
+        return read_column(self._group, self.header, self._stored, self.path, name, kind)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
@@ -380,10 +380,6 @@ class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it r
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of all documents of a shard."""
         return self.corpus.ids(shard)
-
-    def labels(self) -> np.ndarray | None:
-        """Read the labels of all documents."""
-        return self.corpus.labels()
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of all documents of a shard."""

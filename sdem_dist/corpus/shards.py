@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_attributes, shard_name, shard_path
+from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_name, shard_path
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.strings import decode_strings
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.rows import KeyedRows
@@ -49,7 +50,8 @@ def write_shard(
             data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
         indices = rows.indices.astype(index_dtype(n_features), copy=False)
         contents = {"data": data, "indices": indices, "indptr": rows.indptr}
-        attributes = shard_attributes(rows.n_documents, n_features)
+        shape = [rows.n_documents, n_features]  # so that the group is a sparse matrix for anndata
+        attributes = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
     contents |= columns_of(rows, labelled, weights)
     if texts is not None:
         contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
@@ -92,16 +94,14 @@ def columns_of(rows: KeyedRows, labelled: bool, weights: bool) -> dict[str, np.n
 
 def ids_of_rows(rows: KeyedRows) -> np.ndarray | list[str]:
     """Return the ids of rows: int64, or strings."""
-    from sdem_dist.storage.strings import decode_strings
-
     return rows.ids if rows.id_bytes is None else decode_strings(rows.id_bytes, rows.ids)
 
 
-def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool) -> Documents | DenseDocuments:
+def read_shard(root: Group, header: Header, shard: int, where: str) -> Documents | DenseDocuments:
     """Read the shard number `shard` of the corpus at `root`.
 
-    Raises CorpusError: an array is missing, has another shape or dtype than the manifest says or, with `verify`, does
-    not match its checksum or holds values that no corpus may hold. The message names corpus, shard and array.
+    Raises CorpusError: an array is missing, has another shape or dtype than the manifest says, does not match its
+    checksum or holds values that no corpus may hold. The message names corpus, shard and array.
     """
     info, dense = header.shards[shard], header.layout == DENSE
     n, n_entries = info.n_documents, info.n_nonzeros
@@ -120,9 +120,9 @@ def read_shard(root: Group, header: Header, shard: int, where: str, verify: bool
         expected["targets"] = (n, header.n_targets), "float64"
     if header.has_weights:
         expected["weights"] = (n,), "float64"
-    found = read_arrays(root, info, shard, expected, where, verify)
+    found = read_arrays(root, info, shard, expected, where)
     documents = DenseDocuments(**found) if dense else Documents(n_features=header.n_features, **found)
-    if verify and (problem := find_problem(documents, len(header.classes))) is not None:
+    if (problem := find_problem(documents, len(header.classes))) is not None:
         raise CorpusError(f"{where}: shard {shard}: {problem}")
     return documents
 
@@ -131,7 +131,7 @@ Expected = tuple[tuple[int, ...], str]  # shape and dtype of an array
 
 
 def read_arrays(
-    root: Group, info: ShardInfo, shard: int, expected: dict[str, Expected], where: str, verify: bool
+    root: Group, info: ShardInfo, shard: int, expected: dict[str, Expected], where: str
 ) -> dict[str, np.ndarray]:
     """Read arrays of a shard, each of the shape and dtype that it must have; see `read_shard`."""
     from sdem_dist.storage import arrays
@@ -144,8 +144,7 @@ def read_arrays(
     for name, array in found.items():
         if array.dtype != np.dtype(expected[name][1]):
             raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {expected[name][1]}")
-        if verify:
-            check_sum(info, name, array, f"{where}: shard {shard}")
+        check_sum(info, name, array, f"{where}: shard {shard}")
     return found
 
 
@@ -169,12 +168,10 @@ def read_groups(root: Group, header: Header, shard: int, where: str) -> np.ndarr
     info = header.shards[shard]
     if "groups" not in info.checksums:
         raise CorpusError(f"{where} has no groups: they are kept by sdem ingest --group COLUMN")
-    return read_arrays(root, info, shard, {"groups": ((info.n_documents,), "uint64")}, where, True)["groups"]
+    return read_arrays(root, info, shard, {"groups": ((info.n_documents,), "uint64")}, where)["groups"]
 
 
 def _read_strings(root: Group, header: Header, shard: int, name: str, where: str) -> list[str]:
-    from sdem_dist.storage.strings import decode_strings
-
     offsets = _read_array(root, header, shard, f"{name}_offsets", header.shards[shard].n_documents + 1, where)
     joined = _read_array(root, header, shard, f"{name}_bytes", int(offsets[-1]), where)
     try:

@@ -1,7 +1,5 @@
 """A corpus without its damaged shards."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property

@@ -10,8 +10,9 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import CorpusLike, OnDisk
+from sdem_dist.corpus.folds import OnDisk
 from sdem_dist.corpus.layout import ClassLabel
+from sdem_dist.documents import CorpusLike
 
 Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
 """A mask, positions, or a function of the label and the id of a document."""

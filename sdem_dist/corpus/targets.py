@@ -1,7 +1,5 @@
 """Real numbers to be predicted, one or several a document."""
 
-from __future__ import annotations
-
 from reprlib import repr as brief
 from typing import SupportsFloat
 

@@ -1,21 +1,17 @@
 """A dense corpus whose documents are transformed as they are read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, cast
+from typing import cast
 
 import numpy as np
 
+from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
 from sdem_dist.corpus.layout import Header
+from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import DenseDocuments
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
-    from sdem_dist.corpus.memory import MemoryCorpus
-    from sdem_dist.corpus.reader import Corpus
 
 
 @dataclass(frozen=True)

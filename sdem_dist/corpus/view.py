@@ -1,12 +1,8 @@
 """A corpus seen through another: as many documents at the same places, which are read in another form."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from sdem_dist.engine.tasks import CorpusLike
+from sdem_dist.documents import CorpusLike
 
 
 @dataclass(frozen=True)

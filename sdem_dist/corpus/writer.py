@@ -14,8 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.contents import MEMORY_LIMIT, destination, plain_json, reopened, write_contents
+from sdem_dist.corpus.dealing import groups_at
 from sdem_dist.corpus.layout import ShardInfo
 from sdem_dist.corpus.reader import Corpus
+from sdem_dist.corpus.shards import GroupsAt, TextsAt, ids_of_rows, write_shard
 from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
@@ -26,7 +28,6 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus.collect import Collected
     from sdem_dist.corpus.rows import KeyedRows
-    from sdem_dist.corpus.shards import GroupsAt, TextsAt
     from sdem_dist.storage.arrays import Group
 
 
@@ -122,7 +123,6 @@ def write_corpus(
     """
     from sdem_dist.corpus.batches import batches
     from sdem_dist.corpus.collect import collect
-    from sdem_dist.corpus.dealing import groups_at
     from sdem_dist.corpus.label_sets import as_column
 
     y = cast("ArrayLike | None", as_column(y))
@@ -191,7 +191,6 @@ def _write_shards(
     sizes: list[int],
 ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
     """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts."""
-    from sdem_dist.corpus.shards import ids_of_rows, write_shard
     from sdem_dist.kernels.ragged import add_each  # numba comes with it
     from sdem_dist.storage.threads import in_threads
 

@@ -1,7 +1,5 @@
 """What a state is computed again from when a worker is lost: handles to its blocks that need no earlier task."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 
 from sdem_dist.engine import tasks
@@ -10,16 +8,6 @@ from sdem_dist.engine.saved import Saved
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 
 Blocks = list[Handle[tasks.Timed[State]]]  # a state, block by block
-
-
-def from_nothing(executor: Executor, learner: Learner[State, Statistics, Prepared], n_blocks: int) -> Blocks[State]:
-    """Have the workers make the state before the first document."""
-    return [executor.submit(tasks.initial_block, learner, b, n_blocks) for b in range(n_blocks)]
-
-
-def from_workers(executor: Executor, make: Callable[[int, int], State], n_blocks: int) -> Blocks[State]:
-    """Have the workers make a state block by block."""
-    return [executor.submit(tasks.made_block, make, b, n_blocks) for b in range(n_blocks)]
 
 
 def from_state(

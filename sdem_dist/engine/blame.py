@@ -1,31 +1,18 @@
 """Saying which document a learner cannot take, instead of only that it could not."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
-from typing import Protocol
 
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import CorpusLike
 from sdem_dist.errors import DocumentError, SdemError
 from sdem_dist.interrupts import heard
 from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics
 
 
-class Located(Protocol):
-    """A corpus that knows where a document is."""
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return the documents at stored positions ``start:stop``."""
-
-    def place(self, document: int) -> str:
-        """Return where the document at a stored position is, for people."""
-
-
 @contextmanager
 def blamed(
-    learner: Learner[State, Statistics, Prepared], corpus: Located, state: State, *lanes: Lane
+    learner: Learner[State, Statistics, Prepared], corpus: CorpusLike, state: State, *lanes: Lane
 ) -> Iterator[None]:
     """Turn what goes wrong while lanes are prepared and mapped into an error that names the document.
 

@@ -1,7 +1,5 @@
 """Progress for people: a bar in a notebook's cell or a terminal, else plain lines."""
 
-from __future__ import annotations
-
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -28,6 +26,7 @@ if TYPE_CHECKING:
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20
+WHY_STOPPED = {"patience": "since the held-out loss hardly fell", "callback": "as a callback asked"}
 
 
 class LogLines:
@@ -65,15 +64,8 @@ class LogLines:
             self._write(f"{event.stage}  {said}  {event.documents_per_second:,.0f} documents/s")
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
-        elif isinstance(event, StageEnded) and event.reason == "patience":
-            self._write(
-                f"{event.stage}: stopped after epoch {event.n_epochs}, since the held-out loss hardly fell; "
-                f"epoch {event.kept} is kept"
-            )
-        elif isinstance(event, StageEnded) and event.reason == "callback":
-            self._write(
-                f"{event.stage}: stopped after epoch {event.n_epochs}, as a callback asked; epoch {event.kept} is kept"
-            )
+        elif isinstance(event, StageEnded) and (why := WHY_STOPPED.get(event.reason)):
+            self._write(f"{event.stage}: stopped after epoch {event.n_epochs}, {why}; epoch {event.kept} is kept")
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)

@@ -1,7 +1,5 @@
 """Progress in the cell of a notebook."""
 
-from __future__ import annotations
-
 import html
 import sys
 import time

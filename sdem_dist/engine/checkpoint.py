@@ -1,7 +1,5 @@
 """The checkpoint folder of a fit: the progress of each stage, and the results of finished ones, published atomically."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections.abc import Callable, Iterator

@@ -1,7 +1,5 @@
 """What the runs of one process leave for cached documents: the budget of the caches belongs to all of them together."""
 
-from __future__ import annotations
-
 import threading
 import time
 from typing import NamedTuple

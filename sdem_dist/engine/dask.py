@@ -1,7 +1,5 @@
 """Running tasks on a Dask cluster, through `distributed.Client` alone: submit, wait, gather."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time

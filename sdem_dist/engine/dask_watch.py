@@ -1,7 +1,5 @@
 """Watching a Dask cluster while waiting: who its workers are, what was lost, and whether the scheduler answers."""
 
-from __future__ import annotations
-
 import asyncio
 import logging
 import time
@@ -31,30 +29,10 @@ _log = logging.getLogger(__name__)
 class Watch:
     """Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence, and a lack of workers, end the wait.
 
-    Parameters
-    ----------
-    client : distributed.Client
-    run : str
-        Part of the keys of the run's tasks.
-    wait_for_workers, silence : float or None
-        See `DaskExecutor`.
-
-    Attributes
-    ----------
-    workers : list of str
-        Addresses when last looked; those that stay keep their place.
-    n_threads : int
-        Of all of them.
-    events : list of Event
-        What happened to them.
-    address : str
-        The scheduler's.
-    silence : float
-
-    Raises
-    ------
-    ClusterError
-        No worker arrived in time, or the scheduler does not answer.
+    `run`: part of the keys of the run's tasks. `wait_for_workers`, `silence`: see `DaskExecutor`.
+    `workers`: addresses when last looked; those that stay keep their place. `n_threads`: of all of them.
+    `events`: what happened to them. `address`: the scheduler's.
+    Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
     """
 
     def __init__(self, client: Client, run: str, wait_for_workers: float | None, silence: float | None) -> None:

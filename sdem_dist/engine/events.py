@@ -1,7 +1,5 @@
 """What happens during a fit, as frozen values that callbacks receive."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path

@@ -50,15 +50,9 @@ class Executor(Protocol):
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Return a handle to ``function(*args)``.
 
-        Parameters
-        ----------
-        function : callable
-            A module-level pure function.
-        *args
-            Values or handles; a handle stands for its result.
-        affinity : float, optional
-            Place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running on one
-            worker, where an earlier one ran; only a hint.
+        `function`: a module-level pure function. `*args`: values or handles; a handle stands for its result.
+        `affinity`: place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running
+        on one worker, where an earlier one ran; only a hint.
         """
 
     def result(self, handle: Handle[Value]) -> Value:

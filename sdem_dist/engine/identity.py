@@ -1,7 +1,5 @@
 """What a run is: the settings and the corpus that a resumed run must share with the one that wrote the checkpoint."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator, Mapping
 from reprlib import repr as brief

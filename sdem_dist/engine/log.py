@@ -1,7 +1,5 @@
 """Events as JSON Lines, for programs and for `sdem log`."""
 
-from __future__ import annotations
-
 import atexit
 import json
 import time

@@ -1,7 +1,5 @@
 """What a run needs of each process's memory, and how much that process has."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterable, Iterator
 from functools import cache

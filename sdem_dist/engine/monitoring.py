@@ -1,12 +1,10 @@
 """What is evaluated while a stage runs, and when it has gone on for long enough."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sdem_dist import glossary
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.events import EpochEnded, StageEnded
-from sdem_dist.engine.tasks import CorpusLike
 
 VALIDATION = "validation_"  # before the names of metrics of validation documents
 

@@ -1,7 +1,5 @@
 """Results of many tasks, in the order of what they were made from, with a bounded number under way."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress

@@ -1,7 +1,5 @@
 """One round as tasks: bundles of lanes, a tree of sums, an update."""
 
-from __future__ import annotations
-
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass

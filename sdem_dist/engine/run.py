@@ -1,13 +1,12 @@
 """A whole fit: the stages that a generator yields, on one executor, kept so that the fit can be resumed in any of them."""
 
-from __future__ import annotations
-
 import time
 import uuid
 from collections.abc import Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
 from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.claims import Claim, release
@@ -24,7 +23,7 @@ from sdem_dist.learners.protocol import Prepared, State, Statistics
 
 def run_stages(
     stages: Stages[Outcome],
-    corpus: tasks.CorpusLike,
+    corpus: CorpusLike,
     executor: Executor,
     *,
     monitoring: Monitoring = UNSEEN,
@@ -63,7 +62,7 @@ def run_stages(
 class _Run:
     def __init__(
         self,
-        corpus: tasks.CorpusLike,
+        corpus: CorpusLike,
         executor: Executor,
         monitoring: Monitoring,
         checkpoints: Checkpoints | None,

@@ -1,7 +1,5 @@
 """States in files: their fields as arrays under their names, in one piece or in blocks."""
 
-from __future__ import annotations
-
 import socket
 from collections.abc import Iterator, Mapping
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Scoring documents at a state, in tasks that ask for the workers that have them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 from sdem_dist.engine import tasks

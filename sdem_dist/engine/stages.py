@@ -9,15 +9,13 @@ A fit with a start by counting::
 The generator is run again when a fit is resumed: it must yield the same stages for the same settings and results.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
 
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 
 Outcome = TypeVar("Outcome")

@@ -1,18 +1,16 @@
 """What runs on workers: module-level pure functions of (learner, corpus, state, place), safe to run twice."""
 
-from __future__ import annotations
-
 import os
 import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import Generic, NamedTuple, ParamSpec, Protocol, TypeVar, cast
+from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.claims import Claim, claims
 from sdem_dist.engine.saved import Saved
@@ -38,24 +36,6 @@ class _Readers:
 
 
 _readers = _Readers()
-
-
-class CorpusLike(Protocol):
-    """What tasks need of a corpus: `sdem_dist.corpus.Corpus` on disk or `MemoryCorpus` in this process."""
-
-    @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
-
-    @property
-    def cache_key(self) -> str:
-        """Name the content: equal keys mean equal documents."""
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return the documents at stored positions ``start:stop``."""
-
-    def place(self, document: int) -> str:
-        """Return where the document at a stored position is, for people."""
 
 
 class Work(NamedTuple):

@@ -1,7 +1,5 @@
 """One stage: plan, map over lanes, reduce by a fixed tree, update, broadcast; evaluate, record, checkpoint, stop."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -106,9 +104,9 @@ class Training(Generic[State, Statistics, Prepared]):
         if saved is not None:
             return anchors.from_checkpoint(executor, saved)
         if stage.initial is None:
-            return anchors.from_nothing(executor, stage.learner, n)
+            return [executor.submit(tasks.initial_block, stage.learner, b, n) for b in range(n)]
         if isinstance(stage.initial, MadeByWorkers):
-            return anchors.from_workers(executor, stage.initial.block, n)
+            return [executor.submit(tasks.made_block, stage.initial.block, b, n) for b in range(n)]
         initial: State = stage.initial() if callable(stage.initial) else stage.initial
         return anchors.from_state(executor, stage.learner, initial, n)
 

@@ -4,8 +4,6 @@ Lanes are leaves.  `LEAVES` neighbours are combined at once, and what comes of t
 map or merge any aligned power of two of them: how lanes are bundled, and how many sums a task merges, changes no bit.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.engine.events import Callback
+from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
 from sdem_dist.fitting.lazy_parameters import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
@@ -21,21 +25,16 @@ from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Extra, Layout, Source
 from sdem_dist.inputs.validation import is_dask
+from sdem_dist.learners.protocol import AnyModelLearner
+from sdem_dist.text.texts import texts_of_strings
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-    from typing import Any, Self
-
     from distributed import Client
     from sklearn.pipeline import Pipeline
-    from sklearn.utils import Tags
 
-    from sdem_dist.engine.events import Callback
     from sdem_dist.inspection.reporting import Report
-    from sdem_dist.learners.protocol import AnyModelLearner
     from sdem_dist.models.weighting import Weighting
-    from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
@@ -362,9 +361,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ModelError
             The model was not trained on text.
         """
-        from sdem_dist.errors import ModelError
-        from sdem_dist.text.texts import texts_of_strings
-
         check_is_fitted(self, "vectorizer_")
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(

@@ -8,22 +8,23 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+from scipy.special import log_expit, log_softmax, softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
-from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.source import Source, source_of
 from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inputs.validation import checked_labels, has_label
 from sdem_dist.label_scores import probabilities
 
 if TYPE_CHECKING:
     from distributed import Client
-    from sklearn.utils import Tags
 
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.explanation import Explanations
 
@@ -37,32 +38,14 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
 
-    @property
-    def _thresholds(self) -> np.ndarray:
-        """Return the probability from which on a document gets a label, where it may have several: shape (n_labels,)."""
-        return np.full(len(self.classes_), 0.5)
-
-    def _names_of_labels(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first."""
-        check_is_fitted(self)
-        names, least = self.classes_.tolist(), self._thresholds
-        return [
-            tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
-            for p in np.asarray(self.predict_proba(X))
-        ]
-
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the logarithms of probabilities from scores."""
-        from scipy.special import log_expit, log_softmax
-
         if self.several_labels:
             return np.asarray(log_expit(scores))
         return np.asarray(log_softmax(scores, axis=1))
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return probabilities from scores."""
-        from scipy.special import softmax
-
         if self.several_labels:
             return probabilities(scores)
         return np.asarray(softmax(scores, axis=1))
@@ -70,7 +53,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def _decided(self, scores: np.ndarray) -> np.ndarray:
         """Return classes from scores; of several labels which of them a document gets."""
         if self.several_labels:
-            return np.asarray(probabilities(scores) >= self._thresholds, np.int64)
+            return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)  # type: ignore[attr-defined]
         return np.asarray(self.classes_[scores.argmax(axis=1)])
 
     def __sklearn_tags__(self) -> Tags:
@@ -274,14 +257,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
         -------
         float
         """
-        from sdem_dist.corpus import Corpus
         from sdem_dist.fitting.running import evaluate_source
 
-        if isinstance(X, Corpus):
-            if sample_weight is not None:
-                raise ValueError("a corpus brings its sample weights: leave sample_weight at None")
-            return evaluate_source(self, source_of(self, X, y, use="score"), None)["accuracy"]
-        if self.several_labels:
+        if isinstance(X, Corpus) or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         if y is None:
             return float(super().score(X, y, sample_weight))
@@ -293,6 +271,33 @@ class EngineClassifier(ClassifierMixin, Estimator):
         right = np.asarray(self.predict(X)) == labels
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average(right[labelled], weights=weights))
+
+
+class LabelSets(EngineClassifier):
+    """What classifiers answer whose documents may have several labels."""
+
+    @property
+    @abstractmethod
+    def thresholds_(self) -> np.ndarray:
+        """Lowest probability with which a document gets each label, shape (n_labels,)."""
+
+    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
+        """Return the labels of each document by name, the most probable first, where it may have several.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
+
+        Returns
+        -------
+        list of tuple
+        """
+        check_is_fitted(self)
+        names, least = self.classes_.tolist(), self.thresholds_
+        return [
+            tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
+            for p in np.asarray(self.predict_proba(X))
+        ]
 
 
 class JointClassifier(Estimator):
@@ -335,10 +340,8 @@ def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tup
 def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
     """Return the logarithms of a class prior.
 
-    Raises
-    ------
-    ValueError
-        It does not have a number for each class, a number is negative or not finite, or they do not sum to 1.
+    Raises ValueError: it does not have a number for each class, a number is negative or not finite, or they do not
+    sum to 1.
     """
     prior = np.asarray(class_prior, np.float64)
     if prior.shape != (n_classes,):

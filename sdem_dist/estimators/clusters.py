@@ -21,14 +21,12 @@ from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.cluster_kinds import ClusterKind, Learner, State
 from sdem_dist.fitting.scoring import over_blocks
-from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.source import Source
+from sdem_dist.inputs.spec import Extra, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from sdem_dist.inputs.source import Source
-    from sdem_dist.inputs.spec import Extra
 
 
 @estimator

@@ -1,7 +1,5 @@
 """Parameters that several estimators have, with the same meaning."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import ClassVar
 

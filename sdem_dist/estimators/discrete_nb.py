@@ -1,11 +1,9 @@
 """Naive Bayes over columns of discrete values: Bernoulli, categorical and Poisson."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
+from sklearn.utils import Tags
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB
 from sdem_dist.estimators.parameters import checked_later, estimator, or_none, param, real
@@ -14,9 +12,6 @@ from sdem_dist.learners.column_blocks import categorical_blocks, refuse, refuse_
 from sdem_dist.learners.columns import ColumnSummary
 from sdem_dist.models.features import Block
 from sdem_dist.models.naive_bayes import pseudo_count
-
-if TYPE_CHECKING:
-    from sklearn.utils import Tags
 
 
 @estimator

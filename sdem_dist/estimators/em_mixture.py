@@ -1,18 +1,13 @@
 """Classification by mixtures that EM fits: a few components for every class."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, param
+from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Trained, final_stage
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
 
 
 @estimator
@@ -33,9 +28,7 @@ class EMMixtureClassifier(EmSettings, JointMixture):
 
     n_epochs: int = param(64, integer(), "Iterations of EM.")
 
-    @property
-    def _monitor(self) -> str:
-        return "nll"
+    _monitor = "nll"
 
     def _check(self) -> None:
         super()._check()

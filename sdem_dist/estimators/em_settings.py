@@ -1,7 +1,5 @@
 """Which EM a mixture is fitted by: one setting for all mixtures, and what goes with it."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sdem_dist.engine.plan import Plan

@@ -40,11 +40,13 @@ from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel, Features
 
 if TYPE_CHECKING:
-    from typing import Self
-
-    from sdem_dist.inputs.spec import Extra
     from sdem_dist.reports.explained import DocumentParts
+from typing import Self
+
+from scipy.special import logsumexp
+
 from sdem_dist.inputs.source import Source
+from sdem_dist.inputs.spec import Extra
 
 SUM_LANE_DOCUMENTS = 2_000
 """Rows that make a lane of ``merge="sum"`` worth its overhead."""
@@ -224,8 +226,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         ValueError
             A class that has no training documents is given a share.
         """
-        from scipy.special import logsumexp
-
         check_is_fitted(self)
         shares = np.asarray(log_shares(class_prior, len(self.classes_)))
         factors = self.learner_.class_weight

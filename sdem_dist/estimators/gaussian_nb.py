@@ -1,7 +1,5 @@
 """Gaussian naive Bayes."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.estimators.feature_naive_bayes import FeatureNB

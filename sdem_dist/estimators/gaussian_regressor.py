@@ -21,7 +21,7 @@ from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.matching import check_words
-from sdem_dist.inputs.source import table_of
+from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.column_blocks import refuse_beyond_squares
 from sdem_dist.learners.columns import Columns, ColumnSummary
@@ -37,7 +37,6 @@ from sdem_dist.models.regression import JointGaussian
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 

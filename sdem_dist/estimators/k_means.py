@@ -1,10 +1,8 @@
 """k-means and spherical k-means of documents and of tables."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -18,17 +16,13 @@ from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
 from sdem_dist.fitting.weighting import with_frequencies
-from sdem_dist.inputs.source import documents_of, table_of
-from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.source import Source, documents_of, table_of
+from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.k_means import KMeansLearner, KMeansState, sampled
 from sdem_dist.learners.k_means_start import TRIES, k_means
 from sdem_dist.models.weighting import Weighting
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
-    from sdem_dist.inputs.spec import Extra
 
 
 @estimator

@@ -1,9 +1,5 @@
 """Unsupervised LDA by mirror descent (BP-LDA)."""
 
-from __future__ import annotations
-
-from typing import TYPE_CHECKING
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
@@ -11,14 +7,11 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.fitting.scoring import over_corpus, pieces
-from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.held_out import log_probability
 from sdem_dist.models.naive_bayes import lengths
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
 
 
 @estimator

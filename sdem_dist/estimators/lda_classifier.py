@@ -18,7 +18,7 @@ from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Step
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.weighting import sample
-from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.sdem import Sdem
@@ -36,7 +36,6 @@ from sdem_dist.models.lda import (
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
     from sdem_dist.inspection.topics import Topics
     from sdem_dist.reports.explained import DocumentParts
 

@@ -21,7 +21,7 @@ from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.fitting.training_time import MONITOR
-from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.inputs.weighted import HeldOut
@@ -32,7 +32,6 @@ from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 ROUND_ENTRIES = 1 << 24

@@ -1,7 +1,5 @@
 """Naive Bayes for tables whose columns are of different kinds."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, ClassVar
 

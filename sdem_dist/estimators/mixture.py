@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.stages import Stages
@@ -18,7 +19,7 @@ from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY,
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
-from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
@@ -31,9 +32,6 @@ from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from sklearn.utils import Tags
-
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 
@@ -173,10 +171,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     """Return the number of components of each class.
 
-    Raises
-    ------
-    ValueError
-        They are not one positive integer, one for each class, or a dict from class to one.
+    Raises ValueError: they are not one positive integer, one for each class, or a dict from class to one.
     """
     if isinstance(n_components, Mapping):
         there = set(classes.tolist())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +13,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stages
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier
+from sdem_dist.estimators.classifier import LabelSets
 from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
 from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
@@ -20,7 +21,7 @@ from sdem_dist.fitting import plans
 from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in, without_choice
 from sdem_dist.inputs.matching import check_classes
-from sdem_dist.inputs.source import documents_of
+from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
@@ -30,14 +31,11 @@ from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from sdem_dist.inputs.source import Source
     from sdem_dist.reports.explained import DocumentParts
 
 
 @estimator
-class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
+class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
@@ -185,19 +183,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         odds = joint_scores(self._parameters, documents_of(self, X))
         return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
 
-    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-
-        Returns
-        -------
-        list of tuple
-        """
-        return self._names_of_labels(X)
-
     @property
     def temperatures_(self) -> np.ndarray:
         """What each label's log-odds are divided by for its probability, shape (n_labels,)."""
@@ -209,10 +194,6 @@ class MultiLabelNB(WeighedWords, Lanes, EngineClassifier, EngineEstimator):
         """Lowest probability with which a document gets each label, shape (n_labels,)."""
         check_is_fitted(self)
         return cast(np.ndarray, self.learner_.decisions.thresholds)
-
-    @property
-    def _thresholds(self) -> np.ndarray:
-        return self.thresholds_
 
     @property
     def feature_log_prob_(self) -> np.ndarray:

@@ -1,7 +1,5 @@
 """Clustering documents by a mixture of multinomials."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted

@@ -1,9 +1,6 @@
 """Classification by mixtures whose posterior is trained by multiplicative updates."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -17,7 +14,7 @@ from sdem_dist.estimators.mixture import Components, components_of
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
-from sdem_dist.inputs.source import documents_of, table_of
+from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
@@ -25,9 +22,6 @@ from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
@@ -142,7 +136,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         if self.init == "em":
             start = yield from self._em(source, numbers, RowTransform(scale), weights)
         else:
-            examples = rows_at(source.corpus, positions_of(survey, numbers, source))
+            examples = rows_at(source.corpus, positions_of(survey, numbers))
             start = weights_at_examples(examples, len(source.classes), owners, transform)
         return (yield from final_stage(learner, plan, learner.start(start)))
 

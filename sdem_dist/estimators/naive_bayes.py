@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
@@ -45,7 +47,7 @@ from sdem_dist.fitting.training_time import (
     trained_by_held_out,
 )
 from sdem_dist.fitting.unlabelled_documents import trained_with_unlabelled
-from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.em import WordEm
@@ -55,15 +57,9 @@ from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.document_lengths import KINDS, fitted
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Self
-
-    import scipy.sparse as sp
-
-    from sdem_dist.inputs.source import Source
-    from sdem_dist.models.word_counts import SdemState
     from sdem_dist.reports.explained import DocumentParts
 
 EM_EPOCHS = 15

@@ -1,7 +1,5 @@
 """Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, and are checked once."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import Field, dataclass, field, fields
@@ -102,14 +100,7 @@ def checked_later(kind: str) -> Constraint:
 def param(default: _Value, constraint: Constraint, meaning: str, *, positional: bool = False) -> _Value:
     """Declare a parameter.
 
-    Parameters
-    ----------
-    default : value
-    constraint : Constraint
-    meaning : str
-        For the docstring of the class: whole sentences.
-    positional : bool
-        It may be passed without its name.
+    `meaning`: for the docstring of the class: whole sentences. `positional`: it may be passed without its name.
     """
     declared: _Value = field(
         default=default, kw_only=not positional, metadata={_CONSTRAINT: constraint, _MEANING: meaning}
@@ -136,10 +127,7 @@ def estimator(cls: _Class) -> _Class:
 def check(estimator: object) -> None:
     """Check every parameter of an estimator against its constraint.
 
-    Raises
-    ------
-    ValueError
-        The name of the parameter, what it was and what it may be.
+    Raises ValueError: the name of the parameter, what it was and what it may be.
     """
     for declared in fields(estimator):  # type: ignore[arg-type]
         constraint: Constraint = declared.metadata[_CONSTRAINT]

@@ -1,9 +1,6 @@
 """Classification by mixtures that sdEM trains, from where EM ends."""
 
-from __future__ import annotations
-
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from sdem_dist.engine.stages import Stage, Stages, state_of
 from sdem_dist.estimators.mixture import JointMixture
@@ -11,6 +8,7 @@ from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, 
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
 from sdem_dist.fitting.weighting import sample
+from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Trained, final_stage
 from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.features import started
@@ -18,9 +16,6 @@ from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
 from sdem_dist.losses import Loss, kernel_form, named
 from sdem_dist.models.unit import unit_of
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
 
 START_SHARE = 0.001
 """Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""

@@ -8,14 +8,17 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
+from sdem_dist.corpus import Corpus
+from sdem_dist.estimators.classifier import LabelSets, weights_of_classes
 from sdem_dist.estimators.common_parameters import CLASS_WEIGHT
 from sdem_dist.estimators.parameters import checked_later, either, estimator, one_of, param, real, truth
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.fitting.scoring import over_blocks
-from sdem_dist.inputs.spec import Spec
+from sdem_dist.inputs.source import Source
+from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.topic_outputs.ordered import Ordered, thresholds
 from sdem_dist.learners.words import WordSummary
@@ -23,10 +26,7 @@ from sdem_dist.models.supervised_lda import outputs
 
 if TYPE_CHECKING:
     from distributed import Client
-    from sklearn.utils import Tags
 
-    from sdem_dist.inputs.source import Source
-    from sdem_dist.inputs.spec import Extra
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.number_explanation import NumberExplanations
 
@@ -39,7 +39,7 @@ _WORDS = (
 
 
 @estimator
-class SupervisedLDAClassifier(EngineClassifier, TopicModel):
+class SupervisedLDAClassifier(LabelSets, TopicModel):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
@@ -89,9 +89,7 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         poor_score=True,
     )
 
-    @property
-    def _takes_hidden(self) -> bool:
-        return True
+    _takes_hidden = True
 
     @property
     def _monitor(self) -> str:
@@ -148,23 +146,6 @@ class SupervisedLDAClassifier(EngineClassifier, TopicModel):
         """
         check_is_fitted(self)
         return decisions_of(len(self.classes_), self.learner_.thresholds).thresholds
-
-    @property
-    def _thresholds(self) -> np.ndarray:
-        return self.thresholds_
-
-    def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first, where it may have several.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-
-        Returns
-        -------
-        list of tuple
-        """
-        return self._names_of_labels(X)
 
     def _topic_labels(self) -> list[object]:
         return self.classes_[self._scores(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
@@ -372,8 +353,6 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         -------
         float
         """
-        from sdem_dist.corpus import Corpus
-
         if isinstance(X, Corpus):
             if sample_weight is not None:
                 raise ValueError("a corpus brings its sample weights: leave sample_weight at None")

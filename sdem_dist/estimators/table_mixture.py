@@ -1,7 +1,5 @@
 """Clustering rows of a table by mixtures of Gaussians or of exponentials."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import TYPE_CHECKING, ClassVar
 

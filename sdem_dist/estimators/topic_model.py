@@ -19,20 +19,18 @@ from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import either, estimator, integer, numbers, one_of, or_none, param, real
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.words_weight import chosen_weight
-from sdem_dist.inputs.source import documents_of
-from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.inputs.source import Source, documents_of
+from sdem_dist.inputs.spec import Extra, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import entries
+from sdem_dist.learners.protocol import AnyLearner
 from sdem_dist.learners.topic_scores import TopicScores, label_sums, label_thresholds, shares, topic_words
 from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
 
 if TYPE_CHECKING:
-    from sdem_dist.inputs.source import Source
-    from sdem_dist.inputs.spec import Extra
     from sdem_dist.inspection.topics import Topics
-    from sdem_dist.learners.protocol import AnyLearner
 
 LANES = 8
 LANE_DOCUMENTS = 2_500
@@ -159,10 +157,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     def _learner(self, source: Source, plan: Plan, output: Output) -> BpSlda:
         """Return the learner for a training source.
 
-        Raises
-        ------
-        ValueError
-            The weights of the classes leave nothing to learn from.
+        Raises ValueError: the weights of the classes leave nothing to learn from.
         """
         weight, labelled, factors = source.weight, source.n_labelled, output.class_weight
         if factors is not None:  # rates fall and averages begin by the weights that batches have

@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.entries import LARGEST
+from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real, truth
@@ -16,15 +17,14 @@ from sdem_dist.fitting.prior_start import Known, PriorStart
 from sdem_dist.fitting.weighting import NORM, scaled, shared_unit, with_frequencies
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
+from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.weighting import Weighting
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from sdem_dist.engine.plan import Plan
     from sdem_dist.inputs.spec import Source
     from sdem_dist.learners.several import Words
-    from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
-    from sdem_dist.models.word_counts import SdemState
 
 TOLERANCE = 1e-4
 """Loss weight under which a document asks for no step."""
@@ -129,10 +129,7 @@ class WeighedWords(Weighing):
 def weighting_of(words: Weighing, source: Source) -> Weighting | None:
     """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
 
-    Raises
-    ------
-    ValueError
-        Numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
+    Raises ValueError: numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
     """
     form = words.weighting
     if form == "auto":

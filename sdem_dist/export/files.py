@@ -1,7 +1,5 @@
 """Models as files for other programs: skops and ONNX."""
 
-from __future__ import annotations
-
 import json
 from importlib import import_module
 from pathlib import Path

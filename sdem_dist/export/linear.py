@@ -1,7 +1,5 @@
 """Naive Bayes of words as what it is to a document: a linear classifier of its weighted counts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Protocol
 

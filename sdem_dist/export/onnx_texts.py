@@ -1,7 +1,5 @@
 """From texts to counts in ONNX, by the operators of onnxruntime that cut texts into words."""
 
-from __future__ import annotations
-
 import re
 import sys
 from collections.abc import Sequence

@@ -1,7 +1,5 @@
 """Exponential families: what naive Bayes with dense features and users' own models are put together from."""
 
-from __future__ import annotations
-
 from sdem_dist.families.bernoulli import Bernoulli
 from sdem_dist.families.categorical import Categorical
 from sdem_dist.families.exponential import Exponential

@@ -1,7 +1,5 @@
 """The Bernoulli family: 0 or 1."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The categorical family: one of a few categories, numbered from 0."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

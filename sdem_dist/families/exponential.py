@@ -1,7 +1,5 @@
 """The exponential family of waiting times: positive numbers whose density falls from 0 on."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What an exponential family is to the rest of the package, and what follows from that for every one."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 

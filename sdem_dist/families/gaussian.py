@@ -1,7 +1,5 @@
 """The Gaussian family of single columns; several of them side by side are a Gaussian with diagonal covariance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,15 +30,8 @@ class Gaussian(Family):
     smoothing: float | tuple[float, ...] = 0.0
     alpha: float = 0.0
 
-    @property
-    def n_statistics(self) -> int:
-        """The value and its square."""
-        return 2
-
-    @property
-    def standardised(self) -> bool:
-        """Yes."""
-        return True
+    n_statistics = 2  # the value and its square
+    standardised = True
 
     @property
     def centre(self) -> np.ndarray:

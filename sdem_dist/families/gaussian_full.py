@@ -1,7 +1,5 @@
 """The Gaussian family of several columns with full covariance."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np
@@ -32,6 +30,8 @@ class GaussianFull(Family):
     n_columns: int
     alpha: float = 0.0
 
+    standardised = True
+
     @property
     def width(self) -> int:
         """Length of the vectors."""
@@ -41,11 +41,6 @@ class GaussianFull(Family):
     def n_statistics(self) -> int:
         """The vector and the upper triangle of its products."""
         return self.n_columns + self.n_columns * (self.n_columns + 1) // 2
-
-    @property
-    def standardised(self) -> bool:
-        """Yes."""
-        return True
 
     @property
     def prior_weight(self) -> float:

@@ -1,7 +1,5 @@
 """The multinomial family: count vectors of one known sum."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The Poisson family: counts without an upper bound."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """What families of numbers from 0 on share whose statistic is the number itself: a positive mean with a Gamma prior."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

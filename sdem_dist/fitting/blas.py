@@ -1,7 +1,5 @@
 """One thread of BLAS for what has to have the same bits everywhere."""
 
-from __future__ import annotations
-
 import sys
 from contextlib import AbstractContextManager
 from functools import lru_cache

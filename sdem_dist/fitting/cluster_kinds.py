@@ -81,7 +81,7 @@ class WordClusters:
         def start() -> SdemState:
             corpus = source.corpus
             if self.init == "examples":
-                examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers, source))
+                examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers))
                 return learner.start_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
             drawn = [cast(Documents, corpus.read(p, p + 1)) for p in sampled_positions(survey)]
             found = counts_by_k_means(Documents.concatenate(drawn), self.number, learner.model.alpha, once.seed)
@@ -135,7 +135,7 @@ class RowClusters:
             return Stage(f"start{which}", learner, once, start)
         generative = FeatureEm(FeatureClasses(variables, 1, (0,)), source.weight)
         whole = yield from state_of(Stage(f"all rows{which}", generative, once))
-        examples = rows_at(source.corpus, positions_of(survey, (self.number,), source))
+        examples = rows_at(source.corpus, positions_of(survey, (self.number,)))
         return Stage(f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, whole))
 
     def prior_share(self, learner: FeatureEm[Features], state: FeatureState) -> float:

@@ -1,7 +1,5 @@
 """Drawing classes, components and documents from a model."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -22,10 +20,7 @@ def sample_counts(
 def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
     """Return classes or components drawn by their prior, and the generator for what follows.
 
-    Raises
-    ------
-    ValueError
-        `n` is not a number of rows.
+    Raises ValueError: `n` is not a number of rows.
     """
     if not isinstance(n, int | np.integer) or n < 0:
         raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")

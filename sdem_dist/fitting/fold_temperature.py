@@ -1,7 +1,5 @@
 """The temperature of a model of few documents: by cross-validation, where too few documents could be held out."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from typing import NamedTuple, cast
@@ -54,10 +52,8 @@ def calibrated_by_folds(
 ) -> Stages[Trained]:
     """Yield the trainings without a fold, each in turn until enough is known, then that of all documents.
 
-    Parameters
-    ----------
-    other : callable or None
-        Makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap there.
+    `other`: makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap
+    there.
     """
     names = groups_of(source.corpus)
     torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))

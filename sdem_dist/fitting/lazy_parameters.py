@@ -22,11 +22,7 @@ class LazyParameters:
 
     An object of its own, since predicting may not change the attributes of an estimator.
 
-    Parameters
-    ----------
-    make : callable
-    trained : LazyParameters, optional
-        Those of the training, where these have another class prior.
+    `trained`: those of the training, where these have another class prior.
     """
 
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:

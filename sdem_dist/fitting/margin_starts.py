@@ -4,8 +4,6 @@ A generative model of words is far too sure, the more so the more documents it h
 for a step, so that discriminative training would keep its errors.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.documents import Documents
@@ -29,13 +27,7 @@ def weight_of_margin(generative: SdemState, documents: Documents, margin: float,
 
     It has two digits, as people read it. Documents count by their weights.
 
-    Parameters
-    ----------
-    generative : SdemState
-    documents : Documents
-    margin : float
-    owners : tuple of int
-        The class of each column, where classes have components.
+    `owners`: the class of each column, where classes have components.
     """
     weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
     used = weights > 0

@@ -55,7 +55,7 @@ def start_of_features(
     classes = yield from state_of(Stage("classes", generative, once, corpus=corpus))
     survey = yield from surveyed(source, once, max(numbers), corpus=corpus)
     learner = FeatureEm(FeatureClasses(model, n_classes, owners_of(numbers)), source.weight, weights, monitored=True)
-    examples = rows_at(corpus or source.corpus, positions_of(survey, numbers, source))
+    examples = rows_at(corpus or source.corpus, positions_of(survey, numbers))
     return Start(learner, features_at_examples(examples, numbers, model, classes), once)
 
 
@@ -68,7 +68,7 @@ def start_of_counts(
     words = (yield from state_of(Stage("classes", WordEm(model, source.weight, weights), once))).words
     survey = yield from surveyed(source, once, max(numbers))
     learner = WordEm(replace(model, owners=owners_of(numbers)), source.weight, weights, seed, rule="maximise")
-    examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers, source))
+    examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
     start = learner.start_at(*counts_at_examples(examples, numbers, words, source.class_counts))
     return Start(learner, start, once)
 
@@ -81,9 +81,9 @@ def surveyed(
     return (yield from state_of(Stage(name, survey, plan, corpus=corpus)))
 
 
-def positions_of(survey: SurveyResult, numbers: tuple[int, ...], source: Source) -> np.ndarray:
+def positions_of(survey: SurveyResult, numbers: tuple[int, ...]) -> np.ndarray:
     """Return positions in the corpus of `numbers` examples of each class."""
-    return np.concatenate(examples_of(survey, numbers, source.classes.tolist()))
+    return np.concatenate(examples_of(survey, numbers))
 
 
 def sampled_positions(survey: SurveyResult) -> list[int]:

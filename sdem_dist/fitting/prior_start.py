@@ -9,16 +9,15 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.learners.blocks import bounds
-from sdem_dist.models.naive_bayes import pseudo_count
+from sdem_dist.learners.word_counts import bounds
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.models.naive_bayes import NaiveBayes
     from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.unit import Moves
     from sdem_dist.models.weighting import Weighting
-    from sdem_dist.models.word_counts import SdemState
 
 PRIOR_POWER = 0.125
 """Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
@@ -30,13 +29,7 @@ POWERS = {"log": 0.375, "binary": 0.375}
 class PriorStart:
     """mu_0 of words, which every process makes for itself from the corpus's document frequencies.
 
-    Attributes
-    ----------
-    model : NaiveBayes or OneAgainstRest
-    corpus : Corpus or MemoryCorpus
-    weighting : Weighting or None
-    words : list of str or None
-        The words, where the weighting chooses among n-grams and no corpus on disk has them.
+    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
     model: NaiveBayes | OneAgainstRest
@@ -73,12 +66,8 @@ class PriorStart:
 class Known:
     """What beginnings of fits share that are of the same documents and differ in weights or losses.
 
-    Attributes
-    ----------
-    starts : dict of object to PriorStart
-        By model and weighting.
-    moves : dict of object to dict
-        How far steps go, by model and weighting, see `sdem_dist.fitting.weighting.shared_unit`.
+    `starts`: by model and weighting.
+    `moves`: how far steps go, by model and weighting, see `sdem_dist.fitting.weighting.shared_unit`.
     """
 
     starts: dict[object, PriorStart] = field(default_factory=dict)

@@ -23,13 +23,13 @@ from sdem_dist.engine.stages import Scoring, metrics_of
 from sdem_dist.fitting.blas import one_blas_thread
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Estimator, Source, Trained
 from sdem_dist.inputs.validation import refuse_address
 from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.inputs.spec import Estimator, Source, Trained
 
 SMALL = 100_000
 """Entries under which threads cost more than they save."""
@@ -89,10 +89,7 @@ def _forgetting(source: Source) -> Iterator[None]:
 def run_fit(estimator: Estimator, source: Source, executor: Executor, options: FitOptions) -> Trained:
     """Run all stages of an estimator on one executor.
 
-    Raises
-    ------
-    ValueError
-        Options that need others.
+    Raises ValueError: options that need others.
     """
     checkpoint, patience = options.checkpoint, estimator.patience
     if checkpoint is None and (options.resume or options.checkpoint_rounds or options.checkpoint_seconds):
@@ -159,10 +156,7 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
 
     All of it is looked at before training begins, so that what is left out depends on the corpus alone.
 
-    Raises
-    ------
-    CorpusError
-        No shard is sound, or the storage cannot be read.
+    Raises CorpusError: no shard is sound, or the storage cannot be read.
     """
     header, n = corpus.header, len(corpus.header.shards)
     looks = [executor.submit(look_at, corpus, shard, affinity=shard / n) for shard in range(n)]

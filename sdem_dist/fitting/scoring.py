@@ -40,21 +40,10 @@ def over_blocks(
 ) -> Any:
     """Return ``function(X)``, lazily for a dask array, piece by piece for a corpus.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    X : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or corpus
-    function : callable
-        From rows in memory to an array with as many rows.
-    n_columns : int or None
-        Columns of the result; None for one value per row.
-    client : distributed.Client, optional
-        Its workers read a corpus and apply the function.
-
-    Raises
-    ------
-    CorpusError, ValueError
-        As `over_corpus`.
+    `X`: {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or corpus.
+    `function`: from rows in memory to an array with as many rows.
+    `n_columns`: columns of the result; None for one value per row.
+    `client`: its workers read a corpus and apply the function. Raises CorpusError, ValueError: as `over_corpus`.
     """
     if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
         return over_corpus(estimator, X, function, client)
@@ -101,22 +90,11 @@ def over_corpus(
 
     Of a part of a corpus the rows are those of its documents alone.
 
-    Parameters
-    ----------
-    estimator : fitted estimator
-    X : corpus, or anything that `function` takes
-    function : callable
-        From rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
-    client : distributed.Client, optional
-        Its workers read a corpus and apply the function.
-
-    Raises
-    ------
-    CorpusError
-        The columns of the corpus are not the model's, or it holds values that the model has no place for; its labels
-        and targets play no part.
-    ValueError
-        A client is given, and `X` is not a corpus on disk.
+    `function`: from rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
+    `client`: its workers read a corpus and apply the function.
+    Raises CorpusError: the columns of the corpus are not the model's, or it holds values that the model has no place
+    for; its labels and targets play no part.
+    Raises ValueError: a client is given, and `X` is not a corpus on disk.
     """
     if client is not None and not isinstance(X, Corpus):
         raise ValueError(

@@ -25,12 +25,8 @@ if TYPE_CHECKING:
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
     """Write a Dask collection where the cluster's temporary files go, which all workers have to see; remove it in the end.
 
-    Raises
-    ------
-    ValueError
-        The estimator takes a target as a column of a table.
-    ClusterError
-        Workers do not see the folder.
+    Raises ValueError: the estimator takes a target as a column of a table.
+    Raises ClusterError: workers do not see the folder.
     """
     from sdem_dist.engine.dask import DaskExecutor, scratch_folder
 

@@ -6,8 +6,6 @@ Bartlett 2007, on the loss of Crammer and Singer: it needs a class with more tha
 limit. Where classes are apart it is slower and less accurate.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import replace
@@ -82,14 +80,9 @@ def chosen(
 
     Return None where none of them has a weight above 0.
 
-    Parameters
-    ----------
-    share : float
-        Of documents to hold out.
-    patience : int or None
-        Epochs without a lower log-loss that end it; None runs all of the plan.
-    how : str
-        Added to the stage's name, where there are several.
+    `share`: of documents to hold out.
+    `patience`: epochs without a lower log-loss that end it; None runs all of the plan.
+    `how`: added to the stage's name, where there are several.
     """
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
@@ -141,12 +134,8 @@ def trained_by_held_out(
 ) -> Stages[Trained]:
     """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all documents.
 
-    Parameters
-    ----------
-    other : callable or None
-        Makes the learner of NCLL and its start, which are tried if classes seem to overlap.
-    calibrate : bool
-        Whether the model takes the temperature.
+    `other`: makes the learner of NCLL and its start, which are tried if classes seem to overlap.
+    `calibrate`: whether the model takes the temperature.
     """
     choice = yield from chosen(source, learner, plan, initial, share, patience)
     if choice is None:
@@ -180,12 +169,8 @@ def taken_in(
 ) -> Stages[Trained]:
     """Yield the stage that trains on the held-out documents too, where they are more than a few.
 
-    Parameters
-    ----------
-    learner : Sdem
-        As it is to be, with all documents.
-    more : bool
-        One more pass over all documents: as good as to begin again, in half the time. False begins again.
+    `learner`: as it is to be, with all documents.
+    `more`: one more pass over all documents: as good as to begin again, in half the time. False begins again.
     """
     if share <= NO_REFIT:
         return Trained(learner, choice.state, choice.history)

@@ -20,10 +20,10 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.corpus.labelled import Labelled
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage, Stages, state_of, trained
-from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.fold_temperature import FEWEST as FEWEST_OF_FOLDS
 from sdem_dist.fitting.fold_temperature import calibrated_by_folds
@@ -96,13 +96,7 @@ def weighed_by_labelled(source: Source, alone: Source) -> Source:
 def trained_with_unlabelled(e: Any, source: Source, plan: Plan) -> Stages[Trained]:
     """Yield EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
 
-    Parameters
-    ----------
-    e : MultinomialNB
-        It takes note of how documents are weighed.
-    source : Source
-    plan : Plan
-        Of the training.
+    `e`: it takes note of how documents are weighed. `plan`: of the training.
     """
     alone = labelled_alone(source)
     weighed = weighed_by_labelled(source, alone)

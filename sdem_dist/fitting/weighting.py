@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.documents import Documents
 from sdem_dist.models.unit import Moves, Unit, moves_of, unit_of
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
-    from sdem_dist.documents import Documents
     from sdem_dist.inputs.spec import Source
 
 NORM = 10.0

@@ -1,7 +1,5 @@
 """How much a document's words count beside its label in supervised topic models: chosen by documents held out."""
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 
@@ -26,20 +24,8 @@ _log = logging.getLogger(__name__)
 def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.ndarray, monitor: str) -> Stages[float]:
     """Yield a training with each weight, without held-out documents; return the weight of their lowest loss.
 
-    Parameters
-    ----------
-    source : Source
-    learner : BpSlda
-    plan : Plan
-    frequencies : ndarray of shape (n_features,)
-        Of the words, for the start.
-    monitor : str
-        The metric that has to be low.
-
-    Raises
-    ------
-    ValueError
-        There are too few documents to hold some out.
+    `frequencies`: shape (n_features,), of the words, for the start. `monitor`: the metric that has to be low.
+    Raises ValueError: there are too few documents to hold some out.
     """
     share = share_held_out(HELD_OUT, int(source.n_labelled or source.n_documents))
     if not share:

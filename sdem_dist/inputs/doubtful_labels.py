@@ -1,7 +1,5 @@
 """Labels that are so many that they may be something else: texts, ids, or the targets of a regression."""
 
-from __future__ import annotations
-
 import warnings
 
 import numpy as np

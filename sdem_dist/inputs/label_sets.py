@@ -7,7 +7,9 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.label_sets import all_labels, indicator_of, membership, sets_of
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
@@ -15,20 +17,13 @@ from sdem_dist.errors import CorpusError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from sdem_dist.corpus import Corpus
-    from sdem_dist.corpus.layout import ClassLabel, LabelSet
-
 
 @dataclass(frozen=True)
 class WithMembers(View):
     """A corpus behind the same reading interface, whose documents bring their labels as targets of zeros and ones.
 
-    Attributes
-    ----------
-    corpus : corpus
-        Its classes are sets of labels.
-    members : sparse matrix of shape (n_sets, n_labels), uint8
-        Which label is in which set.
+    `corpus`: its classes are sets of labels.
+    `members`: sparse matrix of shape (n_sets, n_labels), uint8, which label is in which set.
     """
 
     members: sp.csr_matrix

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdem_dist.inputs.validation import is_missing
+from sdem_dist.text.transform import TextTransformer, count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
-
-    import scipy.sparse as sp
-
     from sdem_dist.inputs.spec import Estimator
-    from sdem_dist.text.transform import TextTransformer
 
 
 def are_texts(X: object) -> bool:
@@ -78,8 +76,6 @@ def learned_counts(
 
     Raises ValueError: something is not text, or there are no words at all.
     """
-    from sdem_dist.text.transform import count_texts, learned_texts
-
     settings = estimator.vectorizer or VectorizerSettings()
     texts = cast("Sequence[str]", X)
     words: list[str] | None = None

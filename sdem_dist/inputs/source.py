@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
+import scipy.sparse as sp
 from sklearn.utils import check_consistent_length
 
 from sdem_dist.compat import check_sample_weight
@@ -14,7 +16,7 @@ from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import plain_label
-from sdem_dist.corpus.layout import DENSE
+from sdem_dist.corpus.layout import DENSE, ClassLabel
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
@@ -27,11 +29,6 @@ from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    import scipy.sparse as sp
-
-    from sdem_dist.corpus.layout import ClassLabel
     from sdem_dist.models.weighting import Weighting
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one

@@ -3,29 +3,23 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 
-from sdem_dist.corpus import Corpus
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage, trained
+from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
 from sdem_dist.inputs.label_sets import WithMembers
 from sdem_dist.inputs.weighted import WeightedCorpus
-from sdem_dist.learners.protocol import ModelLearner, Prepared, State, Statistics
+from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import Any
-
     import scipy.sparse as sp
 
-    from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
-    from sdem_dist.engine.stages import Stages
-    from sdem_dist.engine.tasks import CorpusLike
-    from sdem_dist.learners.protocol import AnyModelLearner
     from sdem_dist.models.weighting import Weighting
     from sdem_dist.text.transform import TextTransformer
     from sdem_dist.text.vectorizer import VectorizerSettings

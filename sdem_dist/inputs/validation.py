@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
@@ -314,8 +315,6 @@ def seed_of(random_state: object) -> int:
 
     Raises ValueError: an integer that is negative or has more than 63 bits, or something that is not a random state.
     """
-    from sklearn.utils import check_random_state
-
     if isinstance(random_state, int | np.integer):
         if 0 <= random_state < 2**63:
             return int(random_state)

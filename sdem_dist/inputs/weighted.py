@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.view import View
 from sdem_dist.documents import Documents
 from sdem_dist.models.class_weight import trained_part
 from sdem_dist.offsets import offsets_of
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus, MemoryCorpus
     from sdem_dist.models.weighting import Weighting
 
 
@@ -23,15 +23,10 @@ if TYPE_CHECKING:
 class WeightedCorpus(View):
     """A corpus behind the same reading interface, weighted as it is read.
 
-    Attributes
-    ----------
-    corpus : corpus
-        Of counts.
-    weighting : Weighting
-    trained_on : Corpus, MemoryCorpus or ndarray of shape (n_features,)
-        Where document frequencies come from: workers read those of a corpus on disk for themselves.
-    words : list of str or None
-        The words, where the weighting chooses among n-grams and no corpus on disk has them.
+    `corpus`: of counts.
+    `trained_on`: Corpus, MemoryCorpus or ndarray of shape (n_features,), where document frequencies come from:
+    workers read those of a corpus on disk for themselves.
+    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
     weighting: Weighting

@@ -1,7 +1,5 @@
 """What is in a model, for people: words, topics, facts, pages."""
 
-from __future__ import annotations
-
 from sdem_dist.compat import import_scikit_learn
 
 import_scikit_learn()

@@ -1,10 +1,8 @@
 """What a table of wrong predictions shows beside them: the words that told, and the texts."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -16,10 +14,8 @@ from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.validation import is_dask
 from sdem_dist.inspection.examined import BLOCK, Examined, telling_words
 from sdem_dist.inspection.explaining import explanations
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.classification import ClassificationReport
-    from sdem_dist.reports.explanation import Explanation
+from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.explanation import Explanation
 
 Beside = Callable[[np.ndarray, list[object]], dict[str, list[str]]]
 
@@ -29,12 +25,7 @@ def beside_errors(estimator: Any, given: Any, X: Any, report: ClassificationRepo
 
     Of documents in memory it keeps the errors alone; a corpus is read when it is asked. Dask collections have none.
 
-    Parameters
-    ----------
-    estimator : fitted classifier
-    given, X : documents
-        As they came, and with texts as counts.
-    report : ClassificationReport
+    `given`, `X`: as they came, and with texts as counts.
     """
     if isinstance(X, AnyCorpus):
         return partial(_of_corpus, estimator, Examined(X))

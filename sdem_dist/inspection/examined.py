@@ -6,7 +6,7 @@ from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import accumulate
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -15,15 +15,12 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces
+from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.labels import LabelReport
-from sdem_dist.text.texts import texts_of_strings
-
-if TYPE_CHECKING:
-    from sdem_dist.inputs.spec import Estimator
-    from sdem_dist.reports.explanation import Explanation
-    from sdem_dist.text.texts import Texts
+from sdem_dist.text.texts import Texts, texts_of_strings
 
 BLOCK = 1000  # errors that are explained at a time
 GATHERED = 50_000  # errors that one pass over a corpus brings together

@@ -8,11 +8,13 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax
+from sklearn.utils import murmurhash3_32
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
+from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.validation import some
 from sdem_dist.reports.explained import DocumentParts
@@ -125,7 +127,6 @@ def _rows(estimator: Estimator, X: object) -> Documents | DenseDocuments:
     """Return documents with the values that the estimator was trained on, before they are weighed."""
     if isinstance(X, Documents | DenseDocuments):
         return X
-    from sdem_dist.inputs import validation as checks
 
     checks.refuse_no_documents(X)
     if estimator._layout == "dense":
@@ -233,8 +234,6 @@ def _spelled(
 
 def hashed(term: str, n_features: int) -> int:
     """Return the column of a hashed term, as scikit-learn's ``FeatureHasher`` gives it."""
-    from sklearn.utils import murmurhash3_32
-
     found = int(murmurhash3_32(term.encode("utf-8", "surrogatepass"), 0))
     # The one number without a positive counterpart, as FeatureHasher takes it.
     return (HASHED - 1 - (n_features - 1)) % n_features if found == -HASHED else abs(found) % n_features

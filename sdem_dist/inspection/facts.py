@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -10,8 +11,6 @@ from sdem_dist.glossary import called
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from sdem_dist.estimators.base import EngineEstimator
 
 

@@ -1,7 +1,5 @@
 """Log-odds of documents as sums over their words, for each kind of classifier; pure functions over arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 

@@ -6,20 +6,20 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from sdem_dist.counted import counted
+from sdem_dist.inspection.examined import Examined
 from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.reporting import of_topics, report_of
 from sdem_dist.inspection.taught import taught
 from sdem_dist.inspection.words import word_weights
 from sdem_dist.reports import sections
 from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.html import cell
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inspection.examined import Examined
-    from sdem_dist.reports.explanation import Explanation
 
 WORDS = 15
 CONFUSIONS = 10  # kinds of errors that examples are shown of

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -17,6 +18,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inspection.beside_errors import beside_errors
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.cluster_scores import cluster_scores
@@ -26,11 +28,8 @@ from sdem_dist.reports.regression import RegressionReport
 from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from distributed import Client
 
-    from sdem_dist.inputs.spec import Estimator
 
 Report = ClassificationReport | LabelReport | RegressionReport | ClusterReport | TopicReport
 

@@ -1,7 +1,5 @@
 """Whether a model was trained on the documents that it is shown."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

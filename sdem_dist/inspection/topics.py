@@ -1,7 +1,5 @@
 """Topics for people: their words, and how well these go together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """Cells of tables, as bytes in one buffer."""
 
-from __future__ import annotations
-
 from sdem_dist.kernels.jit import jit
 
 _TAB = 9
@@ -11,13 +9,9 @@ _TAB = 9
 def tab_fields(data, begins, ends, starts, stops):
     """Find all columns of lines that TABs separate.
 
-    Parameters
-    ----------
-    data : ndarray of uint8
-    begins, ends : ndarray of shape (n_lines,), int64
-        Where lines are; all have as many columns as `starts` has rows.
-    starts, stops : ndarray of shape (n_columns, n_lines), int64, overwritten
-        Where the columns are.
+    `data`: ndarray of uint8.
+    `begins`, `ends`: int64 of shape (n_lines,), where lines are; all have as many columns as `starts` has rows.
+    `starts`, `stops`: int64 of shape (n_columns, n_lines), overwritten, where the columns are.
     """
     for i in range(len(begins)):
         k, first, end = 0, begins[i], ends[i]

@@ -1,7 +1,5 @@
 """Code points of UTF-8: decoding one, and rewriting whole texts by a table."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -134,17 +132,8 @@ class Rules(NamedTuple):
 def rewrite(texts, rules, rewritten):
     """Copy texts one after another, with every code point replaced as a table says.
 
-    Parameters
-    ----------
-    texts : Pieces
-    rules : Rules
-    rewritten : Pieces
-        Overwritten; its data are large enough.
-
-    Returns
-    -------
-    bool
-        There was no code point ``rules.stop_at``.
+    `texts`: Pieces. `rules`: Rules. `rewritten`: Pieces, overwritten; its data are large enough.
+    Returns whether there was no code point ``rules.stop_at``.
     """
     data, starts, stops = texts
     lower, entry_of, entry_offsets, entries, stop_at = rules
@@ -186,24 +175,15 @@ def rewrite(texts, rules, rewritten):
 def characters(data, starts, stops, is_space, around_words, ids, segments, text_segments):
     """Split texts into code points.
 
-    Parameters
-    ----------
-    data, starts, stops
-        As in `rewrite`.
-    is_space : ndarray of shape (1114112,), bool
-    around_words : bool
-        Every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb"); otherwise
-        every text is one, in which runs of two or more spaces become one ("char").
-    ids : ndarray of int32, overwritten
-        The code points.
-    segments : ndarray of int64, overwritten
-        Segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; the first is 0 already.
-    text_segments : ndarray of shape (n_texts + 1,), int64, overwritten
-        The segments of text ``d`` are ``text_segments[d]`` up to ``text_segments[d + 1]``; the first is 0 already.
-
-    Returns
-    -------
-    n_ids, n_segments : int
+    `data`, `starts`, `stops`: as in `rewrite`. `is_space`: bool of shape (1114112,).
+    `around_words`: every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb");
+    otherwise every text is one, in which runs of two or more spaces become one ("char").
+    `ids`: ndarray of int32, overwritten, the code points.
+    `segments`: ndarray of int64, overwritten, segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; the first is 0
+    already.
+    `text_segments`: int64 of shape (n_texts + 1,), overwritten, the segments of text ``d`` are ``text_segments[d]``
+    up to ``text_segments[d + 1]``; the first is 0 already.
+    Returns `n_ids`, `n_segments` (int).
     """
     n = n_segments = 0
     for d in range(starts.size):

@@ -1,7 +1,5 @@
 """Products of documents with word-major tables."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
@@ -54,11 +52,8 @@ def weighed_squares(data, indices, indptr, factors):
 def add_scores(data, indices, indptr, table, out):
     """Add ``sum_j data[j] * table[indices[j]]`` to each document's row of `out`.
 
-    Parameters
-    ----------
-    data, indices, indptr : CSR arrays of the documents
-    table : ndarray of shape (n_words, n_classes), float64
-    out : ndarray of shape (n_documents, n_classes), float64, changed in place
+    `data`, `indices`, `indptr`: CSR arrays of the documents. `table`: float64 of shape (n_words, n_classes).
+    `out`: float64 of shape (n_documents, n_classes), changed in place.
     """
     for d in range(indptr.size - 1):
         start, stop = indptr[d], indptr[d + 1]
@@ -69,11 +64,9 @@ def add_scores(data, indices, indptr, table, out):
 def add_statistics(data, indices, indptr, loss_weights, out):
     """Add every document's counts, weighted by column, to the rows of its words.
 
-    Parameters
-    ----------
-    data, indices, indptr : CSR arrays of the documents
-    loss_weights : ndarray of shape (n_documents, n_classes), float64
-    out : ndarray of shape (n_words, n_classes), float64, changed in place
+    `data`, `indices`, `indptr`: CSR arrays of the documents.
+    `loss_weights`: float64 of shape (n_documents, n_classes).
+    `out`: float64 of shape (n_words, n_classes), changed in place.
     """
     for d in range(indptr.size - 1):
         for j in range(indptr[d], indptr[d + 1]):

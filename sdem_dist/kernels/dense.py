@@ -3,8 +3,6 @@
 BLAS splits products over its threads, and with their number changes the last bits; limiting it is up to the whole process.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
@@ -30,11 +28,8 @@ def _add(a, row, out):
 def row_products(X, table, out):
     """Write ``X @ table`` into `out`.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-    table : ndarray of shape (d, k), X's dtype
-    out : ndarray of shape (n, k), X's dtype, overwritten
+    `X`: float32 of shape (n, d) or float64. `table`: shape (d, k), X's dtype.
+    `out`: shape (n, k), X's dtype, overwritten.
     """
     n, d = X.shape
     fours = d - d % 4
@@ -55,11 +50,8 @@ def row_products(X, table, out):
 def add_transposed_products(X, R, out):
     """Add ``X.T @ R`` to `out`, in blocks of 512 rows, which are added up in X's dtype.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d), float32 or float64
-    R : ndarray of shape (n, k), X's dtype
-    out : ndarray of shape (d, k), float64, changed in place
+    `X`: float32 of shape (n, d) or float64. `R`: shape (n, k), X's dtype.
+    `out`: float64 of shape (d, k), changed in place.
     """
     n, d = X.shape
     block = np.empty((d, R.shape[1]), X.dtype)
@@ -94,11 +86,8 @@ def add_column_sums(R, out):
 def shift_rows(logits, added, top):
     """Add `added` to every row and subtract the row's largest value, which is written to `top`.
 
-    Parameters
-    ----------
-    logits : ndarray of shape (n, k), float32 or float64, changed in place
-    added : ndarray of shape (k,), logits' dtype
-    top : ndarray of shape (n,), logits' dtype, overwritten
+    `logits`: float32 of shape (n, k) or float64, changed in place. `added`: shape (k,), logits' dtype.
+    `top`: shape (n,), logits' dtype, overwritten.
     """
     n, k = logits.shape
     lanes = np.empty(16, logits.dtype)  # of their own, so that they vectorise
@@ -125,11 +114,8 @@ def shift_rows(logits, added, top):
 def normalise_rows(values, factors, totals):
     """Divide every row by its sum, which is written to `totals`, and multiply it by the document's factor.
 
-    Parameters
-    ----------
-    values : ndarray of shape (n, k), float32 or float64, changed in place
-    factors : ndarray of shape (n,), float64, or (0,) for 1
-    totals : ndarray of shape (n,), float64, overwritten
+    `values`: float32 of shape (n, k) or float64, changed in place. `factors`: float64 of shape (n,), or (0,) for 1.
+    `totals`: float64 of shape (n,), overwritten.
     """
     n, k = values.shape
     lanes = np.empty(16, values.dtype)

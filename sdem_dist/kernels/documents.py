@@ -1,7 +1,5 @@
 """Documents as kernels take them: NamedTuples of CSR arrays."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from itertools import pairwise
 from typing import NamedTuple
@@ -45,15 +43,7 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
 
     An interrupt is heard between compiled calls only, so none should take more than a second or two. One document is never cut.
 
-    Parameters
-    ----------
-    costs : ndarray of shape (n_documents,)
-        Nanoseconds, about.
-
-    Raises
-    ------
-    KeyboardInterrupt
-        This thread is to end.
+    `costs`: shape (n_documents,), nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
     """
     if 0.0 < costs.sum() < SECOND:  # as most are, and sooner known
         check()

@@ -4,8 +4,6 @@ A node is an n-gram; its parent is the n-gram without the last word. A slot of t
 number of the last word) as one number plus 1, 0 if the slot is free, and the node.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -169,23 +167,12 @@ def _counted(level, base, first_entry, n_entries, tally, entries):
 def count(segments, tallied, form, tree, done, level, entries):
     """Count the n-grams of documents.
 
-    Parameters
-    ----------
-    segments : Segments
-    tallied : ndarray of shape (n_documents,), bool
-        The document is counted in the tree's tally.
-    form : Form
-    tree : Tree
-    done : ndarray of shape (4,), int64, changed in place
-        Nodes of the tree, entries, the document to go on with, and its segment.
-    level : ndarray of int32, overwritten
-        As long as the longest segment.
-    entries : Entries
-
-    Returns
-    -------
-    int
-        Nodes for which there has to be room to go on, 0 if all is done.
+    `segments`: Segments. `tallied`: bool of shape (n_documents,), the document is counted in the tree's tally.
+    `form`: Form. `tree`: Tree.
+    `done`: int64 of shape (4,), changed in place, nodes of the tree, entries, the document to go on with, and its
+    segment.
+    `level`: ndarray of int32, overwritten, as long as the longest segment. `entries`: Entries.
+    Returns nodes for which there has to be room to go on, 0 if all is done.
     """
     ids, bounds, documents = segments
     indptr, indices, counts = entries
@@ -223,14 +210,10 @@ def count(segments, tallied, form, tree, done, level, entries):
 def insert(ids, offsets, tree, done, nodes):
     """Add n-grams that are given, and those that they begin with, to a tree.
 
-    Parameters
-    ----------
-    ids : ndarray of int32
-    offsets : ndarray of shape (n_grams + 1,), int64
-        N-gram ``g`` is ``ids[offsets[g]:offsets[g + 1]]``; one with a negative word gets no node.
-    nodes : ndarray of shape (n_grams,), int32, overwritten
-        Node of every n-gram, -1 for none.
-
+    `ids`: ndarray of int32.
+    `offsets`: int64 of shape (n_grams + 1,), N-gram ``g`` is ``ids[offsets[g]:offsets[g + 1]]``; one with a negative
+    word gets no node.
+    `nodes`: int32 of shape (n_grams,), overwritten, node of every n-gram, -1 for none.
     The others, and what is returned, are as for `count`.
     """
     level, pair = np.empty(2, np.int32), np.empty(2, np.int32)

@@ -1,7 +1,5 @@
 """Groups of documents dealt to folds."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
@@ -13,20 +11,10 @@ def deal_groups(order, starts, classes, counts, totals, k):
 
     The sum over folds and classes of squared shares grows least there.
 
-    Parameters
-    ----------
-    order : ndarray of int64, shape (n_groups,)
-    starts : ndarray of int64, shape (n_groups + 1,)
-        Where each group's entries begin in `classes` and `counts`.
-    classes, counts : ndarray of int64, shape (n_entries,)
-        A class of a group's documents, and how many have it.
-    totals : ndarray of int64, shape (n_classes,)
-        Documents of each class.
-    k : int
-
-    Returns
-    -------
-    ndarray of int16, shape (n_groups,)
+    `order`: int64 of shape (n_groups,).
+    `starts`: int64 of shape (n_groups + 1,), where each group's entries begin in `classes` and `counts`.
+    `classes`, `counts`: int64 of shape (n_entries,), a class of a group's documents, and how many have it.
+    `totals`: int64 of shape (n_classes,), documents of each class. `k`: int. Returns int16 of shape (n_groups,).
     """
     folds = np.empty(order.size, np.int16)
     held, sizes = np.zeros((k, totals.size)), np.zeros(k)

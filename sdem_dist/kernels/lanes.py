@@ -1,7 +1,5 @@
 """Lanes of sequential steps in tables of words, one after the other in one compiled call, and their sum."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -84,20 +82,9 @@ def found_of(n_words: int, n_lanes: int, n_columns: int, counted: bool) -> Found
 def run_lanes(lanes, table, t, schedule, objective, room, found, first, last):
     """Run the documents at places ``first:last``, counted over lanes in their orders, each lane from the same table.
 
-    Parameters
-    ----------
-    lanes : Lanes
-    table : Table
-        What every lane begins with; its rows are named by ``lanes.words``.
-    t : float
-        Documents of the corpus seen when a lane begins.
-    schedule : Schedule
-        `ahead` is each lane's own.
-    objective : Objective
-    room : Room
-    found : Found
-    first, last : int
-        Calls go on where the one before ended.
+    `lanes`: Lanes. `table`: Table, what every lane begins with; its rows are named by ``lanes.words``.
+    `t`: documents of the corpus seen when a lane begins. `schedule`: Schedule, `ahead` is each lane's own.
+    `objective`: Objective. `room`: Room. `found`: Found. `first`, `last`: calls go on where the one before ended.
     """
     n_columns = table.totals.size
     for lane in range(lanes.ahead.size):
@@ -173,10 +160,7 @@ def _end_lane(lanes, lane, rows, words, table, room, found):
 def places_of(words, number):
     """Return the words that occur, ascending, and where each is: places ``starts[i]:starts[i + 1]`` of `places`, in order.
 
-    Parameters
-    ----------
-    words : ndarray of shape (n,), unsigned integers
-    number : ndarray of shape (n_features,), int32, zeros; overwritten
+    `words`: shape (n,), unsigned integers. `number`: int32 of shape (n_features,), zeros; overwritten.
     """
     n_words = 0
     for i in range(words.size):
@@ -206,17 +190,12 @@ def add_lanes(parts, starts, places, first_words, leaves, out):
 
     That is the sum of a tree whose leaves are all lanes, whichever have the word: nothing is added for others.
 
-    Parameters
-    ----------
-    parts : tuple of ndarray of shape (n, n_columns), (n,) and (n,)
-        Rows of each lane's words, lane by lane, and two numbers of each.
-    starts, places
-        What `places_of` returns.
-    first_words : ndarray of shape (n_lanes + 1,), int64
-        Where each lane's words begin.
-    leaves : int
-    out : tuple of ndarray of shape (n_words, n_columns), (n_words,) and (n_words,), float64
-        Overwritten with the sums.
+    `parts`: tuple of ndarray of shape (n, n_columns), (n,) and (n,), rows of each lane's words, lane by lane, and two
+    numbers of each.
+    `starts`, `places`: what `places_of` returns.
+    `first_words`: int64 of shape (n_lanes + 1,), where each lane's words begin. `leaves`: int.
+    `out`: tuple of ndarray of shape (n_words, n_columns), (n_words,) and (n_words,), float64, overwritten with the
+    sums.
     """
     (rows, met, entries), (out_rows, out_met, out_entries) = parts, out
     n_columns = rows.shape[1]

@@ -4,8 +4,6 @@ Tables have a column for each topic and class, ``topic * n_classes + class``; wi
 `how` is a `TopicInference`.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.documents import measured
@@ -75,22 +73,11 @@ def infer(beta, counts, how, key, first, theta, scores):
 def run_documents(documents, keys, table, frozen, schedule, moment, objective, how):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
-    Parameters
-    ----------
-    documents : Visited
-    keys : ndarray of shape (n_documents,), uint64
-        What each document's random numbers depend on.
-    table : Table
-        Of shape (n_words, n_topics * n_classes).  Changed in place.
-    frozen : float
-        The gamma of p(word | topic, class), constant through this call.
-    schedule, moment, objective
-        As for `sdem_dist.kernels.multinomial.run_documents`.
-    how : TopicInference
-
-    Returns
-    -------
-    gamma, class_gamma, t : float
+    `documents`: Visited. `keys`: uint64 of shape (n_documents,), what each document's random numbers depend on.
+    `table`: Table, of shape (n_words, n_topics * n_classes).  Changed in place.
+    `frozen`: the gamma of p(word | topic, class), constant through this call.
+    `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`. `how`: TopicInference.
+    Returns `gamma`, `class_gamma`, `t` (float).
     """
     data, indices, indptr, labels, weights, order = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
@@ -147,16 +134,10 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
 def add_expected_statistics(documents, keys, table, shift, objective, how, rows, class_counts):
     """Add every document's expected statistics, weighted by class, at fixed parameters (Table 2).
 
-    Parameters
-    ----------
-    documents, keys, objective, how
-        As for `run_documents`.
-    table : Table
-        Read only; its `log_prior` holds ln p(y).
-    shift : float
-        What is added to each of its counts.
-    rows : ndarray of shape (n_words, n_topics * n_classes), float64, added to
-    class_counts : ndarray of shape (n_classes,), float64, added to
+    `documents`, `keys`, `objective`, `how`: as for `run_documents`.
+    `table`: Table, read only; its `log_prior` holds ln p(y). `shift`: what is added to each of its counts.
+    `rows`: float64 of shape (n_words, n_topics * n_classes), added to.
+    `class_counts`: float64 of shape (n_classes,), added to.
     """
     data, indices, indptr, labels, weights, order = documents
     words, totals, loss = table.words, table.totals, objective.loss
@@ -191,16 +172,12 @@ def add_expected_statistics(documents, keys, table, shift, objective, how, rows,
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
     """Fill the class scores ln p(d | class) and topic proportions of documents.
 
-    Parameters
-    ----------
-    documents : Counted
-    ids : ndarray of shape (n_words,), integers
-        Word of the corpus of each row of the table: random numbers depend on what a document holds, not on where it stands.
-    table, shift, how
-        As for `add_expected_statistics`.
-    seed : uint64
-    scores : ndarray of shape (n_documents, n_classes), float64, overwritten
-    thetas : ndarray of shape (n_documents, n_topics, n_classes), float64, overwritten
+    `documents`: Counted.
+    `ids`: shape (n_words,), integers, word of the corpus of each row of the table: random numbers depend on what a
+    document holds, not on where it stands.
+    `table`, `shift`, `how`: as for `add_expected_statistics`. `seed`: uint64.
+    `scores`: float64 of shape (n_documents, n_classes), overwritten.
+    `thetas`: float64 of shape (n_documents, n_topics, n_classes), overwritten.
     """
     data, indices, indptr = documents
     words, totals = table.words, table.totals

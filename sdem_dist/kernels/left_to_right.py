@@ -1,7 +1,5 @@
 """How probable documents are under LDA, topics and proportions summed out, over CSR arrays."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
@@ -13,18 +11,11 @@ from sdem_dist.kernels.topics import left_to_right
 def estimate_documents(documents, topics, alpha, n_particles, seed, out):
     """Estimate ln p(document) for each document, see `sdem_dist.kernels.topics.left_to_right`.
 
-    Parameters
-    ----------
-    documents : Counted
-        Of whole numbers.
-    topics : ndarray of shape (n_words, n_topics), float64
-        p(word | topic).
-    alpha : ndarray of shape (n_topics,)
-        Of the Dirichlet prior.
-    n_particles : int
-    seed : uint64
-        Of the order of a document's words and of all draws for it, with what it holds: not its place or its neighbours.
-    out : ndarray of shape (n_documents,), float64, overwritten
+    `documents`: Counted, of whole numbers. `topics`: float64 of shape (n_words, n_topics), p(word | topic).
+    `alpha`: shape (n_topics,), of the Dirichlet prior. `n_particles`: int.
+    `seed`: uint64, of the order of a document's words and of all draws for it, with what it holds: not its place or
+    its neighbours.
+    `out`: float64 of shape (n_documents,), overwritten.
     """
     data, indices, indptr = documents
     for d in range(out.size):

@@ -1,7 +1,5 @@
 """Lines and columns of UTF-8, found and checked in one pass."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64
@@ -59,22 +57,11 @@ def is_utf8(data, start, stop):
 def lines(data, start, label, text, bounds):
     """Find lines, and two columns of each that TABs separate.
 
-    Parameters
-    ----------
-    data : ndarray of uint8
-        Whole lines.
-    start : int
-        Where the first line begins.
-    label, text : int
-        Numbers of the two columns, from 0, or from the end if negative.
-    bounds : ndarray of shape (n, 8), int64, overwritten
-        Of every line: where it begins and ends (without line end), its columns, 1 if it is UTF-8, where the two columns
-        begin and end; -1 and -1 for a column that is not there.
-
-    Returns
-    -------
-    n_lines, stop : int
-        How many lines were found, at most n, and where the next one begins.
+    `data`: ndarray of uint8, whole lines. `start`: where the first line begins.
+    `label`, `text`: numbers of the two columns, from 0, or from the end if negative.
+    `bounds`: int64 of shape (n, 8), overwritten, of every line: where it begins and ends (without line end), its
+    columns, 1 if it is UTF-8, where the two columns begin and end; -1 and -1 for a column that is not there.
+    Returns `n_lines`, `stop` (int), how many lines were found, at most n, and where the next one begins.
     """
     i, size, n = start, data.size, 0
     tabs = np.empty(64, np.int64)
@@ -123,25 +110,13 @@ def csv_records(data, start, final, n_fields, label, text, bounds):
     Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of fields, and
     quotes only around whole fields, where they may be doubled.
 
-    Parameters
-    ----------
-    data : ndarray of uint8
-    start : int
-        Where the first record begins.
-    final : bool
-        Nothing comes after `data`.
-    n_fields, label, text : int
-        Fields of a record, and the numbers of the two, from 0.
-    bounds : ndarray of shape (n, 6), int64, overwritten
-        Of every record: where the label and the text begin and end, without quotes, 1 if there are doubled quotes in
-        the label, plus 2 if in the text, and the lines of the record. A blank line has -1 for everything but its lines.
-
-    Returns
-    -------
-    n_records, stop : int
-        How many records were found, at most n, and where the next one begins.
-    simple : bool
-        The next one is simple, or not whole.
+    `data`: ndarray of uint8. `start`: where the first record begins. `final`: nothing comes after `data`.
+    `n_fields`, `label`, `text`: fields of a record, and the numbers of the two, from 0.
+    `bounds`: int64 of shape (n, 6), overwritten, of every record: where the label and the text begin and end, without
+    quotes, 1 if there are doubled quotes in the label, plus 2 if in the text, and the lines of the record. A blank
+    line has -1 for everything but its lines.
+    Returns `n_records`, `stop` (int), how many records were found, at most n, and where the next one begins.
+    Returns `simple` (bool), the next one is simple, or not whole.
     """
     i, size, n = start, data.size, 0
     while i < size and n < bounds.shape[0]:

@@ -1,7 +1,5 @@
 """A natural logarithm that the compiler vectorises, as libm's does not."""
 
-from __future__ import annotations
-
 from typing import Any, cast
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The losses for one document, as the sequential kernels need them; `sdem_dist.losses` has them over batches."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -30,20 +28,11 @@ def loss_weights(loss, scores, label, out):
 
     Table 1 of Masegosa 2014: the step of sdEM adds ``out[y] * s(y, d)`` for every class ``y``.
 
-    Parameters
-    ----------
-    loss : LossForm
-        `NCLL`: ``out = 1[y] - p(. | d)``.  `HINGE`: 1 on the label and -1 on its strongest rival where
-        ``scores[label] - scores[rival] <= margin``, else zeros (equation 17); with costs the rival is the strongest with
-        its cost included.  `NLL`: 1 on the label.
-    scores : ndarray of shape (n_classes,), float64
-    label : int
-    out : ndarray of shape (n_classes,), float64, overwritten
-
-    Returns
-    -------
-    largest : float
-        The largest absolute weight of a class: 0 where the document asks for no step.
+    `loss`: LossForm, `NCLL`: ``out = 1[y] - p(. | d)``.  `HINGE`: 1 on the label and -1 on its strongest rival where
+    ``scores[label] - scores[rival] <= margin``, else zeros (equation 17); with costs the rival is the strongest with
+    its cost included.  `NLL`: 1 on the label.
+    `scores`: float64 of shape (n_classes,). `label`: int. `out`: float64 of shape (n_classes,), overwritten.
+    Returns `largest` (float), the largest absolute weight of a class: 0 where the document asks for no step.
     """
     n_classes = scores.size
     if loss.kind == NCLL:
@@ -105,19 +94,10 @@ def component_weights(loss, scores, label, owners, out):
 
     A class scores with the logarithm of the sum of its components (Table 2 of Masegosa 2014, the component hidden).
 
-    Parameters
-    ----------
-    loss : LossForm
-    scores : ndarray of shape (n_components,), float64
-    label : int
-    owners : ndarray of shape (n_components,), int64
-        The class of each component, ascending.
-    out : ndarray of shape (n_components,), float64, overwritten
-
-    Returns
-    -------
-    largest : float
-        The largest absolute weight of a class: 0 where the document asks for no step.
+    `loss`: LossForm. `scores`: float64 of shape (n_components,). `label`: int.
+    `owners`: int64 of shape (n_components,), the class of each component, ascending.
+    `out`: float64 of shape (n_components,), overwritten.
+    Returns `largest` (float), the largest absolute weight of a class: 0 where the document asks for no step.
     """
     n = scores.size
     # The posterior of each component given its class, and which class is the label's strongest rival.

@@ -5,8 +5,6 @@ lists of its words; a class that is in none of them scores by its totals alone. 
 `sdem_dist.kernels.multinomial`.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -99,20 +97,8 @@ def run_documents(documents, lists, counts, schedule, t, margin):
     document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the words
     with the shortest lists choose.
 
-    Parameters
-    ----------
-    documents : Visited
-    lists : Lists
-    counts : ClassCounts
-    schedule : Schedule
-    t : float
-        Documents of the corpus seen.
-    margin : float
-
-    Returns
-    -------
-    t : float
-        After the last document.
+    `documents`: Visited. `lists`: Lists. `counts`: ClassCounts. `schedule`: Schedule.
+    `t`: documents of the corpus seen. `margin`: float. Returns `t` (float), after the last document.
     """
     n_classes, start = counts.totals.size, 0.0
     for w in range(lists.prior.size):
@@ -261,18 +247,11 @@ def _move(values, words, k, rho, least, lists, n_classes):
 def moved(lists, firsts, changes, n_classes):
     """Return the pairs whose counts have left those of a state, ascending, and by how much.
 
-    Parameters
-    ----------
-    lists : Lists
-    firsts : ndarray of shape (n_features + 1,), int64
-        The state's pairs of word ``w`` are ``firsts[w]:firsts[w + 1]``; they are the first of its list, in this order.
-    changes : ndarray of shape (n_pairs,), float64
-        The state's.
-    n_classes : int
-
-    Returns
-    -------
-    pairs, differences : ndarray of shape (n_moved,), float64
+    `lists`: Lists.
+    `firsts`: int64 of shape (n_features + 1,), the state's pairs of word ``w`` are ``firsts[w]:firsts[w + 1]``; they
+    are the first of its list, in this order.
+    `changes`: float64 of shape (n_pairs,), the state's. `n_classes`: int.
+    Returns `pairs`, `differences`, float64 of shape (n_moved,).
     """
     size, n = lists.used.sum(), 0
     pairs, differences = np.empty(size), np.empty(size)
@@ -293,13 +272,10 @@ def moved(lists, firsts, changes, n_classes):
 def add_rises(documents, starts, classes, rises, out):
     """Add ``sum_j x_j rises`` over the lists of each document's words to its row of `out`.
 
-    Parameters
-    ----------
-    documents : Counted
-    starts : ndarray of shape (n_features + 1,), int64
-        The list of word ``w`` is ``starts[w]:starts[w + 1]``.
-    classes, rises : ndarray of shape (n_entries,), int32 and float64
-    out : ndarray of shape (n_documents, n_classes), float64, changed in place
+    `documents`: Counted.
+    `starts`: int64 of shape (n_features + 1,), the list of word ``w`` is ``starts[w]:starts[w + 1]``.
+    `classes`, `rises`: int32 of shape (n_entries,) and float64.
+    `out`: float64 of shape (n_documents, n_classes), changed in place.
     """
     for d in range(documents.indptr.size - 1):
         row = out[d]

@@ -1,7 +1,5 @@
 """Merging what lanes learned side by side: each word's change between the sum of the lanes and their mean."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
@@ -16,13 +14,9 @@ def damped_changes(changes, met, before, damping):
     The mean is over the lanes that changed the row.  r is the largest absolute value of its sum, relative to its mean
     count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
 
-    Parameters
-    ----------
-    changes : ndarray of shape (n_rows, n_columns), float64, changed in place
-    met : ndarray of shape (n_rows,), float64
-        How many lanes changed the row.
-    before : ndarray of shape (n_rows, n_columns), float64
-    damping : float
+    `changes`: float64 of shape (n_rows, n_columns), changed in place.
+    `met`: float64 of shape (n_rows,), how many lanes changed the row. `before`: float64 of shape (n_rows, n_columns).
+    `damping`: float.
     """
     n_columns = before.shape[1]
     for i in range(met.size):
@@ -41,26 +35,13 @@ def damped_changes(changes, met, before, damping):
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
     """Return how far changes move the score of the mean document, and how far they would move it with one word's more.
 
-    Parameters
-    ----------
-    before, changes : ndarray of shape (n_words, n_columns), float64
-    of_mean : ndarray of shape (n_columns,), float64
-        How often the mean document is added to the changes.
-    factor : float
-        Multiplies both.
-    entries : ndarray of shape (n_words,), float64
-        Of the mean document.
-    totals : ndarray of shape (n_columns,), float64
-        Sums of all words' counts before.
-    floor : float
-        Least count.
-
-    Returns
-    -------
-    moved : ndarray of shape (n_columns,)
-        ``sum_w x_w d ln N_w - L d ln M``.
-    slopes : ndarray of shape (n_columns,)
-        The derivative of that by an addition of the mean document, after the changes.
+    `before`, `changes`: float64 of shape (n_words, n_columns).
+    `of_mean`: float64 of shape (n_columns,), how often the mean document is added to the changes.
+    `factor`: multiplies both. `entries`: float64 of shape (n_words,), of the mean document.
+    `totals`: float64 of shape (n_columns,), sums of all words' counts before. `floor`: least count.
+    Returns `moved`, shape (n_columns,): ``sum_w x_w d ln N_w - L d ln M``.
+    Returns `slopes`, shape (n_columns,): the derivative of that by an addition of the mean document, after the
+    changes.
     """
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)

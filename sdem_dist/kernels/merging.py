@@ -1,7 +1,5 @@
 """Sorted runs of texts become one, a window of each at a time."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -62,21 +60,10 @@ class Kept(NamedTuple):
 def merge(windows, limits, state, numbers, kept_texts):
     """Merge runs until a window is used up or there is no room for what comes out.
 
-    Parameters
-    ----------
-    windows : Windows
-    limits : pair of int
-        Fewest and most documents of a text that is kept.
-    state : ndarray of shape (3,), int64, changed in place
-        Texts kept in all, texts and bytes in `out`.
-    numbers : ndarray of shape (n_runs, n), int32, overwritten
-        The number of each text among those kept, -1 for others.
-    kept_texts : Kept
-
-    Returns
-    -------
-    int
-        The run whose window is used up, `FULL`, or `FINISHED`.
+    `windows`: Windows. `limits`: pair of int, fewest and most documents of a text that is kept.
+    `state`: int64 of shape (3,), changed in place, texts kept in all, texts and bytes in `out`.
+    `numbers`: int32 of shape (n_runs, n), overwritten, the number of each text among those kept, -1 for others.
+    `kept_texts`: Kept. Returns the run whose window is used up, `FULL`, or `FINISHED`.
     """
     texts, offsets, tallies, sizes, positions, ended = windows
     out, out_offsets, out_totals = kept_texts

@@ -1,7 +1,5 @@
 """Topic proportions of a document by mirror descent, and back-propagation through it (Chen et al. 2015)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -155,14 +153,9 @@ def infer(document, alpha, step, method, layers):
     Accelerated (Tseng 2008, Algorithm 1), a layer takes its gradient between what was found and the last point, steps from
     that point, farther in each layer, and mixes the new point into what was found.
 
-    Parameters
-    ----------
-    document : Words
-    alpha : ndarray of shape (n_topics,)
-    step : float
-        T, the step of every layer unless it is too steep; with a line search that from which the search starts.
-    method : int
-    layers : Layers, overwritten
+    `document`: Words. `alpha`: shape (n_topics,).
+    `step`: T, the step of every layer unless it is too steep; with a line search that from which the search starts.
+    `method`: int. `layers`: Layers, overwritten.
     """
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
@@ -220,19 +213,12 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
 def propagate(document, alpha, method, layers, slope, table, factors):
     """Propagate an error back through the layers (Algorithm 3); step sizes count as constants.
 
-    Parameters
-    ----------
-    document : Words
-    alpha : ndarray of shape (n_topics,)
-    method : int
-    layers : Layers
-        As `infer` left them.
-    slope : ndarray of shape (n_topics,), overwritten
-        Gradient of the loss by theta_L.
-    table : ndarray of shape (2 * n_layers, n_topics), overwritten
-    factors : ndarray of shape (n_words, 2 * n_layers), overwritten
-        ``factors @ table`` is the gradient of the loss by Phi's rows of the document's words: of every layer
-        ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
+    `document`: Words. `alpha`: shape (n_topics,). `method`: int. `layers`: Layers, as `infer` left them.
+    `slope`: shape (n_topics,), overwritten, gradient of the loss by theta_L.
+    `table`: shape (2 * n_layers, n_topics), overwritten.
+    `factors`: shape (n_words, 2 * n_layers), overwritten, ``factors @ table`` is the gradient of the loss by Phi's
+    rows of the document's words: of every layer ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi theta)^2) theta'``,
+    where ``g = theta * xi`` of Algorithm 3.
     """
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
@@ -310,17 +296,11 @@ def inferred(room, words, counts, topics, totals, how):
 def infer_documents(documents, topics, how, out, likelihoods):
     """Find the topic proportions of documents.
 
-    Parameters
-    ----------
-    documents : Counted
-        Of which `indices` are rows of `topics`.
-    topics : ndarray of shape (n_words, n_topics), float64
-        Phi.
-    how : Descent
-    out : ndarray of shape (n_documents, n_topics), float64, overwritten
-        theta_L.
-    likelihoods : ndarray of shape (n_documents,), float64, overwritten
-        ln p(words | theta_L), without the multinomial coefficient (equation 9).
+    `documents`: Counted, of which `indices` are rows of `topics`.
+    `topics`: float64 of shape (n_words, n_topics), phi. `how`: Descent.
+    `out`: float64 of shape (n_documents, n_topics), overwritten, theta_L.
+    `likelihoods`: float64 of shape (n_documents,), overwritten, ln p(words | theta_L), without the multinomial
+    coefficient (equation 9).
     """
     data, indices, indptr = documents
     n_topics, longest = topics.shape[1], 0

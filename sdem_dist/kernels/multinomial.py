@@ -4,8 +4,6 @@ A row holds a word's expected counts and, beside them, their logarithms, in sing
 whose loss weight is not negligible: with the hinge loss there are two.
 """
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
@@ -78,22 +76,11 @@ def run_documents(documents, table, schedule, t, due, objective):
     ``schedule.floor``), M-step (logarithms of what changed). There is no running prior correction: the prior is where
     mu starts.
 
-    Parameters
-    ----------
-    documents : Visited
-    table : Table
-        Its `words` are `with_logarithms`; a column is a class, or a component of one.  Changed in place.
-    schedule : Schedule
-    t : float
-        Documents of the corpus seen.
-    due : float
-        Share of a whole step that is due under a blend, see `in_turn`; .5 before the first document.
-    objective : Objective
-
-    Returns
-    -------
-    t, due : float
-        After the last document.
+    `documents`: Visited.
+    `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.  Changed in place.
+    `schedule`: Schedule. `t`: documents of the corpus seen.
+    `due`: share of a whole step that is due under a blend, see `in_turn`; .5 before the first document.
+    `objective`: Objective. Returns `t`, `due` (float), after the last document.
     """
     data, indices, indptr, labels, weights, order = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table

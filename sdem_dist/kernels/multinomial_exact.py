@@ -4,8 +4,6 @@ Every logarithm is taken at the gamma of the moment, and every class is updated:
 `sdem_dist.kernels.multinomial` is several times as fast.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -34,20 +32,10 @@ def run_documents(documents, table, schedule, moment, objective):
     A step: scores at the parameters before it, mu += rho * weighted statistics, check (counts below zero become
     zero), M-step (logarithms of the rows that changed).
 
-    Parameters
-    ----------
-    documents : Visited
-    table : Table
-        A column is a class, or a component of one.  Changed in place.
-    schedule : Schedule
-    moment : Moment
-    objective : Objective
-
-    Returns
-    -------
-    gamma, class_gamma, t : float
-        Of the moment at the end. A NamedTuple would be made by Python code, where an interrupt is an error that Numba does
-        not look for: the process would crash.
+    `documents`: Visited. `table`: Table, a column is a class, or a component of one.  Changed in place.
+    `schedule`: Schedule. `moment`: Moment. `objective`: Objective.
+    Returns `gamma`, `class_gamma`, `t` (float), of the moment at the end. A NamedTuple would be made by Python code,
+    where an interrupt is an error that Numba does not look for: the process would crash.
     """
     data, indices, indptr, labels, weights, order = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table

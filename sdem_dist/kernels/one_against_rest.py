@@ -1,7 +1,5 @@
 """sdEM of one naive Bayes classifier a label, each against the rest, over one shared table of words."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
@@ -18,19 +16,9 @@ def run_labels(documents, members, table, schedule, t, objective):
     As `sdem_dist.kernels.multinomial.run_documents`. Columns ``2 l`` and ``2 l + 1`` are the documents without and with
     label l: two classes that know nothing of the other labels.
 
-    Parameters
-    ----------
-    documents : Visited
-        Its labels play no part.
-    members : ndarray of shape (n_documents, n_labels), uint8
-        1 where a document has a label.
-    table, schedule, t, objective
-        As there.
-
-    Returns
-    -------
-    t : float
-        After the last document.
+    `documents`: Visited, its labels play no part.
+    `members`: uint8 of shape (n_documents, n_labels), 1 where a document has a label.
+    `table`, `schedule`, `t`, `objective`: as there. Returns `t` (float), after the last document.
     """
     data, indices, indptr, _, weights, order = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table

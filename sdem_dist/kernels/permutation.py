@@ -1,7 +1,5 @@
 """Random permutations by key: those of NumPy's ``Generator(Philox(key)).permutation``, for compiled code."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline

@@ -1,7 +1,5 @@
 """Rows of different lengths, one after another in one array."""
 
-from __future__ import annotations
-
 from sdem_dist.kernels.jit import jit
 
 
@@ -9,16 +7,9 @@ from sdem_dist.kernels.jit import jit
 def gather(source, offsets, order, size, starts, out):
     """Copy rows.
 
-    Parameters
-    ----------
-    source, out : ndarray of uint8
-        Row ``r`` is ``source[size * offsets[r]:size * offsets[r + 1]]``.
-    offsets, order : ndarray of int64
-        Where rows begin and the last ends, and which of them are copied.
-    size : int
-        Bytes of an element.
-    starts : ndarray of int64
-        Row ``order[i]`` goes to ``out[size * starts[i]:]``.
+    `source`, `out`: ndarray of uint8, row ``r`` is ``source[size * offsets[r]:size * offsets[r + 1]]``.
+    `offsets`, `order`: ndarray of int64, where rows begin and the last ends, and which of them are copied.
+    `size`: bytes of an element. `starts`: ndarray of int64, row ``order[i]`` goes to ``out[size * starts[i]:]``.
     """
     for i in range(order.size):
         row = order[i]

@@ -1,7 +1,5 @@
 """Random numbers from counters, so that what a document draws depends on its key alone (SplitMix64, Steele et al. 2014)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline

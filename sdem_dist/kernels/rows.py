@@ -1,7 +1,5 @@
 """Loops over one row of class values, and over sets of rows named by their word."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline

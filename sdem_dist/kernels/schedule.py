@@ -1,7 +1,5 @@
 """What the sequential steps of sdEM share: the table they change, the size of steps, the prior's running correction."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

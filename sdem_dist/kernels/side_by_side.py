@@ -4,8 +4,6 @@ A row holds a word's expected counts of every model, and behind them their logar
 all models, and few classes fill registers.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -91,18 +89,10 @@ def take_table(rows, first, words, floor, table):
 def run_side_by_side(documents, weights, tables, n, ways, t, due):
     """Run sdEM of all models over documents in their order, each as `run_documents` does alone.
 
-    Parameters
-    ----------
-    documents : Visited
-        Its `weights` are not used.
-    weights : ndarray of shape (n_documents, n_models), float64
-    tables : Tables
-        Changed in place.
-    n : int
-        Classes.
-    ways : Ways
-    t, due : ndarray of shape (n_models,), float64, changed in place
-        Documents of the corpus seen; what blends of the hinge loss with NLL have in hand, .5 at first.
+    `documents`: Visited, its `weights` are not used. `weights`: float64 of shape (n_documents, n_models).
+    `tables`: Tables, changed in place. `n`: classes. `ways`: Ways.
+    `t`, `due`: float64 of shape (n_models,), changed in place, documents of the corpus seen; what blends of the hinge
+    loss with NLL have in hand, .5 at first.
     """
     data, indices, indptr, labels, _, order = documents
     rows, totals, class_counts, log_prior, learn_prior = tables

@@ -1,7 +1,5 @@
 """Texts of the n-grams of a tree, and their hashes; rows of counts in the order of columns."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, store64
@@ -23,18 +21,10 @@ def text_sizes(parents, lasts, offsets, separator, sizes):
 def spell(nodes, tree, words, separator, bounds, out):
     """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
 
-    Parameters
-    ----------
-    nodes : ndarray of integers
-    tree : pair of ndarray
-        Parent, -1 for none, and last word of every node.
-    words : pair of ndarray
-        The bytes of all words, and where each begins and the last ends.
-    separator : int
-        Byte between words, -1 for none.
-    bounds : ndarray of int64
-    out : ndarray of uint8, overwritten
-        Longer than the last bound by `PADDING`.
+    `nodes`: ndarray of integers. `tree`: pair of ndarray, parent, -1 for none, and last word of every node.
+    `words`: pair of ndarray, the bytes of all words, and where each begins and the last ends.
+    `separator`: byte between words, -1 for none. `bounds`: ndarray of int64.
+    `out`: ndarray of uint8, overwritten, longer than the last bound by `PADDING`.
     """
     parents, lasts = tree
     spelled, offsets = words
@@ -111,20 +101,9 @@ def _sorted(keys, other, places, width):
 def arrange(indptr, nodes, counts, columns, n_columns, rows):
     """Write rows of counts with the node ``j`` in column ``columns[j]``, ascending; equal columns are added up.
 
-    Parameters
-    ----------
-    indptr, nodes, counts : ndarray of int64, int32, integers
-    columns : ndarray of integers
-        Negative for nodes to leave out.
-    n_columns : int
-        Columns are below it.
-    rows : tuple of ndarray, overwritten
-        As long as `indptr`, `nodes` and `counts`.
-
-    Returns
-    -------
-    int
-        The entries written.
+    `indptr`, `nodes`, `counts`: ndarray of int64, int32, integers.
+    `columns`: ndarray of integers, negative for nodes to leave out. `n_columns`: columns are below it.
+    `rows`: tuple of ndarray, overwritten, as long as `indptr`, `nodes` and `counts`. Returns the entries written.
     """
     new_indptr, new_indices, new_counts = rows
     longest = 0

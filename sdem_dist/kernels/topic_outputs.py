@@ -1,7 +1,5 @@
 """What follows from a document's topic proportions, and the gradient of its loss: a function for each kind of output."""
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -44,16 +42,11 @@ def _sigmoid(x):
 def output_error(response, output, theta, label, target, error):
     """Set `error` to the gradient of a document's loss by the outputs ``U theta``.
 
-    Parameters
-    ----------
-    response : Response
-    output : ndarray of shape (n_outputs, n_topics)
-        U. With ``ORDERED`` the first row is that of the score; each other row holds one number, see `ordered_error`.
-    theta : ndarray of shape (n_topics,)
-    label : int
-    target : ndarray of shape (n_outputs,)
-        Unless there are labels.
-    error : ndarray of shape (n_outputs,), overwritten
+    `response`: Response.
+    `output`: shape (n_outputs, n_topics), U. With ``ORDERED`` the first row is that of the score; each other row
+    holds one number, see `ordered_error`.
+    `theta`: shape (n_topics,). `label`: int. `target`: shape (n_outputs,), unless there are labels.
+    `error`: shape (n_outputs,), overwritten.
     """
     kind, gamma = response.kind, response.gamma
     for c in range(error.size):

@@ -1,7 +1,5 @@
 """What documents say of the Dirichlet prior of their topics."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -17,17 +15,10 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
     Words have topics with probability ``theta_k Phi_vk / (Phi theta)_v``. A count expected to be well below 1 is mostly 0:
     psi is taken at the mean of the counts that are not, times their probability (Teh, Newman and Welling 2007, section 4).
 
-    Parameters
-    ----------
-    weight : float
-    alpha : ndarray of shape (n_topics,), above 1
-    counts, mass : ndarray of shape (n_words,)
-        `mass` is Phi theta.
-    theta : ndarray of shape (n_topics,)
-    rows : ndarray of shape (n_words, n_topics)
-    evidence : ndarray of shape (n_topics + 1,), changed in place
-        The mean of ``psi(n_k + alpha_k - 1) - psi(alpha_k - 1)`` is added for each topic, and last that of the sums over
-        topics.
+    `weight`: float. `alpha`: shape (n_topics,), above 1. `counts`, `mass`: shape (n_words,), `mass` is Phi theta.
+    `theta`: shape (n_topics,). `rows`: shape (n_words, n_topics).
+    `evidence`: shape (n_topics + 1,), changed in place, the mean of ``psi(n_k + alpha_k - 1) - psi(alpha_k - 1)`` is
+    added for each topic, and last that of the sums over topics.
     """
     expected, absent, length, pseudo = np.zeros(theta.size), np.zeros(theta.size), 0.0, 0.0
     for v in range(counts.size):

@@ -1,7 +1,5 @@
 """Stochastic mirror descent on topics over batches of documents (Chen et al. 2015, Algorithm 2)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -79,14 +77,8 @@ class Progress(NamedTuple):
 def add_gradients(documents, chosen, response, parameters, how, gradient):
     """Add the gradients of some documents' losses by Phi and by U.
 
-    Parameters
-    ----------
-    documents : TopicDocuments
-    chosen : ndarray of integers, the documents
-    response : Response
-    parameters : Topics
-    how : Descent
-    gradient : Topics, changed in place
+    `documents`: TopicDocuments. `chosen`: ndarray of integers, the documents. `response`: Response.
+    `parameters`: Topics. `how`: Descent. `gradient`: Topics, changed in place.
     """
     data, indices, indptr, labels, targets, weights = documents
     topics, totals, output, _ = parameters
@@ -143,19 +135,10 @@ def step_topics(parameters, touched, gradient, weight, progress, rates):
     So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a word is about one
     over its probability: without weights rare words would make up the length, and common words would hardly move.
 
-    Parameters
-    ----------
-    parameters : Topics
-        Its `topics` and `totals` are changed in place.
-    touched : ndarray of integers
-        The rows whose gradient is not zero.
-    gradient : ndarray of shape (n_words, n_topics), the sum over the batch
-    weight : float
-        The batch's documents.
-    progress : Progress
-        Its `t` counts this batch.
-    rates : Rates
-        Its `topic_rate` is that of this batch.
+    `parameters`: Topics, its `topics` and `totals` are changed in place.
+    `touched`: ndarray of integers, the rows whose gradient is not zero.
+    `gradient`: shape (n_words, n_topics), the sum over the batch. `weight`: the batch's documents.
+    `progress`: Progress, its `t` counts this batch. `rates`: Rates, its `topic_rate` is that of this batch.
     """
     topics, totals = parameters.topics, parameters.totals
     squares, t, prior = progress.squares, progress.t, rates.prior
@@ -242,28 +225,15 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
     averages are settled when they change.
 
-    Parameters
-    ----------
-    documents : TopicDocuments
-    order : ndarray of integers, the documents to visit
-    response : Response
-    parameters : Topics
-        Rows of Phi, left normalised; `totals` is the mass of the words that no document has, and is not changed.
-    how : Descent
-    rates : Rates
-    progress : Progress
-    sums : Topics
-        Phi and U after every batch are added; topics of shape (0, 0) ask for no sums. To `evidence` all documents add.
-
-    Returns
-    -------
-    kept : ndarray of shape (n_topics,)
-        What is left of the probabilities of the words outside.
-    kept_sums : ndarray of shape (n_topics,)
-        Their sum over batches.
-    n_batches : int
-    t : float
-        Batches with documents of any weight, those before included.
+    `documents`: TopicDocuments. `order`: ndarray of integers, the documents to visit. `response`: Response.
+    `parameters`: Topics, rows of Phi, left normalised; `totals` is the mass of the words that no document has, and is
+    not changed.
+    `how`: Descent. `rates`: Rates. `progress`: Progress.
+    `sums`: Topics, phi and U after every batch are added; topics of shape (0, 0) ask for no sums. To `evidence` all
+    documents add.
+    Returns `kept`, shape (n_topics,): what is left of the probabilities of the words outside.
+    Returns `kept_sums`, shape (n_topics,): their sum over batches. Returns `n_batches` (int).
+    Returns `t` (float), batches with documents of any weight, those before included.
     """
     topics, totals, output, _ = parameters
     n_words, n_topics = topics.shape

@@ -4,8 +4,6 @@
 all its occurrences, or a single occurrence.
 """
 
-from __future__ import annotations
-
 import math
 from typing import NamedTuple
 
@@ -53,16 +51,12 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
 
     Maximises ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z``.
 
-    Parameters
-    ----------
-    beta : ndarray of shape (n_words, n_topics, n_classes), float64
-        Overwritten by the responsibilities of the topics for each word, which sum to 1 over topics.
-    counts : ndarray of shape (n_words,), float64
-    alpha : float
-    n_sweeps : int
-    theta : ndarray of shape (n_topics, n_classes), float64, overwritten
-    scores : ndarray of shape (n_classes,), float64, overwritten
-        The maximum, with the prior as a density: ``ln p(d, theta | class)`` up to what is the same for all classes.
+    `beta`: float64 of shape (n_words, n_topics, n_classes), overwritten by the responsibilities of the topics for
+    each word, which sum to 1 over topics.
+    `counts`: float64 of shape (n_words,). `alpha`: float. `n_sweeps`: int.
+    `theta`: float64 of shape (n_topics, n_classes), overwritten.
+    `scores`: float64 of shape (n_classes,), overwritten, the maximum, with the prior as a density: ``ln p(d, theta |
+    class)`` up to what is the same for all classes.
     """
     n_words, n_topics, n_classes = beta.shape
     mixture, ratio = np.empty(n_classes), np.empty(n_classes)
@@ -198,19 +192,11 @@ def gibbs(beta, positions, counts, how, key, q, theta):
 
     The first sweep initialises: each position is drawn given those before it.
 
-    Parameters
-    ----------
-    beta : ndarray of shape (n_words, n_topics), float64
-    positions : ndarray of shape (n_positions,), integers
-        Word of each position.
-    counts : ndarray of shape (n_positions,), float64
-        Occurrences of each position.
-    how : TopicInference
-    key : uint64
-    q : ndarray of shape (n_words, n_topics), float64, overwritten
-        Mean over the kept sweeps of the share of a word's occurrences that has each topic.
-    theta : ndarray of shape (n_topics,), float64, overwritten
-        Mean of ``(S + alpha) / (n + n_topics alpha)`` over them.
+    `beta`: float64 of shape (n_words, n_topics). `positions`: shape (n_positions,), integers, word of each position.
+    `counts`: float64 of shape (n_positions,), occurrences of each position. `how`: TopicInference. `key`: uint64.
+    `q`: float64 of shape (n_words, n_topics), overwritten, mean over the kept sweeps of the share of a word's
+    occurrences that has each topic.
+    `theta`: float64 of shape (n_topics,), overwritten, mean of ``(S + alpha) / (n + n_topics alpha)`` over them.
     """
     alpha, n_sweeps, burn_in = how.alpha, how.n_sweeps, how.burn_in
     n_topics = beta.shape[1]
@@ -293,11 +279,7 @@ def left_to_right(beta, positions, counts, alpha, n_particles, key):
     Algorithm 3). After each, particles are drawn in proportion to the probability that they gave it: without that the mean
     over particles is not consistent.
 
-    Parameters
-    ----------
-    beta, positions, counts, key : as for `gibbs`
-    alpha : ndarray of shape (n_topics,)
-    n_particles : int
+    `beta`, `positions`, `counts`, `key`: as for `gibbs`. `alpha`: shape (n_topics,). `n_particles`: int.
     """
     n_topics, least = beta.shape[1], alpha.min()
     topics = np.empty((n_particles, positions.size), np.int32)

@@ -1,7 +1,5 @@
 """A lower bound of ln p(document | class) under LDA, over CSR arrays (Blei, Ng and Jordan 2003, section 5)."""
 
-from __future__ import annotations
-
 import math
 
 import numpy as np
@@ -30,13 +28,8 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
     Any gamma gives a bound; each sweep raises it. The q of the topics is the best one given gamma: with it their part of the
     bound is ``sum_j c_j ln sum_z beta_jz exp(E[ln theta_z])``, and theta's is minus its KL divergence from the prior.
 
-    Parameters
-    ----------
-    beta : ndarray of shape (n_words, n_topics), float64
-    counts : ndarray of shape (n_words,), float64
-    alpha : float
-    n_sweeps : int
-    gamma : ndarray of shape (n_topics,), float64, changed in place
+    `beta`: float64 of shape (n_words, n_topics). `counts`: float64 of shape (n_words,). `alpha`: float.
+    `n_sweeps`: int. `gamma`: float64 of shape (n_topics,), changed in place.
     """
     n_topics = gamma.size
     means, sums = np.empty(n_topics), np.empty(n_topics)
@@ -68,16 +61,11 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
 def bound_documents(documents, table, shift, alpha, n_sweeps, thetas, bounds):
     """Fill lower bounds of ln p(d | class), from topic proportions that inference has found.
 
-    Parameters
-    ----------
-    documents : Counted
-    table : Table
-        As for `sdem_dist.kernels.lda.score_documents`.
-    shift, alpha : float
-    n_sweeps : int
-    thetas : ndarray of shape (n_documents, n_topics, n_classes), float64
-        Posterior means of the proportions, about: where sweeps begin.
-    bounds : ndarray of shape (n_documents, n_classes), float64, overwritten
+    `documents`: Counted. `table`: Table, as for `sdem_dist.kernels.lda.score_documents`. `shift`, `alpha`: float.
+    `n_sweeps`: int.
+    `thetas`: float64 of shape (n_documents, n_topics, n_classes), posterior means of the proportions, about: where
+    sweeps begin.
+    `bounds`: float64 of shape (n_documents, n_classes), overwritten.
     """
     data, indices, indptr = documents
     n_topics, n_classes = thetas.shape[1:]

@@ -1,7 +1,5 @@
 """What LLVM does not do of itself: eight sums of rows in one register, and what is fetched before it is needed."""
 
-from __future__ import annotations
-
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils

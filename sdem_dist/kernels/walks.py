@@ -4,8 +4,6 @@ A step of a walk is three numbers, int32: the node, the place of its last word a
 node is -1 - node where no text has the n-gram, and others only begin with it.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -57,18 +55,11 @@ def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
 
     That takes a few passes over all nodes. What has to be known of a node travels with its number, since nodes lie anywhere.
 
-    Parameters
-    ----------
-    parents, lasts : ndarray of int32
-        Parent, a node of a lower number or -1, and last word of every node.
-    tally : ndarray of int64
-        Its first column is negative for n-grams that no text has.
-    places : ndarray of int32
-        The place of every word of the tree, no two the same.
-    n_nodes, n_places : int
-        Places are below the latter.
-    longest : int
-        Words of the longest n-grams; all of these are in texts.
+    `parents`, `lasts`: ndarray of int32, parent, a node of a lower number or -1, and last word of every node.
+    `tally`: ndarray of int64, its first column is negative for n-grams that no text has.
+    `places`: ndarray of int32, the place of every word of the tree, no two the same.
+    `n_nodes`, `n_places`: places are below the latter.
+    `longest`: words of the longest n-grams; all of these are in texts.
     """
     starts = np.zeros(n_places + 1, np.int32)
     first = np.zeros(n_nodes + 2, np.int32)  # of the children of every node, which stand together
@@ -126,17 +117,8 @@ def merge(walks, limits, spelled, merged):
     Of the next steps of all walks the deepest come first, since the others have left that part of the tree; of these
     those whose word has the first place.
 
-    Parameters
-    ----------
-    walks : Walks
-    limits : pair of int
-        Least and largest number of documents of an n-gram that is kept.
-    spelled : Spelled
-    merged : Merged
-
-    Returns
-    -------
-    n_steps, n_kept : int
+    `walks`: Walks. `limits`: pair of int, least and largest number of documents of an n-gram that is kept.
+    `spelled`: Spelled. `merged`: Merged. Returns `n_steps`, `n_kept` (int).
     """
     steps, bounds, tallies = walks
     deepest = 0
@@ -185,12 +167,8 @@ def merge(walks, limits, spelled, merged):
 def spell(path, spelled, out):
     """Write the n-grams of a merged path that are kept, one after another.
 
-    Parameters
-    ----------
-    path : ndarray of shape (n, 2), int32
-    spelled : Spelled
-    out : ndarray of uint8, overwritten
-        Longer than all of them by `PADDING`.
+    `path`: int32 of shape (n, 2). `spelled`: Spelled.
+    `out`: ndarray of uint8, overwritten, longer than all of them by `PADDING`.
     """
     data, offsets, separator, end = spelled
     deepest = 0

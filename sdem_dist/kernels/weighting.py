@@ -1,7 +1,5 @@
 """From counts of words to weights, document by document."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
@@ -30,19 +28,12 @@ def _weight(count, form):
 def weigh(data, indices, indptr, factors, form, norm, scale, out):
     """Turn the entries of documents into weights.
 
-    Parameters
-    ----------
-    data, indices, indptr : CSR arrays of the documents
-    factors : ndarray of shape (n_features,), float32
-        Of each column; 0 leaves it out.
-    form : int
-        `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x.
-    norm : float
-        Euclidean length of each document; 0 leaves it as it is.
-    scale : float
-        Multiplies every entry of documents that keep their length.
-    out : ndarray of float32, overwritten
-        As long as `data`.
+    `data`, `indices`, `indptr`: CSR arrays of the documents.
+    `factors`: float32 of shape (n_features,), of each column; 0 leaves it out.
+    `form`: `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x.
+    `norm`: Euclidean length of each document; 0 leaves it as it is.
+    `scale`: multiplies every entry of documents that keep their length.
+    `out`: ndarray of float32, overwritten, as long as `data`.
     """
     small = np.empty(SMALL)
     for whole in range(SMALL):

@@ -5,8 +5,6 @@ in bytes plus 1 (0 if the slot is free), and its number. So most words are found
 words longer than 16 bytes are compared with the joined bytes of all words.
 """
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np
@@ -134,25 +132,14 @@ def _add(data, start, length, slot, table, n_words):
 def words(texts, splitting, grow, table, done, marks, found):
     """Find the words of texts: runs of code points of one kind.
 
-    Parameters
-    ----------
-    texts : Pieces
-    splitting : Splitting
-    grow : bool
-        New words are added to the table; otherwise they are `UNKNOWN`.
-    table : Table
-    done : ndarray of shape (4,), int64, changed in place
-        Words in the table, words found, the text to go on with, and the byte to go on with.
-    marks : ndarray of uint8, overwritten
-        Longer than the longest text by `PADDING`.
-    found : pair of ndarray, overwritten
-        The number of every word of the texts, int32; and where those of each text begin and the last end, shape
-        (n_texts + 1,), int64.
-
-    Returns
-    -------
-    int
-        Bytes for which there has to be room in the table to go on, 0 if all is done.
+    `texts`: Pieces. `splitting`: Splitting. `grow`: new words are added to the table; otherwise they are `UNKNOWN`.
+    `table`: Table.
+    `done`: int64 of shape (4,), changed in place, words in the table, words found, the text to go on with, and the
+    byte to go on with.
+    `marks`: ndarray of uint8, overwritten, longer than the longest text by `PADDING`.
+    `found`: pair of ndarray, overwritten, the number of every word of the texts, int32; and where those of each text
+    begin and the last end, shape (n_texts + 1,), int64.
+    Returns bytes for which there has to be room in the table to go on, 0 if all is done.
     """
     data, starts, stops = texts
     kinds, inside, shortest = splitting

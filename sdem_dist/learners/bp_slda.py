@@ -1,7 +1,5 @@
 """Supervised and unsupervised LDA by mirror-descent back-propagation (BP-sLDA, BP-LDA), as the engine wants them."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 

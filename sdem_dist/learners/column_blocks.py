@@ -1,7 +1,5 @@
 """Columns of a table as blocks of variables, from what a pass over them found."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """One pass over dense documents that learns what a model has to know of each column before it is trained."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

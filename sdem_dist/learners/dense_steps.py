@@ -1,7 +1,5 @@
 """Steps of expectation parameters that stay inside S (Masegosa 2014, sections 3.2 and 4.1)."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.models.feature_classes import FeatureStatistics
@@ -22,11 +20,7 @@ def safe_step(
 
     Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
 
-    Returns
-    -------
-    counts, mu : ndarray
-    rho : float
-        The largest step that a variable has gone.
+    Returns `rho`, the largest step that a variable has gone.
     """
     (counts, mu), (class_step, step) = at, way
     for _ in range(HALVINGS):

@@ -1,7 +1,5 @@
 """EM in tables of words: counting, hidden classes, hidden components (Masegosa 2014, Table 2, NLL)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """EM over dense features: the generative fit in closed form, hidden components, missing values (Masegosa 2014, Table 2)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Stochastic discriminative EM over dense features of any families (Masegosa 2014, Algorithm 1)."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
 
 import numpy as np

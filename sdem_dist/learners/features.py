@@ -1,7 +1,5 @@
 """What learners of dense features have in common: states, documents, sums of lanes, evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

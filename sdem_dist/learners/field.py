@@ -1,7 +1,5 @@
 """What one array of a learner's state is."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

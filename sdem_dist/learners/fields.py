@@ -1,7 +1,5 @@
 """A learner's state from arrays of a file, checked."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import TypeVar
 

@@ -1,7 +1,5 @@
 """Lloyd's k-means over all documents, a pass an iteration; spherical k-means where rows have length 1."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -43,6 +41,7 @@ class KMeansLearner:
     location: tuple[float, ...] = ()  # subtracted from the columns of a table, so that squares do not cancel; empty: 0
 
     state_type = KMeansState
+    n_labels = 0  # labels play no part
 
     @property
     def cache_key(self) -> str:
@@ -53,11 +52,6 @@ class KMeansLearner:
     def width(self) -> int:
         """Columns of the documents."""
         return self.n_features
-
-    @property
-    def n_labels(self) -> int:
-        """Return 0: labels play no part."""
-        return 0
 
     def state_fields(self) -> dict[str, Field]:
         """Return what each array of a state is."""

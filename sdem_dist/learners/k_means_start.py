@@ -1,7 +1,5 @@
 """k-means of rows in memory: k-means++ and Lloyd's iterations, for starts from a sample (Arthur and Vassilvitskii 2007)."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

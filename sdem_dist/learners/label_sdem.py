@@ -1,7 +1,5 @@
 """sdEM for documents with several labels: how they are prepared, and how well their labels are found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """One pass over documents that sums up how long those of each class are."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """What learners of words do with a lane before they learn: renumber its words, draw its order."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Naive Bayes of very many classes: counted, or trained by sdEM with the hinge loss."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -65,11 +63,7 @@ class ManyClasses:
     held_out: float = 0.0  # share of the documents that are not trained on, drawn by their place in the corpus
 
     state_type = ManyClassState
-
-    @property
-    def cache_key(self) -> str:
-        """Prepared documents depend on nothing of this."""
-        return "many classes"
+    cache_key = "many classes"  # prepared documents depend on nothing of this
 
     @property
     def width(self) -> int:

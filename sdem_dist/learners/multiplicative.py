@@ -1,7 +1,5 @@
 """Saul and Lee's multiplicative updates as the engine wants them: a full pass, sums, one update (2001, section 4)."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property

@@ -1,7 +1,5 @@
 """What learners have in common that look at documents once, as they are, and train nothing."""
 
-from __future__ import annotations
-
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from typing import Generic, TypeVar
@@ -17,10 +15,7 @@ _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 class OnePass(ABC, Generic[_Found, _Batch]):
     """Base of learners whose state is what they found; what parts of the corpus hold is joined by `combine`."""
 
-    @property
-    def cache_key(self) -> str:
-        """Documents are taken as they are."""
-        return "as they are"
+    cache_key = "as they are"  # so documents are taken
 
     def check_state(self, state: _Found) -> None:
         """Take any state that its fields allow."""

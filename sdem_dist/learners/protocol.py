@@ -1,7 +1,5 @@
 """What a learner is to the engine: a handful of pure functions over arrays, and nothing else."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeAlias, TypeVar

@@ -1,7 +1,5 @@
 """Stochastic discriminative EM in tables of words (Masegosa 2014, Algorithms 1 to 7)."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -28,15 +26,9 @@ AT_ONCE = 80_000
 class Sdem(WordLearner[Model]):
     """The learner of sdEM for any model of words.
 
-    Attributes
-    ----------
-    loss : {"nll", "ncll", "hinge"} or Loss
-    merge : {"mean", "sum"}
-        "mean": every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned is merged.
-        "sum": one step with the statistics of all lanes at the broadcast theta.
-    steps : StepSizes
-    tolerance : float
-        Documents whose largest loss weight is not above it ask for no step.
+    `merge`: "mean": every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned
+    is merged. "sum": one step with the statistics of all lanes at the broadcast theta.
+    `tolerance`: documents whose largest loss weight is not above it ask for no step.
     """
 
     loss: str | Loss = "ncll"

@@ -1,7 +1,5 @@
 """Learners side by side: documents are read and prepared once for all of them, and each learns as it would alone."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast

@@ -1,7 +1,5 @@
 """An epoch of models of naive Bayes whose tables lie side by side: each steps as it would alone, and scores its fold."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from itertools import groupby
 

@@ -1,7 +1,5 @@
 """Where the training of mixtures starts: at random examples that a survey drew, or at what EM found."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
@@ -99,22 +97,10 @@ def counts_at_examples(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return expected counts of components half way between their class and a random document.
 
-    Parameters
-    ----------
-    examples : iterable of ndarray of shape (n_features,)
-        One a component, not all in memory at once.
-    numbers : sequence of int
-        Components of each class.
-    words : ndarray of shape (n_features, n_classes)
-        Expected counts of words and classes.
-    class_counts : sequence of float
-        Documents of each class.
-
-    Returns
-    -------
-    words : ndarray of shape (n_features, n_components)
-    counts : ndarray of shape (n_components,)
-        Documents, by equal shares of the classes'.
+    `examples`: iterable of ndarray of shape (n_features,), one a component, not all in memory at once.
+    `numbers`: components of each class. `words`: shape (n_features, n_classes), expected counts of words and classes.
+    `class_counts`: documents of each class. Returns `words`, shape (n_features, n_components).
+    Returns `counts`, shape (n_components,): documents, by equal shares of the classes'.
     """
     owners = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[owners]
@@ -160,11 +146,7 @@ def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed:
 
     It sees tf-idf rows of unit length, so that distances are cosines.
 
-    Returns
-    -------
-    words : ndarray of shape (n_features, n_clusters)
-        `alpha` included.
-    counts : ndarray of shape (n_clusters,)
+    Returns `words`, shape (n_features, n_clusters): `alpha` included. Returns `counts`, shape (n_clusters,).
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 

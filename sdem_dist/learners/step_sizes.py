@@ -1,7 +1,5 @@
 """How far steps over counts of words go: in units of the margin, or as the paper has them."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 from sdem_dist.kernels.schedule import Schedule

@@ -1,7 +1,5 @@
 """One pass over documents before a mixture is trained: sums of rows, and random examples of every class."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -111,19 +109,14 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         )
 
 
-def examples_of(survey: SurveyResult, n: Sequence[int], classes: Sequence[object] = ()) -> list[np.ndarray]:
+def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
     """Return the positions of examples of each class, as ints; where documents are fewer, some are repeated.
 
-    Raises ValueError: a class has no document; the message names it as `classes` does.
+    A class without documents, as a fold may have one, gets examples of all the others.
     """
-    found = []
-    for k, (keys, positions, wanted) in enumerate(zip(survey.keys, survey.positions, n, strict=True)):
-        there = positions[np.isfinite(keys)].astype(np.int64)
-        if not len(there):
-            name = repr(classes[k]) if len(classes) else f"number {k} (from 0)"
-            raise ValueError(
-                f"class {name} has no training document of positive weight, and its components start at one: add documents "
-                "of the class, or leave it out of the classes"
-            )
-        found.append(np.resize(there, wanted))
-    return found
+    known = np.isfinite(survey.keys)
+    of_all = survey.positions[known][np.argsort(survey.keys[known], kind="stable")]
+    return [
+        np.resize((positions[there] if there.any() else of_all).astype(np.int64), wanted)
+        for there, positions, wanted in zip(known, survey.positions, n, strict=True)
+    ]

@@ -3,8 +3,6 @@
 A topic model has so few parameters a label that thresholds need no held-out documents.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 

@@ -1,7 +1,5 @@
 """States and statistics of topic models by mirror descent."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

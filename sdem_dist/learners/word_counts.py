@@ -1,10 +1,8 @@
 """What learners of tables of words have in common: documents, states, blocks of the vocabulary, evaluation."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 import numpy as np
 
@@ -20,7 +18,6 @@ from sdem_dist.evaluation import (
     joined,
     scored,
 )
-from sdem_dist.learners import blocks
 from sdem_dist.learners.field import Field, check_class_weight
 from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.protocol import Lane
@@ -36,9 +33,18 @@ _COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 """Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
 
 
+def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
+    """Return the first word of a block of the vocabulary and the first after it."""
+    return n_features * block // n_blocks, n_features * (block + 1) // n_blocks
+
+
 @dataclass(frozen=True)
 class WordLearner(Generic[Model]):
-    """Settings and functions that do not depend on how a table of words is trained."""
+    """Settings and functions that do not depend on how a table of words is trained.
+
+    A block of a state holds the rows of some neighbouring words and their sums. What does not belong to words (class
+    counts, gamma, t) is in every block alike, since every block's update computes it from the same numbers.
+    """
 
     model: Model
     n_documents: float  # n, the documents of the training corpus by weight
@@ -156,20 +162,38 @@ class WordLearner(Generic[Model]):
 
     def initial_block(self, block: int, n_blocks: int) -> SdemState:
         """Return one block of ``init()``."""
-        return self.start(*blocks.bounds(self.model.n_features, block, n_blocks))
+        return self.start(*bounds(self.model.n_features, block, n_blocks))
 
     def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
         """Return one block of a whole state."""
-        return blocks.of_state(state, *blocks.bounds(self.model.n_features, block, n_blocks))
+        words = state.words[slice(*bounds(self.model.n_features, block, n_blocks))].copy()
+        return state._replace(words=words, totals=words.sum(axis=0))
 
     def block_of_statistics(self, statistics: SdemStatistics, block: int, n_blocks: int) -> SdemStatistics:
         """Return what one block's update needs of statistics."""
-        return blocks.of_statistics(statistics, *blocks.bounds(self.model.n_features, block, n_blocks))
+        first, last = bounds(self.model.n_features, block, n_blocks)
+        inside = (statistics.words >= first) & (statistics.words < last)
+        of_words = {name: getattr(statistics, name)[inside] for name in ("rows", "met", "entries")}
+        return statistics._replace(words=statistics.words[inside] - np.uint32(first), **of_words)
 
     def joined(self, states: Sequence[SdemState]) -> SdemState:
-        """Return blocks as one state, for `map` and `evaluate`, without copying them."""
-        return blocks.joined(states)
+        """Return blocks as one state without copying a row: its table is a tuple of the blocks' tables."""
+        if len(states) == 1:
+            return states[0]
+        tables = cast(np.ndarray, tuple(b.words for b in states))  # only `rows_of` may read it
+        return states[0]._replace(words=tables, totals=np.sum([b.totals for b in states], axis=0))
 
     def whole(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
-        """Return a state in one piece from its blocks, asked for one at a time."""
-        return blocks.whole(self.model.n_features, n_blocks, get)
+        """Return a state in one piece; ``get(block)`` is called block by block, so that no second copy of all rows exists."""
+        block: SdemState = get(0)
+        if n_blocks == 1:
+            return block
+        words = np.empty((self.model.n_features, *block.words.shape[1:]))
+        rest, totals = block._replace(words=words), np.zeros_like(block.totals)
+        for number in range(n_blocks):
+            if number:
+                del block  # before the next comes
+                block = get(number)
+            words[slice(*bounds(self.model.n_features, number, n_blocks))] = block.words
+            totals += block.totals
+        return rest._replace(totals=totals)

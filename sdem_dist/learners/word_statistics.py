@@ -1,7 +1,5 @@
 """Statistics of lanes in tables of words: how they add up, and how a round moves the expected counts."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

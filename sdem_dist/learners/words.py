@@ -1,7 +1,5 @@
 """One pass over documents that counts how often each word occurs, and how the targets spread."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple

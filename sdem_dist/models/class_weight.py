@@ -1,7 +1,5 @@
 """What documents weigh in training, and nowhere else: class weights, and documents that are held out."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.kernels.randomness import document_keys

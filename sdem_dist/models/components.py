@@ -1,7 +1,5 @@
 """Latent components: each belongs to a class, and a class scores with the sum of its components."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.losses import Loss, marginal_log_likelihood
@@ -32,18 +30,10 @@ def starts_of(owners: tuple[int, ...]) -> np.ndarray:
 def by_class(scores: np.ndarray, owners: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Return what classes score, and the posteriors of their components.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n, n_components)
-        ``ln p(z, y, x)``.
-    owners : tuple of int
-
-    Returns
-    -------
-    scores : ndarray of shape (n, n_classes)
-        ``ln p(y, x) = ln sum_z p(z, y, x)``.
-    posteriors : ndarray of shape (n, n_components)
-        ``p(z | y, x)`` for the class y of each component; zeros for a class of score -inf.
+    `scores`: shape (n, n_components), ``ln p(z, y, x)``.
+    Returns `scores`, shape (n, n_classes): ``ln p(y, x) = ln sum_z p(z, y, x)``.
+    Returns `posteriors`, shape (n, n_components): ``p(z | y, x)`` for the class y of each component; zeros for a
+    class of score -inf.
     """
     starts = starts_of(owners)
     top = np.maximum.reduceat(scores, starts, axis=1)
@@ -60,22 +50,12 @@ def loss_of_components(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return minus the gradient of a loss by the components' scores, and what each row costs (Table 2).
 
-    Parameters
-    ----------
-    loss : Loss
-    scores : ndarray of shape (n, n_components)
-    labels : ndarray of shape (n,), integers
-        -1: the class is hidden too, and the row costs ``-ln p(x)`` whatever the loss.
-    owners : tuple of int
-        The class of each component; empty: every column is a class.
-    unlabelled_weight : float
-        Of rows without a label.
-
-    Returns
-    -------
-    weights : ndarray of shape (n, n_components)
-        The weight of the class times ``p(z | y, x)``.
-    values : ndarray of shape (n,)
+    `scores`: shape (n, n_components).
+    `labels`: shape (n,), integers, -1: the class is hidden too, and the row costs ``-ln p(x)`` whatever the loss.
+    `owners`: the class of each component; empty: every column is a class.
+    `unlabelled_weight`: of rows without a label.
+    Returns `weights`, shape (n, n_components): the weight of the class times ``p(z | y, x)``.
+    Returns `values`, shape (n,).
     """
     of_class, posteriors = by_class(scores, owners) if owners else (scores, None)
     hidden = labels < 0

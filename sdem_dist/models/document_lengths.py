@@ -1,7 +1,5 @@
 """How long the documents of a class are: a part of p(y, d) of its own, beside that of the words."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The forms of EM: how the hidden component of a document is filled in (E-step), and how far an iteration goes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -54,26 +52,17 @@ class EmForm:
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return the shares of components in documents, and what the objective gains by each document.
 
-        Parameters
-        ----------
-        scores : ndarray of shape (n, n_components)
-            ``ln p(component, document)``; -inf where a component cannot be.
-        temperature : float
-        keys : ndarray of shape (n,), uint64
-            Random keys of the documents, of which "stochastic" makes its draws.
-
-        Returns
-        -------
-        shares : ndarray of shape (n, n_components)
-            Rows add up to 1.
-        values : ndarray of shape (n,)
-            ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum exp(scores / t)``.
+        `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
+        `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
+        Returns `shares`, shape (n, n_components): rows add up to 1, or are zeros where no component can be, as in a class without documents.
+        Returns `values`, shape (n,): ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum
+        exp(scores / t)``.
         """
         if self.kind == "hard":
             return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)
         scores = scores / temperature
         total = marginal_log_likelihood(scores)
-        shares = np.exp(scores - total[:, None])
+        shares = np.exp(scores - np.where(np.isneginf(total), 0.0, total)[:, None])
         if self.kind == "stochastic":
             below = np.cumsum(shares, axis=1)
             drawn = (keys >> np.uint64(11)) * 2.0**-53 * below[:, -1]

@@ -1,7 +1,5 @@
 """How much to shrink the slopes of a linear regression: empirical Bayes, from sums of products alone."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Classes over dense features: naive Bayes whose variables have families, and mixtures of components of it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from dataclasses import dataclass
 from itertools import pairwise

@@ -203,20 +203,12 @@ class FeatureModel:
     ) -> tuple[FeatureParameters, np.ndarray]:
         """Return the expected natural parameters under a posterior, and its distance from the prior.
 
-        Parameters
-        ----------
-        mu : ndarray of shape (n_components, n_statistics)
-        weight : ndarray of shape (n_components,)
-            Observations of each component; with the prior's they are what the posterior of theta counts for.
-        log_prior : ndarray of shape (n_components,)
-            Expected ln p(component).
-
-        Returns
-        -------
-        parameters : FeatureParameters
-            Expectations of theta and of the log-partitions.
-        divergence : ndarray of shape (n_components,)
-            KL(posterior || prior) of theta.
+        `mu`: shape (n_components, n_statistics).
+        `weight`: shape (n_components,), observations of each component; with the prior's they are what the posterior
+        of theta counts for.
+        `log_prior`: shape (n_components,), expected ln p(component).
+        Returns `parameters`, expectations of theta and of the log-partitions.
+        Returns `divergence`, shape (n_components,): KL(posterior || prior) of theta.
         """
         thetas, partitions, divergence = [], [], np.zeros(len(mu))
         for block, m in zip(self.blocks, self.split(mu), strict=True):

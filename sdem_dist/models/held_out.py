@@ -1,7 +1,5 @@
 """The probability of held-out documents under a topic model."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.documents import Documents

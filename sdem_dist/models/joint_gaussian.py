@@ -1,7 +1,5 @@
 """A Gaussian of features and a target together: the conditional distribution of the rest given the known features."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import NamedTuple
 

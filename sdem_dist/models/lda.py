@@ -1,7 +1,5 @@
 """A classifier whose classes are LDA models: how documents score the classes, and their topics under each."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -100,6 +98,8 @@ class LdaClasses:
     in their own way otherwise, and averaging would erase them."""
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
+    clusters = False
+
     def __post_init__(self) -> None:
         check_components(self.n_classes, self.n_classes, (), self.log_prior)
 
@@ -112,11 +112,6 @@ class LdaClasses:
     def n_counts(self) -> int:
         """Entries of the class counts."""
         return self.n_classes
-
-    @property
-    def clusters(self) -> bool:
-        """No: there are classes."""
-        return False
 
     @property
     def whole_counts(self) -> bool:
@@ -210,28 +205,14 @@ def joint_scores(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return what decides between classes, and the documents' topic proportions.
 
-    Parameters
-    ----------
-    parameters : LdaParameters
-        Rows of `words` are what ``documents.indices`` point to.
-    documents : Documents
-    ids : ndarray of shape (n_words,), integers
-        The words of the corpus that those rows belong to.
-    inference : Inference
-    seed : int
-        Equal documents get equal scores wherever they stand.
-
-    Returns
-    -------
-    scores : ndarray of shape (n_documents, n_classes), float64
-        ln p(y) and what inference gives: by its maximum ``ln p(d, theta | y)`` up to a constant, by sampling the plug-in
-        estimate, which is too high, or the left-to-right estimate of ln p(d | y).
-    proportions : ndarray of shape (n_documents, n_topics, n_classes), float64
-
-    Raises
-    ------
-    ValueError
-        Each occurrence is to have a topic, and an entry is not a whole number.
+    `parameters`: rows of `words` are what ``documents.indices`` point to.
+    `ids`: shape (n_words,), integers, the words of the corpus that those rows belong to.
+    `seed`: equal documents get equal scores wherever they stand.
+    Returns `scores`, float64 of shape (n_documents, n_classes): ln p(y) and what inference gives: by its maximum ``ln
+    p(d, theta | y)`` up to a constant, by sampling the plug-in estimate, which is too high, or the left-to-right
+    estimate of ln p(d | y).
+    Returns `proportions`, float64 of shape (n_documents, n_topics, n_classes).
+    Raises ValueError: each occurrence is to have a topic, and an entry is not a whole number.
     """
     check_occurrences(documents, inference)
     p = parameters
@@ -252,16 +233,8 @@ def log_joint(
     The variational bound of Blei, Ng and Jordan (2003), topics and proportions summed out; `n_sweeps` sweeps from the
     proportions that inference has found. With one topic it is exact.
 
-    Parameters
-    ----------
-    parameters, documents, inference
-        As for `joint_scores`.
-    scores, thetas : ndarray
-        What that returned.
-
-    Returns
-    -------
-    ndarray of shape (n_documents, n_classes), float64
+    `parameters`, `documents`, `inference`: as for `joint_scores`. `scores`, `thetas`: what that returned.
+    Returns float64 of shape (n_documents, n_classes).
     """
     if inference.n_particles:
         return scores

@@ -4,8 +4,6 @@ A word that a class has not seen has there the count that it has everywhere at t
 what all classes have in common, what each class has for its totals, and a sum over the classes that are kept of its words.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 

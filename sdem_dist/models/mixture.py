@@ -4,8 +4,6 @@
 is in logarithms: neither W nor the basis functions need be representable.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -65,16 +63,8 @@ def class_scores(log_weights: np.ndarray, activations: np.ndarray) -> np.ndarray
 def _posteriors(logits: np.ndarray, added: np.ndarray, factors: np.ndarray) -> np.ndarray:
     """Turn logits of shape (n, k), in place, into posteriors times factors; return what they add up to, in logarithms.
 
-    Parameters
-    ----------
-    logits : ndarray of shape (n, k), C-contiguous
-    added : ndarray of shape (k,), float64
-        Added to every row first.
-    factors : ndarray of shape (n,), float64, or (0,) for 1
-
-    Returns
-    -------
-    ndarray of shape (n,), float64
+    `logits`: shape (n, k), C-contiguous. `added`: float64 of shape (k,), added to every row first.
+    `factors`: float64 of shape (n,), or (0,) for 1. Returns float64 of shape (n,).
     """
     top, totals = np.empty(len(logits), logits.dtype), np.empty(len(logits))
     shift_rows(logits, added.astype(logits.dtype), top)
@@ -159,13 +149,7 @@ def _bounded(log_ratio: np.ndarray) -> np.ndarray:
 def quadratic_expansion(X: np.ndarray) -> np.ndarray:
     """Return ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` of every row (equation 9), of X's dtype.
 
-    Parameters
-    ----------
-    X : ndarray of shape (n, d)
-
-    Returns
-    -------
-    ndarray of shape (n, 1 + d + d (d + 1) / 2)
+    `X`: shape (n, d). Returns shape (n, 1 + d + d (d + 1) / 2).
     """
     first, second = np.triu_indices(X.shape[1])
     return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)

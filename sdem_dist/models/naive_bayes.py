@@ -6,8 +6,6 @@ determine: statistics are the counts, ``mu = (C, N)`` expected counts of classes
 ``theta = (ln p(y), ln N)``; a document of length L has the log-partition ``L ln sum_w N_w = L ln M``.
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -51,17 +49,10 @@ class NaturalParameters(NamedTuple):
 class NaiveBayes:
     """Naive Bayes of words, whose classes may be mixtures of components.
 
-    Attributes
-    ----------
-    n_features, n_classes : int
-    alpha, class_alpha : float
-        Pseudo-count of every word and of every class, or component, in the conjugate priors.
-    log_prior : tuple of float or None
-        Fixed ln p(y); None learns it.
-    owners : tuple of int
-        The class of each component, ascending; empty: classes have no components.
-    lengths : DocumentLengths or None
-        p(length | class), where it is a part of p(y, d); of classes without components.
+    `alpha`, `class_alpha`: pseudo-count of every word and of every class, or component, in the conjugate priors.
+    `log_prior`: fixed ln p(y); None learns it.
+    `owners`: the class of each component, ascending; empty: classes have no components.
+    `lengths`: p(length | class), where it is a part of p(y, d); of classes without components.
     """
 
     n_features: int
@@ -71,6 +62,8 @@ class NaiveBayes:
     log_prior: tuple[float, ...] | None = None
     owners: tuple[int, ...] = ()
     lengths: DocumentLengths | None = None
+
+    whole_counts = False  # documents need not be of such
 
     def __post_init__(self) -> None:
         check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
@@ -89,11 +82,6 @@ class NaiveBayes:
     def clusters(self) -> bool:
         """Whether there are components and no classes to tell apart."""
         return self.n_classes == 1 and bool(self.owners)
-
-    @property
-    def whole_counts(self) -> bool:
-        """Whether documents must be of whole counts: they need not."""
-        return False
 
     def check_documents(self, documents: Documents) -> None:
         """Take any documents."""
@@ -184,15 +172,8 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 
     Masegosa 2014, Algorithm 3 with ``|W|`` as the size of the vocabulary.
 
-    Parameters
-    ----------
-    parameters : NaturalParameters
-        Rows of `log_words` are what ``documents.indices`` point to.
-    documents : Documents
-
-    Returns
-    -------
-    ndarray of shape (n_documents, n_columns), float64
+    `parameters`: rows of `log_words` are what ``documents.indices`` point to.
+    Returns float64 of shape (n_documents, n_columns).
     """
     scores = np.zeros((documents.n_documents, len(parameters.log_totals)))
     add_scores(documents.data, documents.indices, documents.indptr, parameters.log_words, scores)
@@ -204,12 +185,8 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
     """Return the documents' counts, weighted by column and summed: shape (n_words, n_columns), float64.
 
-    Parameters
-    ----------
-    loss_weights : ndarray of shape (n_documents, n_columns), float64
-    documents : Documents
-    n_words : int
-        Rows of the result; ``documents.indices`` are below it.
+    `loss_weights`: float64 of shape (n_documents, n_columns).
+    `n_words`: rows of the result; ``documents.indices`` are below it.
     """
     rows = np.zeros((n_words, loss_weights.shape[1]))
     add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)

@@ -1,7 +1,5 @@
 """Rows that are not negative as the multiplicative updates want them: scaled, perhaps expanded, dense or sparse."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Naive Bayes of documents with several labels: for each label two classes, the documents with it and the rest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 
 import numpy as np

@@ -81,17 +81,10 @@ class MirrorDescent:
     def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
         """Return the topic proportions of documents, and how well they explain the words.
 
-        Parameters
-        ----------
-        parameters : TopicParameters
-            Rows of its topics are what ``documents.indices`` point to.
-        documents : Documents
-
-        Returns
-        -------
-        theta : ndarray of shape (n_documents, n_topics), float64
-        log_likelihood : ndarray of shape (n_documents,), float64
-            ln p(words | theta), without the multinomial coefficient (equation 9).
+        `parameters`: rows of its topics are what ``documents.indices`` point to.
+        Returns `theta`, float64 of shape (n_documents, n_topics).
+        Returns `log_likelihood`, float64 of shape (n_documents,): ln p(words | theta), without the multinomial
+        coefficient (equation 9).
         """
         topics, how = parameters.topics, self.how(parameters.alpha)
         theta = np.empty((documents.n_documents, topics.shape[1]))

@@ -1,7 +1,5 @@
 """How far one document's step of size 1 moves its own score, at the prior: the unit of steps."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 import numpy as np

@@ -1,7 +1,5 @@
 """How a model turns the counts of a corpus into what it is trained on; it carries that, and predicts with it."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 

@@ -1,7 +1,5 @@
 """Expected counts of words and classes: the expectation parameters of every model of words, and documents for them."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import NamedTuple
 

@@ -4,8 +4,6 @@
 figure of pyplot is made.
 """
 
-from __future__ import annotations
-
 from sdem_dist.plots.answers import confusion, reliability, words
 from sdem_dist.plots.topics import topic, topics
 from sdem_dist.plots.training import histories, history, learning_curve

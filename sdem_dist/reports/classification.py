@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, NamedTuple
@@ -17,8 +18,6 @@ from sdem_dist.reports.worst import title, worst
 from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
     import pandas as pd
 
 NAME_WIDTH = 24

@@ -1,7 +1,5 @@
 """How well clusters and known classes of documents agree."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

@@ -1,7 +1,5 @@
 """Why a document was taken for one class rather than another: log-odds as a sum over its words."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple

@@ -1,7 +1,5 @@
 """Pieces of HTML: whatever comes from data is escaped here, and nowhere else."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from html import escape
 

@@ -1,7 +1,5 @@
 """A text with its most important stretches marked."""
 
-from __future__ import annotations
-
 from sdem_dist.reports.html import cell
 from sdem_dist.visible import visible
 

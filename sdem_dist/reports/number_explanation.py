@@ -1,16 +1,12 @@
 """Why a document got its number rather than the mean: the difference as a sum over its words, or columns."""
 
-from __future__ import annotations
-
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import ClassVar, NamedTuple
 
 import numpy as np
 
 from sdem_dist.reports.explained import SHOWN, TOPICS, DocumentParts, Explained, ExplainedDocuments, Rows, TopicPart
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
 
 
 class NumberPart(NamedTuple):

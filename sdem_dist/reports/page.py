@@ -1,7 +1,5 @@
 """A page of HTML that needs nothing from elsewhere: no scripts, fonts or pictures but its own."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from sdem_dist.reports.html import cell

@@ -1,7 +1,5 @@
 """Pictures inside a page, as SVG that takes the page's colours, so that they are right on light and dark paper."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

@@ -1,7 +1,5 @@
 """Which of very many classes a table shows: those with most errors."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 
 import numpy as np

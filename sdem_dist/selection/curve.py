@@ -16,6 +16,8 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts
 from sdem_dist.inputs.validation import seed_of, some
+from sdem_dist.reports.html import html_table
+from sdem_dist.selection.one_by_one import WITHOUT
 from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
@@ -46,6 +48,15 @@ class LearningCurve(NamedTuple):
     micro_f1: np.ndarray | None = None
 
     def __repr__(self) -> str:
+        heads, rows, note = self._table()
+        return columns(heads, rows, left=0) + (f"\n({note})" if note else "")
+
+    def _repr_html_(self) -> str:
+        heads, rows, note = self._table()
+        return html_table(heads, rows, left=0, caption=note)
+
+    def _table(self) -> tuple[list[str], list[list[str]], str]:
+        """Return heads, rows, and what is to be known of them."""
         named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
         scores = {name: of for name, of in named.items() if of is not None}
         rows = [
@@ -53,8 +64,8 @@ class LearningCurve(NamedTuple):
             for i, n in enumerate(self.n_documents.tolist())
         ]
         n_folds = self.accuracy.shape[1]
-        note = f"\n(means +- standard deviations over {n_folds} folds)" if n_folds > 1 else ""
-        return columns(("documents", *scores), rows, left=0) + note
+        note = f"means +- standard deviations over {n_folds} folds" if n_folds > 1 else ""
+        return ["documents", *scores], rows, note
 
 
 def learning_curve(
@@ -158,7 +169,7 @@ def _curve(
         if lacks.any():
             missing[sizes[-1]] = some(np.asarray(names)[lacks])
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
+            warnings.filterwarnings("ignore", WITHOUT, UserWarning)
             found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
     of = np.moveaxis(np.array(found), 2, 0)
     return LearningCurve(np.array(sizes, np.int64), *of), missing

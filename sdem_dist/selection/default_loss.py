@@ -1,19 +1,14 @@
 """What ``loss="auto"`` is in a search: settled by what the folds say of the default, by the rule of a fit."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from sklearn.base import clone
 
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.fitting.training_time import first_loss, may_overlap
 from sdem_dist.inputs.spec import Source
 from sdem_dist.selection.trials import MONITOR, Trial
-
-if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
 
 
 def is_open(estimator: EngineEstimator) -> bool:

@@ -12,7 +12,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection.metrics import greater_is_better
-from sdem_dist.selection.one_by_one import parts, score_of
+from sdem_dist.selection.one_by_one import parts, rows_of, score_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -43,8 +43,9 @@ def nested_scores(
     for fold in np.unique(numbers).tolist():
         training, scored = parts(X, y, numbers, folds, None, fold)
         of_groups = groups
-        if groups is not None and folds is None:
-            of_groups = np.asarray(groups)[np.flatnonzero(numbers != fold)]
+        if folds is None:  # a search takes no weights
+            training = rows_of(X, y, numbers != fold)
+            of_groups = None if groups is None else np.asarray(groups)[numbers != fold]
         inner: Any = clone(search).set_params(nested=False, refit=True, callbacks=())
         inner.fit(*training, groups=of_groups, client=client)
         of = inner.best_estimator_, scored, numbers, fold, search.classes_, search.metric_, client

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
@@ -31,6 +32,8 @@ if TYPE_CHECKING:
 
     from sdem_dist.estimators.base import EngineEstimator
 
+WITHOUT = ".* without a document of a weight above zero"
+"""What a fit warns of where a fold has all documents of a class."""
 READ = 16_384
 """Documents that are predicted at once."""
 _NAMED = {"R2": "r2", "perplexity": "perplexity", "distance": "distance"}
@@ -74,7 +77,9 @@ def run(
         for fold in [0] if validation is not None else np.unique(numbers).tolist():
             model = clone(unfitted)
             training, scored = parts(X, y, numbers, folds, validation, fold)
-            model.fit(*training, client=client)
+            with warnings.catch_warnings():
+                warnings.filterwarnings("ignore", WITHOUT, UserWarning)
+                model.fit(*training, client=client)
             if hasattr(model, "predict_log_proba"):
                 of_folds.append(predicted(model, scored, numbers, fold, classes, whole=validation is not None))
             else:
@@ -102,15 +107,21 @@ def run(
 def parts(
     X: Any, y: Any, numbers: np.ndarray, folds: Folds | None, validation: Any, fold: int
 ) -> tuple[Sequence[Any], Sequence[Any]]:
-    """Return what is trained on and what is scored, as `fit` and `evaluate` take them; see `run`."""
+    """Return what is trained on and what is scored, as `fit` and `evaluate` take them; see `run`.
+
+    As in a corpus, documents of the fold have weight 0 and their classes, columns and words are known.
+    """
     if validation is not None:
         return (X, y), validation if isinstance(validation, tuple) else (validation,)
     if folds is not None and isinstance(X, Corpus):
         return (folds.train(fold),), (folds.test(fold),)
-    inside, outside = np.flatnonzero(numbers == fold), np.flatnonzero(numbers != fold)
-    return tuple(
-        tuple(None if part is None else _safe_indexing(part, rows) for part in (X, y)) for rows in (outside, inside)
-    )  # type: ignore[return-value]
+    return (X, y, (numbers != fold).astype(np.float64)), rows_of(X, y, numbers == fold)
+
+
+def rows_of(X: Any, y: Any, which: np.ndarray) -> tuple[Any, Any]:
+    """Return some of the documents in memory."""
+    rows = np.flatnonzero(which)
+    return _safe_indexing(X, rows), None if y is None else _safe_indexing(y, rows)
 
 
 def predicted(
@@ -124,7 +135,8 @@ def predicted(
 ) -> Predicted:
     """Return what a model says of the documents of a fold, or with `whole` of all, and their labels.
 
-    A model of documents in memory knows the classes of those alone: of `classes`, others have probability 0.
+    The winner of a search without the fold (`nested_scores`) may not know all of `classes`: others get the share of what none
+    of its n documents had, ``1 / (n + n_classes)``.
     """
     several = model.several_labels
     predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba
@@ -133,9 +145,12 @@ def predicted(
         said = np.asarray(predict(X), np.float64)
         members = indicator_of_labels(y, model.classes_).toarray() if several else None
         labels = np.zeros(len(said), np.int64) if several else positions_of(model, y, classes)
-        scores = np.full((len(said), len(classes)), -np.inf)
-        scores[:, slice(None) if several else np.searchsorted(classes, model.classes_)] = said
-        return Predicted(scores, labels, np.ones(len(labels)), np.full(len(labels), fold), members=members)
+        if not several and (unknown := len(classes) - len(model.classes_)):
+            total = np.count_nonzero(numbers != fold) + len(classes)
+            scores = np.full((len(said), len(classes)), -np.log(total))
+            scores[:, np.searchsorted(classes, model.classes_)] = said + np.log1p(-unknown / total)
+            said = scores
+        return Predicted(said, labels, np.ones(len(labels)), np.full(len(labels), fold), members=members)
     corpus, found, of_rows = scored[0], [], []
     weights = []
     for start, stop in cut(0, corpus.n_documents, READ):

@@ -1,7 +1,5 @@
 """Tables of words in checkpoints: only what has changed since the start, in single precision where that says all."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 
 import numpy as np
@@ -30,10 +28,7 @@ def packed(table: np.ndarray, start: np.ndarray) -> dict[str, np.ndarray]:
 def unpacked(parts: Mapping[str, np.ndarray], start: np.ndarray) -> np.ndarray:
     """Return the table that `packed` was given.
 
-    Raises
-    ------
-    ValueError
-        The parts do not fit together, or not the start.
+    Raises ValueError: the parts do not fit together, or not the start.
     """
     changed = np.unpackbits(parts["changed"], count=start.size).astype(bool).reshape(start.shape)
     exact = np.unpackbits(parts["exact"], count=int(changed.sum())).astype(bool)

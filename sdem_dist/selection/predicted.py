@@ -1,7 +1,5 @@
 """What folds predict of documents that they have not seen, and what it is measured by."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """A search's settings and scores as scikit-learn's `cv_results_`."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import numpy as np

@@ -17,6 +17,7 @@ from sklearn.base import clone
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
 from sdem_dist.engine.identity import Json, identity
+from sdem_dist.engine.memory import of_this_process
 from sdem_dist.fitting.running import executor_for, validation_source
 from sdem_dist.inputs.label_sets import coded
 from sdem_dist.inputs.spec import Source
@@ -28,6 +29,7 @@ from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
+from sdem_dist.selection.spaces import spelled_out
 from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
 
 if TYPE_CHECKING:
@@ -147,13 +149,11 @@ class Run:
         self.estimator.set_params(loss="hinge" if chosen is default else "ncll")
         self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
         if chosen is ncll and listed is not None:  # no two rows are of one setting
-            self.trials[listed.number] = replace(
-                default, number=listed.number, params={**listed.params, "loss": "hinge"}
-            )
+            self.trials[listed.number] = replace(default, number=listed.number, params={"loss": "hinge"})
 
     def _is_default_with_ncll(self, trial: Trial) -> bool:
-        given = self.estimator.get_params()
-        return {**given, **trial.params} == {**given, "loss": "ncll"} and bool(trial.scores)
+        own = spelled_out(self.estimator, trial.params, self.source)
+        return own == spelled_out(self.estimator, {"loss": "ncll"}, self.source) and bool(trial.scores)
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
@@ -202,7 +202,8 @@ class Run:
         documents = self._documents(groups, client)
         with executor_for(client, self.search.n_jobs, self.source) as executor:
             memory = executor.memory_bytes, executor.n_processes
-            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory)
+            driver = None if path is None else 0 if client is None else of_this_process()
+            n = at_once(self.estimator, self.source, documents.n_folds, self.sampler.most, *memory, driver)
             for turn, trials in enumerate(self.turns(min(n, self.sampler.at_once))):
                 file = None if path is None else path.with_stem(f"{path.stem}-{turn}") if turn else path
                 with self._under_way(documents, trials, executor, keeps_starts=file is not None) as side:

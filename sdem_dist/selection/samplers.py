@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     import optuna
 
     from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.inputs.spec import Source
 
 SAMPLERS = ("random", "optuna")
 TURN = 8
@@ -116,8 +117,10 @@ class Proposed:
             self._study.tell(asked, **({"state": failed} if score == -float("inf") else {"values": score}))
 
 
-def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int) -> Sampler:
-    """Return what settings come from.
+def sampler_of(
+    name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int, source: Source
+) -> Sampler:
+    """Return what settings come from, which are tried on a source.
 
     Raises
     ------
@@ -127,5 +130,5 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
         Optuna is asked for and not installed.
     """
     if name == "random":
-        return Listed(settings(estimator, space, n_trials, seed))
+        return Listed(settings(estimator, space, n_trials, seed, source))
     return Proposed(checked_spaces(estimator, space), n_trials or 1, seed)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
@@ -25,6 +25,7 @@ from sdem_dist.selection import checkpoints, default_loss, summary
 from sdem_dist.selection.label_metrics import LABELS
 from sdem_dist.selection.metrics import check_metric, greater_is_better, metric_of, name_of
 from sdem_dist.selection.nested import nested_scores
+from sdem_dist.selection.notebook import ShownInNotebooks
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
@@ -42,7 +43,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 
-class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
+class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
     Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared once for
@@ -52,8 +53,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     setting and one fold after the other, for as long as their own settings say.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
-    are at the temperatures and thresholds of labels that the other folds ask for. Where settings of documents in memory are
-    fitted one after the other, a class that only one fold has gets probability 0 there, and a log-loss of 1,000 a document.
+    are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes, also one that only
+    one fold has.
 
     Document frequencies, which weigh words, are those of all documents, in folds as well. They do not depend on labels.
 
@@ -216,7 +217,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         beside = _learns_beside(estimator)
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
-        sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed)
+        sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed, source)
         run = Run(self, self.tuned_, schedule, source, sampler)
         # Folds in memory get several labels as an indicator matrix, so that all of them know all labels.
         whole = isinstance(X, Corpus) or isinstance(self.cv, Corpus | tuple)

@@ -1,27 +1,27 @@
 """Settings of naive Bayes side by side: an epoch of all settings and folds reads and prepares documents once a weighting."""
 
-from __future__ import annotations
-
 import logging
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
+import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, Part
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.claims import Claim, release
-from sdem_dist.engine.executor import Executor
+from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.memory import REFUSED, SHARE, state_bytes
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.scoring import groups_of, groups_of_plan
-from sdem_dist.engine.tasks import CorpusLike
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.estimators.weighed_words import Beginning
@@ -38,11 +38,6 @@ from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_side_by_side, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
-    from sdem_dist.estimators.base import EngineEstimator
 
 Learners = MultinomialNB | MultiLabelNB
 """Estimators whose settings learn side by side."""
@@ -152,22 +147,10 @@ def _kept(block: tasks.Timed[States], which: Sequence[int]) -> tasks.Timed[State
 class SideBySide:
     """Trials of naive Bayes under way.
 
-    Parameters
-    ----------
-    made : callable
-        From a trial's number to an unfitted estimator.
-    documents : Documents
-    trials : list of Trial
-        Those that cannot be trained end, with an error.
-    executor : Executor
-    keeps_starts : bool, default=False
-        For checkpoints; as large as the tables that settings begin with.
-
-    Attributes
-    ----------
-    chunks : list of Chunk
-    starts : dict of Place to ndarray
-        Tables of words before the first epoch, of models under way; those that are equal are one. Empty unless kept.
+    `made`: from a trial's number to an unfitted estimator. `trials`: those that cannot be trained end, with an error.
+    `keeps_starts`: for checkpoints; as large as the tables that settings begin with.
+    `starts`: tables of words before the first epoch, of models under way; those that are equal are one. Empty unless
+    kept.
     """
 
     def __init__(
@@ -246,7 +229,9 @@ class SideBySide:
     def _feeds(self, chunk: Chunk) -> tuple[Feed, Feed]:
         """Return what a chunk is trained and scored on."""
         documents = self._documents
-        claim = Claim(self._name, int(STATES * self.bytes), self._executor.memory_bytes)
+        kept = {id(table): table.nbytes for table in self.starts.values()}
+        here = sum(kept.values()) if isinstance(self._executor, InProcess) else 0
+        claim = Claim(self._name, int(STATES * self.bytes) + here, self._executor.memory_bytes)
         folds = NO_FOLD - 1 if documents.folds is None else documents.folds
         training = self._view(self._whole, chunk.weighting, folds, documents.source.members)
         feed = Feed(chunk.several, training, claim)
@@ -330,16 +315,25 @@ class SideBySide:
 
 
 def at_once(
-    estimator: EngineEstimator, source: Source, n_folds: int, n_trials: int, memory: int, n_processes: int
+    estimator: EngineEstimator,
+    source: Source,
+    n_folds: int,
+    n_trials: int,
+    memory: int,
+    n_processes: int,
+    driver: int | None = None,
 ) -> int:
     """Return how many settings memory holds side by side, and say so where it does not hold all.
 
     `memory`: bytes of each of `n_processes`.
+    `driver`: bytes of the process that keeps the table that each setting begins with, for checkpoints; 0: it is the one
+    that trains; None: nothing is kept. Folds share it.
     Raises ModelError: it does not hold one setting.
     """
+    kept = driver == 0
     model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
     # Before and after an epoch, and one under way; processes share the models of a setting, and a task has one at least.
-    needed = model * max(STATES, (2 * n_folds + 1) / n_processes)
+    needed = model * (max(STATES, (2 * n_folds + 1) / n_processes) + kept)
     if needed > REFUSED * memory:
         folds = f" in {n_folds} folds" * (n_folds > 1)
         fewer = ", take fewer folds" * (n_folds > 2)
@@ -348,7 +342,10 @@ def at_once(
             f"each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on each machine){fewer}, or prune the "
             "vocabulary (--min-df of sdem ingest)"
         )
-    fits = max(1, int(SHARE * memory / (STATES * model * n_folds)))
+    fits = int(SHARE * memory / (model * (STATES * n_folds + kept)))
+    if driver:
+        fits = min(fits, int(SHARE * driver / model))
+    fits = max(1, fits)
     if fits < n_trials:
         _log.warning(
             "memory holds %d of %d settings side by side: they are tried in turns, and documents read again",

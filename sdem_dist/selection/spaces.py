@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -11,10 +12,12 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
+from sdem_dist.estimators.weighed_words import WeighedWords, step_of, weighting_of
 from sdem_dist.selection import default_loss
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.inputs.spec import Source
 
 Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
@@ -82,9 +85,11 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
 
 
 def settings(
-    estimator: EngineEstimator, space: Space, n_trials: int | None, random_state: int
+    estimator: EngineEstimator, space: Space, n_trials: int | None, random_state: int, source: Source
 ) -> list[dict[str, object]]:
     """Return what is tried: first the estimator as it is, then the whole grid, or `n_trials` settings drawn from the space.
+
+    `source`: what they are tried on.
 
     Raises as `checked_spaces`.
     """
@@ -95,7 +100,7 @@ def settings(
         found = _drawn(spaces, (n_trials or 17) - 1, random_state)
     else:
         found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
-    return _different(estimator, [{}, *found])
+    return _different(estimator, [{}, *found], source)
 
 
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
@@ -145,14 +150,30 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
     return [dict(chosen) for part in parts for chosen in part]
 
 
-def _different(estimator: EngineEstimator, found: list[dict[str, object]]) -> list[dict[str, object]]:
+def _different(estimator: EngineEstimator, found: list[dict[str, object]], source: Source) -> list[dict[str, object]]:
     """Leave out settings that give the same estimator as an earlier one."""
-    known, kept = estimator.get_params(deep=False), []
     # The default is trained with the hinge loss first, where the folds have to settle its loss.
-    seen: list[dict[str, object]] = [{**known, "loss": "hinge"}] if default_loss.is_open(estimator) else []
+    seen = [spelled_out(estimator, {"loss": "hinge"}, source)] if default_loss.is_open(estimator) else []
+    kept = []
     for chosen in found:
-        whole = {**known, **chosen}
+        whole = spelled_out(estimator, chosen, source)
         if not any(whole == other for other in seen):
             seen.append(whole)
             kept.append(chosen)
     return kept
+
+
+def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:
+    """Return all parameters of a setting, with what "auto" and None stand for in those of weighted words."""
+    whole = {**estimator.get_params(deep=False), **chosen}
+    if not isinstance(estimator, WeighedWords):
+        return whole
+    words: Any = clone(estimator).set_params(**chosen)
+    try:
+        weighting = weighting_of(words, source)
+    except ValueError:  # said when it is trained
+        return whole
+    step = words.step
+    if words.loss != "auto":
+        step = None if words.loss == "nll" else step_of(words, replace(source, weighting=weighting), words.loss)
+    return {**whole, "weighting": weighting, "step": step, "norm": None, "min_df": None, "ngram_range": None}

@@ -8,12 +8,14 @@ from itertools import combinations
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from scipy.special import stdtrit
 
 from sdem_dist.counted import counted
-from sdem_dist.selection.label_shares import SHARED, shares
+from sdem_dist.reports.html import cell, html_table
 from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.schedule import ranked
-from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, hits, losses, mean_and_error, used
+from sdem_dist.selection.shares import SHARED
+from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, by_document, mean_and_error, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.settings import Searched
@@ -59,8 +61,10 @@ class Difference(NamedTuple):
     default: float
     winner: float
     low: float
-    """The difference in favour of the winner is with 95 % between this and `high`, over documents."""
+    """The difference in favour of the winner is with 95 % between this and `high`, over documents or folds."""
     high: float
+    n_folds: int = 0
+    """Whose differences the interval is of; 0: of documents'."""
 
 
 def described(params: dict[str, object]) -> str:
@@ -121,24 +125,38 @@ def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
 
 
 def differences(search: Searched) -> list[Difference]:
-    """Return how the winner compares with the estimator as it is, document by document; empty where they are one."""
+    """Return how the winner compares with the estimator as it is; empty where they are one.
+
+    Document by document where a metric allows that; other metrics that decide fold by fold.
+    """
     winner, default = search.trials_[search.best_index_], search.trials_[0]
-    if winner is default or winner.found is None or default.found is None:
-        return []
-    weights, found = winner.found.weights[used(winner.found)], []
-    if not len(weights):
-        return []
-    columns = {"log-loss": (losses(default), losses(winner)), "accuracy": (hits(default), hits(winner))}
-    if winner.found.members is not None and (decides := name_of(search.metric_)) in SHARED:
-        both = [shares(of, used(of), decides) for of in (default.found, winner.found)]
-        columns = {decides: (both[0], both[1]), **columns}
-    for metric, (before, after) in columns.items():
+    decides, found = name_of(search.metric_), list[Difference]()
+    if winner is default:
+        return found
+    weights = np.empty(0)
+    if winner.found is not None and default.found is not None:
+        weights = winner.found.weights[used(winner.found)]
+    by_documents = (
+        list(dict.fromkeys([decides] * (decides in SHARED) + ["log-loss", "accuracy"])) if len(weights) else []
+    )
+    if decides not in by_documents and search.n_splits_ > 1 and decides in default.scores:
+        found.append(_by_folds(decides, default.scores[decides], winner.scores[decides], search))
+    for metric in by_documents:
+        before, after = (by_document(trial, metric) for trial in (default, winner))
         gain = after - before if greater_is_better(metric) else before - after
         mean, error = mean_and_error(gain, weights, ddof=1)
         low, high = mean - NORMAL * error, mean + NORMAL * error
         default_mean, winner_mean = (float(np.average(values, weights=weights)) for values in (before, after))
         found.append(Difference(metric, default_mean, winner_mean, low, high))
     return found
+
+
+def _by_folds(name: str, before: np.ndarray, after: np.ndarray, search: Searched) -> Difference:
+    """Return the difference with an interval by Student's t of the folds' differences, as of a paired test."""
+    gains = after - before if greater_is_better(search.metric_) else before - after
+    half = stdtrit(len(gains) - 1, 0.975) * gains.std(ddof=1) / len(gains) ** 0.5
+    low, high = gains.mean() - half, gains.mean() + half
+    return Difference(name, float(before.mean()), float(after.mean()), float(low), float(high), len(gains))
 
 
 def lines(search: Searched, most: int = 10) -> list[str]:
@@ -150,18 +168,49 @@ def lines(search: Searched, most: int = 10) -> list[str]:
     most : int
         Settings that are shown; the default is shown in any case.
     """
-    metric, best = name_of(search.metric_), search.trials_[search.best_index_]
+    shown = _shown(search, most)
+    heads, rows = _table(shown, name_of(search.metric_))
+    widths = [max(8, len(head)) for head in heads[:-2]] + [6]
+    said = [_tried(search), _aligned(heads[:-1], widths) + f"  {heads[-1]}"]
+    for row in rows:
+        said += _wrapped(_aligned(row[:-1], widths) + "  ", row[-1])
+    return said + _after_the_table(search, len(shown))
+
+
+def html(search: Searched, most: int = 10) -> str:
+    """Return the report of `lines` for a notebook, with the settings as a table."""
+    shown = _shown(search, most)
+    heads, rows = _table(shown, name_of(search.metric_))
+    after = "\n".join(_after_the_table(search, len(shown)))
+    table = html_table([heads[-1], *heads[:-1]], [[row[-1], *row[:-1]] for row in rows])
+    return f"<p>{cell(_tried(search))}</p>{table}<pre>{cell(after)}</pre>"
+
+
+def _shown(search: Searched, most: int) -> list[Trial]:
+    """Return the best settings, and the default."""
     in_order = ranked(search.trials_, search.metric_)
-    shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
-    in_folds = isinstance(search.cv, int | np.integer)
+    return [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
+
+
+def _in_folds(search: Searched) -> bool:
+    return isinstance(search.cv, int | np.integer)
+
+
+def _tried(search: Searched) -> str:
+    """Return what was tried, on what."""
+    dropped = sum(trial.dropped is not None for trial in search.trials_)
+    on = counted(search.n_splits_, "fold") if _in_folds(search) else "the held-out documents"
+    early = f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*)" if dropped else ""
+    return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}:"
+
+
+def _after_the_table(search: Searched, n_shown: int) -> list[str]:
+    """Return what is said after the table of settings, line by line."""
+    metric, best, said = name_of(search.metric_), search.trials_[search.best_index_], list[str]()
+    in_order, in_folds = ranked(search.trials_, search.metric_), _in_folds(search)
     of_all = "folds" if in_folds else "held-out documents"
-    on = counted(search.n_splits_, "fold") if in_folds else f"the {of_all}"
-    said = [f"Tried {counted(len(in_order), 'setting')}, each on {on}"]
-    dropped = sum(trial.dropped is not None for trial in in_order)
-    said[0] += f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*):" if dropped else ":"
-    said += _table(shown, metric)
-    if len(shown) < len(in_order):
-        said.append(f"  and {len(in_order) - len(shown)} more (cv_results_ in Python, --table here)")
+    if n_shown < len(in_order):
+        said.append(f"  and {len(in_order) - n_shown} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
         said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these {of_all}.']
     said += _mattered(search)
@@ -169,15 +218,17 @@ def lines(search: Searched, most: int = 10) -> list[str]:
     if in_order[0] is not best:
         said += _wrapped("  Passed over: ", _passed_over(search, in_order[0]))
     compared = differences(search)
-    if compared and in_folds:
+    if in_folds and any(not of.n_folds for of in compared):
         said.append("  Over all documents at once, where the table has means of folds:")
     for of in compared:
-        clear = "" if of.low > 0 or of.high < 0 else ", which may be chance"
+        clear = f", by the {of.n_folds} folds" if of.n_folds else ""
+        clear += "" if of.low > 0 or of.high < 0 else ", which may be chance"
         gain = 0.5 * (of.low + of.high)
-        word = "higher" if (gain >= 0) == greater_is_better(of.metric) else "lower"
+        word = "higher" if of.winner >= of.default else "lower"
         low, high = sorted((of.low, of.high)) if gain >= 0 else sorted((-of.low, -of.high))
         apart = abs(round(of.winner, 4) - round(of.default, 4))  # of the figures as they are shown
-        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {apart:.4f} {word}")
+        by = f"{apart:.4f} {word}" if apart else "the same"
+        said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {by}")
         said.append(f"    (95 % interval {_bound(low)} to {_bound(high)}{clear})")
     if best.number == 0:
         said.append("  No setting was better than the default.")
@@ -227,20 +278,21 @@ def _passed_over(search: Searched, trial: Trial) -> str:
     )
 
 
-def _table(trials: list[Trial], metric: str) -> list[str]:
-    """Return scores and settings under each other."""
+def _table(trials: list[Trial], metric: str) -> tuple[list[str], list[list[str]]]:
+    """Return the heads and the rows of a table of scores and settings."""
     scored = [name for trial in trials for name in trial.scores]
     names = list(dict.fromkeys([metric, *[name for name in ("log-loss", "accuracy") if name in scored]]))
-    widths = [max(8, len(name)) for name in names]
-    head = "".join(f"  {name:>{width}}" for name, width in zip(names, widths, strict=True))
-    said = [f"{head}  epochs  setting"]
+    rows = []
     for trial in trials:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
-        row = "".join(f"  {score:>{width}}" for score, width in zip(scores, widths, strict=True))
         epochs = f"{trial.n_epochs}{'*' if trial.dropped is not None else ' '}"
         setting = described(trial.params) + (f": not trained, {trial.error}" if trial.error else "")
-        said += _wrapped(f"{row}  {epochs:>6}  ", setting)
-    return said
+        rows.append([*scores, epochs, setting])
+    return [*names, "epochs", "setting"], rows
+
+
+def _aligned(cells: list[str], widths: list[int]) -> str:
+    return "".join(f"  {text:>{width}}" for text, width in zip(cells, widths, strict=True))
 
 
 def _wrapped(before: str, text: str) -> list[str]:

@@ -1,7 +1,5 @@
 """What a search runs on workers: an epoch of learners side by side, and their scores of the documents they have not seen."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
 

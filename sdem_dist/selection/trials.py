@@ -15,6 +15,7 @@ from sdem_dist.label_scores import probabilities
 from sdem_dist.selection import label_metrics
 from sdem_dist.selection.metrics import greater_is_better, measured, name_of, temperature_of, tempered
 from sdem_dist.selection.predicted import Metric, Predicted
+from sdem_dist.selection.shares import SHARED, shares
 
 MONITOR = "log-loss"
 """What tells whether another epoch is worth its time."""
@@ -121,23 +122,21 @@ def used(found: Predicted) -> np.ndarray:
     return np.flatnonzero((found.labels >= 0) & (found.weights > 0))
 
 
-def hits(trial: Trial) -> np.ndarray:
-    """Return 1 for each document that counts of which the folds say the right class, or just its labels, else 0."""
+def by_document(trial: Trial, metric: str) -> np.ndarray:
+    """Return what each document that counts adds to a metric over all of them, which is the mean by weight.
+
+    `metric`: "accuracy", "log-loss" or one of `sdem_dist.selection.shares.SHARED`.
+    """
     found = trial.found
     assert found is not None
     rows = used(found)
+    if metric in SHARED:
+        return shares(found, rows, metric)
     if found.members is not None:
-        return label_metrics.all_right(found)[rows]
-    return np.asarray(found.scores[rows].argmax(axis=1) == found.labels[rows], np.float64)
-
-
-def losses(trial: Trial) -> np.ndarray:
-    """Return the log-loss of each document that counts; of several labels the mean over these."""
-    found = trial.found
-    assert found is not None
-    rows = used(found)
-    if found.members is not None:
-        return label_metrics.losses(found)[rows]
+        of = label_metrics.all_right if metric == "accuracy" else label_metrics.losses
+        return of(found)[rows]
+    if metric == "accuracy":
+        return np.asarray(found.scores[rows].argmax(axis=1) == found.labels[rows], np.float64)
     log_proba = tempered(found.scores[rows], trial.temperature if trial.decides else 1.0)
     return np.minimum(-log_proba[np.arange(len(rows)), found.labels[rows]], 1e3)
 
@@ -165,7 +164,7 @@ def accuracy_lost(trial: Trial, default: Trial, n_trials: int) -> tuple[float, f
     weights = trial.found.weights[used(trial.found)]
     if not len(weights):
         return 0.0, 0.0
-    lost, error = mean_and_error(hits(default) - hits(trial), weights)
+    lost, error = mean_and_error(by_document(default, "accuracy") - by_document(trial, "accuracy"), weights)
     return lost, lost - NormalDist().inv_cdf(1.0 - 0.05 / n_trials) * error
 
 

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from sdem_dist.estimators.base import EngineEstimator
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,5 @@
 """Corpora as a search reads them: decoded once where memory holds them, with the number of each document's fold."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import cast
 
@@ -15,12 +13,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 
 @dataclass(frozen=True)
 class Decoded(View):
-    """A corpus whose counts stay in memory as they were read, for other weightings of them.
-
-    Attributes
-    ----------
-    corpus : corpus
-    """
+    """A corpus whose counts stay in memory as they were read, for other weightings of them."""
 
     @property
     def cache_key(self) -> str:
@@ -37,11 +30,7 @@ class Decoded(View):
 class Folded(View):
     """Documents that bring the number of their fold as their first target, before those that they have.
 
-    Attributes
-    ----------
-    corpus : corpus
-    folds : Folds or int
-        Of the same documents; a number: all are in this fold.
+    `folds`: of the same documents; a number: all are in this fold.
     """
 
     folds: Folds | int

@@ -4,8 +4,6 @@ Safe to read from anyone: nothing in it is executed, and no memory is taken for 
 have been seen to exist.
 """
 
-from __future__ import annotations
-
 import errno
 import json
 import math
@@ -113,24 +111,10 @@ def read_archive(
 ) -> tuple[dict[str, np.ndarray], JsonObject]:
     """Read what `write_archive` wrote.
 
-    Parameters
-    ----------
-    path : str or Path
-    kind : str
-        What the file must be.
-    names : collection of str, optional
-        Read only those of these arrays that are there; the checksums of others are not verified.
-
-    Returns
-    -------
-    arrays : dict of str to ndarray
-    metadata : dict
-
-    Raises
-    ------
-    ModelError
-        The file is missing, is not a `kind`, was made by a newer format, is cut short or altered, or declares more
-        data than it holds.
+    `kind`: what the file must be.
+    `names`: read only those of these arrays that are there; the checksums of others are not verified.
+    Raises ModelError: the file is missing, is not a `kind`, was made by a newer format, is cut short or altered, or
+    declares more data than it holds.
     """
     path = place(path)
     try:

@@ -1,12 +1,10 @@
 """Groups and whole arrays in zarr format 3, in a folder or at a URL such as ``s3://bucket/name``."""
 
-from __future__ import annotations
-
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import zarr
@@ -21,9 +19,6 @@ from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.shared_files import REQUESTS
 from sdem_dist.storage.strings import in_parts
 from sdem_dist.storage.whole_arrays import CLEVEL, CNAME, read_whole, write_whole
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 Group = zarr.Group
 

@@ -1,7 +1,5 @@
 """What a bucket refuses, as errors for the person who reads them; nothing of a credential is ever in them."""
 
-from __future__ import annotations
-
 import errno
 import re
 

@@ -1,7 +1,5 @@
 """CRC-32C of an array's values, the same whatever the machine's byte order or the array's memory layout."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

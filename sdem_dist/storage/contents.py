@@ -5,8 +5,6 @@ begins to write puts its mark into the root first: a writer that began before ca
 is removed. So no clock and no lock is needed.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import secrets
@@ -72,7 +70,7 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
             raise error(f"cannot write {url}: {cause.strerror or cause}") from None
     except BaseException:
         with suppress(Exception):  # the failure itself is what counts
-            if not _is_published(url, name):
+            if contents_of(_attributes(buckets.get(_root(url)))) != name:  # it is not published
                 buckets.remove(f"{url}/{name}")
                 _unclaim(url, before, tag)
         raise
@@ -115,10 +113,6 @@ def _unclaim(url: str, before: bytes | None, tag: Tag) -> None:
         buckets.put_if(_root(url), _document(attributes), tag)
     elif buckets.head(_root(url)).tag.e_tag == tag.e_tag:
         buckets.delete(_root(url))
-
-
-def _is_published(url: str, name: str) -> bool:
-    return contents_of(_attributes(buckets.get(_root(url)))) == name
 
 
 def _clear(url: str, names: list[str]) -> None:

@@ -1,7 +1,5 @@
 """Exchanging two names of files in one step, where the system can: Linux's renameat2."""
 
-from __future__ import annotations
-
 import ctypes
 import errno
 import os

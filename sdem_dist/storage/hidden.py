@@ -1,7 +1,5 @@
 """Hidden folders beside a file that is being made; the next process that makes it removes those of dead ones."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import re

@@ -1,7 +1,5 @@
 """Finished parts of a job, kept in folders until the whole is done, so that a run after a kill does not repeat them."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

@@ -1,7 +1,5 @@
 """Where things are: paths of this machine, and URLs of objects in buckets."""
 
-from __future__ import annotations
-
 import os
 import re
 from pathlib import Path

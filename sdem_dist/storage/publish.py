@@ -1,7 +1,5 @@
 """Files and directories that appear under their name whole, or not at all."""
 
-from __future__ import annotations
-
 import errno
 import os
 import re

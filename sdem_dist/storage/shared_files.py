@@ -1,7 +1,5 @@
 """Files that the workers of one job share: in a folder that all see, or in a bucket."""
 
-from __future__ import annotations
-
 import io
 import tempfile
 from collections.abc import Iterable, Iterator

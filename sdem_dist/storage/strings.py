@@ -1,7 +1,5 @@
 """Lists of strings as two plain arrays: all UTF-8 bytes joined, and where each string starts."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
@@ -60,23 +58,10 @@ def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
     """Join `strings` into one byte array.
 
-    Parameters
-    ----------
-    strings : sequence of str
-
-    Returns
-    -------
-    joined : ndarray of uint8
-        The UTF-8 bytes of all strings, one after another.
-    offsets : ndarray of shape (len(strings) + 1,), int64
-        String ``i`` is ``joined[offsets[i]:offsets[i + 1]]``.
-
-    Raises
-    ------
-    TypeError
-        An element is not a string.
-    UnicodeEncodeError
-        A string holds a lone surrogate, which UTF-8 cannot express.
+    Returns `joined`, ndarray of uint8: the UTF-8 bytes of all strings, one after another.
+    Returns `offsets`, int64 of shape (len(strings) + 1,): string ``i`` is ``joined[offsets[i]:offsets[i + 1]]``.
+    Raises TypeError: an element is not a string.
+    Raises UnicodeEncodeError: a string holds a lone surrogate, which UTF-8 cannot express.
     """
     if isinstance(strings, Strings):
         return strings.joined, strings.offsets

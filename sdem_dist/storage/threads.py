@@ -1,7 +1,5 @@
 """Jobs in this thread or in several, with the same result."""
 
-from __future__ import annotations
-
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable

@@ -1,7 +1,5 @@
 """The version of a format, as files state it."""
 
-from __future__ import annotations
-
 
 def version_problem(version: object, read: int, remedy: str) -> str | None:
     """Return why what states this version cannot be read, or None if it can.

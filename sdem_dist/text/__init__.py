@@ -1,7 +1,5 @@
 """From raw sources to documents: reading, counting words, choosing a vocabulary, writing a corpus."""
 
-from __future__ import annotations
-
 from sdem_dist.text.docstrings import collect_docstrings
 from sdem_dist.text.ingest import IngestReport, ingest
 from sdem_dist.text.sources import Reading

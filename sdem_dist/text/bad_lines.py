@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Literal
+from pathlib import Path
+from typing import Literal
 
 from sdem_dist.corpus.label_sets import name_of
+from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from sdem_dist.corpus.layout import ClassLabel, LabelSet
 
 EXAMPLES_KEPT = 5
 LONGEST = 60  # characters of an unknown label that a message shows

@@ -1,7 +1,5 @@
 """The second pass of an ingest: counted blocks come back from disk with the columns and weights of the corpus."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field

@@ -16,6 +16,7 @@ import numpy as np
 
 from sdem_dist.corpus.contents import destination, plain_json, reopened, write_contents
 from sdem_dist.corpus.sorted_rows import SortedDocuments
+from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.kept import kept_folder
@@ -25,6 +26,8 @@ from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
 from sdem_dist.text.asked import Asked
 from sdem_dist.text.bad_lines import class_name
 from sdem_dist.text.counting import Tally
+from sdem_dist.text.ingest_report import IngestReport
+from sdem_dist.text.plan import CorpusPlan
 from sdem_dist.text.runs import MergedTerms, vocabulary_file
 from sdem_dist.text.stages import (
     Arranging,
@@ -41,9 +44,6 @@ from sdem_dist.text.vocabulary import bounds_of, limit, no_word
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.engine.executor import Executor
-    from sdem_dist.text.ingest_report import IngestReport
-    from sdem_dist.text.plan import CorpusPlan
 
 FORMAT = 3  # of what is kept beside a corpus meanwhile
 RANGE_TERMS = 1 << 20  # terms of all runs together that one task merges, about

@@ -1,7 +1,5 @@
 """Python's properties of every code point, as tables for the kernels: part of a word or not, and its lower case."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Iterator

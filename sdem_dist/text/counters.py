@@ -35,16 +35,7 @@ def pieces(texts: Texts, size: int) -> Iterator[tuple[int, int]]:
 class LearningCounter:
     """Counts whatever comes; the counts name the nodes of a tree that grows.
 
-    Parameters
-    ----------
-    settings : VectorizerSettings
-    tallies : bool
-        Texts may be tallied.
-
-    Attributes
-    ----------
-    tokenizer : Tokenizer
-    tree : GramTree
+    `tallies`: texts may be tallied.
     """
 
     def __init__(self, settings: VectorizerSettings, *, tallies: bool = True) -> None:
@@ -116,10 +107,8 @@ class Vocabulary:
 class FixedCounter:
     """Counts the terms of a vocabulary, and passes over others.
 
-    Attributes
-    ----------
-    n_words, n_unknown : int
-        Words, or characters, met so far, and those of them that no term has; stop words are not counted.
+    `n_words`, `n_unknown`: words, or characters, met so far, and those of them that no term has; stop words are not
+    counted.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:

@@ -1,7 +1,5 @@
 """Text of a file, line by line, with the number of each line."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from contextlib import contextmanager

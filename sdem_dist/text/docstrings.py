@@ -1,7 +1,5 @@
 """A corpus that every installation has: docstrings of eight scientific packages, labelled with the package."""
 
-from __future__ import annotations
-
 import ast
 import importlib.util
 import inspect

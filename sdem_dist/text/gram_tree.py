@@ -25,22 +25,12 @@ class NodeCounts:
 class GramTree:
     """N-grams; a node's parent is the n-gram without its last word.
 
-    Parameters
-    ----------
-    lengths : pair of int
-        Shortest and longest n-gram that counts.
-    whole_if_short : bool
-        A segment shorter than the shortest n-gram counts as one.
-    tallies : bool
-        Documents may be tallied.
-
-    Attributes
-    ----------
-    n_nodes : int
-    parents, lasts : ndarray of int32
-        Parent, -1 for none, and last word of every node; behind the last node there is room.
-    tally : ndarray of shape (n, 3), int64, or (n, 1) without tallies
-        Second and third column: in how many documents a node is, and how often.
+    `lengths`: shortest and longest n-gram that counts.
+    `whole_if_short`: a segment shorter than the shortest n-gram counts as one. `tallies`: documents may be tallied.
+    `parents`, `lasts`: ndarray of int32, parent, -1 for none, and last word of every node; behind the last node there
+    is room.
+    `tally`: int64 of shape (n, 3), or (n, 1) without tallies, second and third column: in how many documents a node
+    is, and how often.
     """
 
     def __init__(self, lengths: tuple[int, int], whole_if_short: bool = False, *, tallies: bool = True) -> None:

@@ -1,7 +1,5 @@
 """Arrays that grow."""
 
-from __future__ import annotations
-
 import numpy as np
 
 

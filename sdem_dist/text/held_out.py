@@ -1,7 +1,5 @@
 """Which documents are held out: a function of the seed and the document's position, and of nothing else."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.corpus.shuffle import GOLDEN, mixed

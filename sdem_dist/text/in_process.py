@@ -1,7 +1,5 @@
 """An ingest in this process: text is read and counted once, in threads, into a hidden folder; then the corpus is written."""
 
-from __future__ import annotations
-
 import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -10,9 +8,12 @@ from typing import TypeVar
 
 import numpy as np
 
+from sdem_dist.corpus import write_corpus
 from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.publish import free_space
 from sdem_dist.storage.threads import n_cores
 from sdem_dist.text.asked import Asked
 from sdem_dist.text.bad_lines import NONE
@@ -94,8 +95,6 @@ def _by_id(at: Callable[[np.ndarray], Found], kept_ids: KeptTexts | None) -> Cal
 
 def _write_all(asked: Asked, second: SecondPass, report: IngestReport, n_documents: int, common: JsonObject) -> None:
     """Write the corpus and that of held-out documents; neither appears, or replaces another, before both are written."""
-    from sdem_dist.corpus import write_corpus
-
     path, *held_out_path = asked.destinations
     done = 0
 
@@ -120,9 +119,6 @@ def _write_all(asked: Asked, second: SecondPass, report: IngestReport, n_documen
 @contextmanager
 def _temporary_folder(path: str | Path) -> Iterator[Path]:
     """Yield a hidden folder beside `path`, removed in the end."""
-    from sdem_dist.storage.hidden import hidden_folder
-    from sdem_dist.storage.publish import free_space
-
     beside = place(path).absolute()
     try:
         with hidden_folder(beside, "ingest") as folder:

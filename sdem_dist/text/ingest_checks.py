@@ -1,20 +1,15 @@
 """Checks of the arguments of an ingest, and of what it counted."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from sdem_dist.corpus.contents import refuse_taken
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.places import is_url, place
-from sdem_dist.text.bad_lines import NONE
-
-if TYPE_CHECKING:
-    from sdem_dist.text.bad_lines import LineGate
-    from sdem_dist.text.counting import Tally
-    from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.bad_lines import NONE, LineGate
+from sdem_dist.text.counting import Tally
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 def paths_of(sources: str | Path | Sequence[str | Path]) -> list[Path]:
@@ -57,8 +52,6 @@ def check_numbers(random_state: object, **counts: int | None) -> None:
 
 def check_destinations(destinations: list[str], overwrite: bool) -> None:
     """Raise an error now for what would fail after an hour of counting: corpora that are there, folders that are not."""
-    from sdem_dist.corpus.contents import refuse_taken
-
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     refuse_taken([target for target in destinations if not is_url(target)], overwrite)

@@ -1,18 +1,13 @@
 """What an ingest did."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.text.batches import Batch
-
-if TYPE_CHECKING:
-    from sdem_dist.text.counting import Tally
-    from sdem_dist.text.plan import CorpusPlan
+from sdem_dist.text.counting import Tally
+from sdem_dist.text.plan import CorpusPlan
 
 
 @dataclass

@@ -1,7 +1,5 @@
 """Files as blocks of whole lines: bytes in UTF-8, whatever the encoding of the file."""
 
-from __future__ import annotations
-
 import io
 from collections.abc import Iterator
 from dataclasses import dataclass

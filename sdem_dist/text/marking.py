@@ -1,7 +1,5 @@
 """Where the terms of a model occur in a text, so that their parts can be marked there."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """Merging sorted runs of terms, or the same range of terms of each, with a window of each in memory."""
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """Regular expressions from a file: those that could run for ever are refused."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 

@@ -1,28 +1,23 @@
 """What an ingest decides before it reads, and what only the whole of the sources decides."""
 
-from __future__ import annotations
-
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal, cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.corpus.label_sets import all_labels, label_set, set_named
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import NONE, class_name
 from sdem_dist.text.batches import ColumnMap
+from sdem_dist.text.counting import Tally
+from sdem_dist.text.runs import MergedTerms
+from sdem_dist.text.sources import Reading
 from sdem_dist.text.vectorizer import VectorizerSettings
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus
-    from sdem_dist.text.counting import Tally
-    from sdem_dist.text.runs import MergedTerms
-    from sdem_dist.text.sources import Reading
-
 
 ZeroBased = bool | Literal["auto"] | None
 
@@ -128,8 +123,6 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
     Raises IngestError if it does not say how text became its numbers, or the sources are numbers and it was text, or
     the reverse.
     """
-    from sdem_dist.corpus import open_corpus
-
     corpus = open_corpus(path)
     header, numeric = corpus.header, form is not None
     if header.vectorizer is None and not numeric:

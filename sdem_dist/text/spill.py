@@ -1,7 +1,5 @@
 """Blocks of counted documents on disk, between the two passes of an ingest."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from pathlib import Path
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 import numpy as np
 
+from sdem_dist.corpus import open_corpus
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.label_sets import column_of
@@ -128,8 +129,6 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
 @lru_cache(2)
 def _vocabulary(path: str, uid: str | None) -> Vocabulary:
     """Return the vocabulary of a corpus; the uid tells it from another that took its place."""
-    from sdem_dist.corpus import open_corpus
-
     corpus = open_corpus(path)
     return Vocabulary(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 

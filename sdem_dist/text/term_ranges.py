@@ -1,7 +1,5 @@
 """Terms of the runs of many stretches, merged by tasks from one term up to another."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass

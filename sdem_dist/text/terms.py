@@ -1,19 +1,14 @@
 """How words and n-grams are written, and words in sorted order."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdem_dist.kernels import spelling
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.offsets import offsets_of
+from sdem_dist.text.gram_tree import GramTree
 from sdem_dist.text.texts import Texts
-
-if TYPE_CHECKING:
-    from sdem_dist.text.gram_tree import GramTree
 
 _ROUNDS = 8  # of eight bytes, after which words are compared one by one
 

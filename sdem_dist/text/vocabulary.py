@@ -1,7 +1,5 @@
 """The vocabulary of a corpus, chosen as scikit-learn's CountVectorizer chooses it."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from sdem_dist.errors import IngestError

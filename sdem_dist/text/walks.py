@@ -1,7 +1,5 @@
 """The n-grams of one counter or several, sorted by their texts: trees are walked and merged in threads."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 

@@ -17,13 +17,9 @@ _SLOTS = 1 << 12
 class WordTable:
     """Words and their numbers; finding the number of a word takes one look.
 
-    Attributes
-    ----------
-    n_words : int
-    slots : ndarray of shape (n_slots, 4), uint64
-    spelled : ndarray of uint8
-    offsets : ndarray of int64
-        Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; behind the last one there is room.
+    `slots`: uint64 of shape (n_slots, 4). `spelled`: ndarray of uint8.
+    `offsets`: ndarray of int64, word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; behind the last one there is
+    room.
     """
 
     def __init__(self) -> None:
@@ -44,11 +40,8 @@ class WordTable:
     ) -> tuple[int, np.ndarray]:
         """Write the number of every word of the texts to `ids`, -1 for unknown ones if the table may not grow.
 
-        Returns
-        -------
-        n_ids : int
-        offsets : ndarray of shape (n_texts + 1,), int64
-            The words of text ``i`` are ``ids[offsets[i]:offsets[i + 1]]``.
+        Returns `offsets`, int64 of shape (n_texts + 1,): the words of text ``i`` are ``ids[offsets[i]:offsets[i +
+        1]]``.
         """
         offsets, done = np.zeros(len(texts) + 1, np.int64), np.array([self.n_words, 0, 0, 0])
         longest = int((texts.stops - texts.starts).max(initial=0))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sdem_dist import CorpusSearchCV, ModelError, MultiLabelNB, MultinomialNB
-from sdem_dist.engine.memory import REFUSED
+from sdem_dist.engine.memory import REFUSED, SHARE
 from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.packed import packed, unpacked
 from sdem_dist.selection.side_by_side import at_once
@@ -77,6 +77,20 @@ def test_memory_that_does_not_hold_one_setting_is_named(corpus):
         at_once(estimator, source, 5, 3, 10 * model, 1)
     with pytest.raises(ModelError, match=refused):  # of each label a column that has it and one that has it not
         at_once(MultiLabelNB(), source, 5, 3, 28 * model, 1)
+
+
+def test_tables_that_are_kept_for_checkpoints_count(corpus):
+    estimator, source = MultinomialNB(), source_of(MultinomialNB(), corpus)
+    model = 8 * source.n_features * len(source.classes)
+    # Of five folds three tables each, and the one that they begin with.
+    for memory, without, kept in [(3 * 15.5, 3, 2), (3 * 16.1, 3, 3), (15.5, 1, 1)]:
+        held = at_once(estimator, source, 5, 3, int(model * memory / SHARE), 4)
+        assert (held, at_once(estimator, source, 5, 3, int(model * memory / SHARE), 4, 0)) == (without, kept)
+    assert at_once(estimator, source, 5, 3, 1000 * model, 4, int(2.1 * model / SHARE)) == 2  # the driver's memory
+    needed = int(model * 12 / REFUSED)
+    assert at_once(estimator, source, 5, 3, needed + 1, 1, 0) == 1
+    with pytest.raises(ModelError, match="one setting in 5 folds takes"):
+        at_once(estimator, source, 5, 3, needed - 1, 1, 0)
 
 
 def test_workers_share_the_models_of_a_setting(corpus):

@@ -15,6 +15,7 @@ from sklearn.metrics import f1_score
 from sdem_dist import CorpusSearchCV, MultinomialNB, SdemMixtureClassifier
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
+from sdem_dist.inputs.source import source_of
 from sdem_dist.losses import Hinge
 from sdem_dist.selection import run
 from sdem_dist.selection.predicted import Predicted
@@ -131,7 +132,7 @@ def test_optuna_proposes_the_same_for_a_seed(corpus):
 def test_optuna_that_is_not_installed(monkeypatch):
     monkeypatch.setitem(sys.modules, "optuna", None)
     with pytest.raises(ImportError, match=r"sdem_dist\[optuna\]"):
-        sampler_of("optuna", MultinomialNB(), {"alpha": [1.0]}, 3, 0)
+        sampler_of("optuna", MultinomialNB(), {"alpha": [1.0]}, 3, 0, source_of(MultinomialNB(), np.eye(3), [0, 1, 0]))
 
 
 def test_a_nested_score_is_of_searches_without_the_fold(corpus):

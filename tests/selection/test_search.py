@@ -9,7 +9,7 @@ from fitting.test_loss_by_overlap import documents as overlapping
 from scipy.stats import loguniform
 from selection.conftest import made, same
 from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, ParameterGrid
 
 from sdem_dist import (
     CorpusSearchCV,
@@ -17,6 +17,7 @@ from sdem_dist import (
     LatentDirichletAllocation,
     LDAClassifier,
     ModelError,
+    MultiLabelNB,
     MultinomialMixture,
     MultinomialNB,
     SupervisedLDARegressor,
@@ -25,6 +26,7 @@ from sdem_dist import (
 )
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
+from sdem_dist.inputs.source import source_of
 from sdem_dist.selection.metrics import GREATER, measured
 from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.run import LAST
@@ -184,9 +186,10 @@ def test_distributions_and_draws(corpus):
     space = {"step": loguniform(0.05, 2.0), "loss": ["hinge", "ncll"]}
     found = search(corpus, n_trials=5)
     assert len(found.trials_) == 5
-    drawn = settings(MultinomialNB(), space, 6, 0)
-    assert drawn == settings(MultinomialNB(), space, 6, 0) and len(drawn) == 6
-    assert drawn != settings(MultinomialNB(), space, 6, 1)
+    source = source_of(MultinomialNB(), corpus)
+    drawn = settings(MultinomialNB(), space, 6, 0, source)
+    assert drawn == settings(MultinomialNB(), space, 6, 0, source) and len(drawn) == 6
+    assert drawn != settings(MultinomialNB(), space, 6, 1, source)
 
 
 def test_other_estimators(corpus, tmp_path):
@@ -289,6 +292,25 @@ def test_listed_losses_are_not_trained_again_where_the_default_is_settled():
         assert trial.scores["log-loss"] == pytest.approx(alone.scores["log-loss"], rel=1e-3)
 
 
+@pytest.mark.parametrize("model", [MultinomialNB(), MultinomialNB(loss="ncll"), MultiLabelNB()], ids=repr)
+def test_no_setting_of_a_space_is_the_default_in_other_words(model, documents):
+    X, y = documents[:2]
+    labels = [[label] for label in y] if isinstance(model, MultiLabelNB) else y
+    space = default_space(model)
+    tried = settings(model, space, None, 0, source_of(clone(model), X, labels))
+    size = sum(len(ParameterGrid(part)) for part in space)
+    assert tried[0] == {} and len(tried) == size  # one of the space is the default
+    one = CorpusSearchCV(model, {"norm": [7.0, 10.0]}, cv=3, max_epochs=1, n_jobs=1, refit=False).fit(X, labels)
+    assert [trial.params for trial in one.trials_] == [{}, {"norm": 7.0}]
+
+
+def test_the_default_in_other_words_is_one_row_where_its_loss_is_settled():
+    X, y = overlapping(900, 4, 2)
+    space = [{"loss": ["ncll"], "weighting": ["tfidf"], "norm": [10.0], "step": [1.0]}]
+    found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(X, y)
+    assert found.tuned_.loss == "ncll" and [trial.params for trial in found.trials_] == [{}, {"loss": "hinge"}]
+
+
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
     found = CorpusSearchCV(MultinomialNB(), {"alpha": [0.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
     assert "alpha must be" in found.cv_results_["error"][1]
@@ -296,11 +318,11 @@ def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name):
+def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name, corpus):
     model = estimator_class(name)()
     space = default_space(model)
     assert all(part for part in space)
-    for params in settings(model, space, None, 0):
+    for params in settings(model, space, None, 0, source_of(MultinomialNB(), corpus)):
         parameters.check(clone(model).set_params(**params))
     weighted = default_space(model, weighted=True)
     assert not any("weighting" in part for part in weighted)

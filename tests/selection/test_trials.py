@@ -6,11 +6,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from scipy.stats import ttest_rel
+from sklearn.metrics import f1_score
 
+from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.selection.metrics import measured
 from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.summary import _mattered, _passed_over, differences, effects
-from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, less_accurate, mean_and_error
+from sdem_dist.selection.trials import Trial, accuracy_lost, best_of, by_document, less_accurate, mean_and_error
 
 N = 400
 
@@ -36,12 +39,56 @@ def test_documents_of_little_weight_do_not_pass_a_setting_over(half):
     default, other = settings(np.where(half, 100.0, 0.01), half)
     assert not less_accurate(other, default, 2)
     assert best_of([default, other], "log-loss") is other
-    search = SimpleNamespace(trials_=[default, other], best_index_=1)
+    search = SimpleNamespace(trials_=[default, other], best_index_=1, metric_="log-loss", n_splits_=1)
     for of in differences(search):
         scores = [float(each.scores[of.metric][0]) for each in (default, other)]
         assert [of.default, of.winner] == pytest.approx(scores)
         gain = abs(scores[1] - scores[0])
         assert of.low < gain < of.high and (of.low + of.high) / 2 == pytest.approx(gain)
+
+
+def test_macro_f1_has_an_interval_by_documents_as_wide_as_the_bootstraps(documents):
+    found = CorpusSearchCV(MultinomialNB(), {"loss": ["nll"]}, metric="macro-F1", cv=3, max_epochs=2, n_jobs=1)
+    found.fit(*documents[:2])
+    found.best_index_ = 1  # whichever won
+    of = differences(found)[0]
+    assert [other.metric for other in differences(found)] == ["macro-F1", "log-loss", "accuracy"]
+    labels = found.trials_[0].found.labels
+    said = [trial.found.scores.argmax(axis=1) for trial in found.trials_]
+    assert [of.default, of.winner] == pytest.approx([f1_score(labels, each, average="macro") for each in said])
+    assert (of.low + of.high) / 2 == pytest.approx(of.winner - of.default)
+    rng, gains = np.random.default_rng(0), []
+    for _ in range(400):
+        rows = rng.integers(len(labels), size=len(labels))
+        gains.append(np.subtract(*(f1_score(labels[rows], each[rows], average="macro") for each in said)))
+    assert (of.high - of.low) / 2 / 1.96 == pytest.approx(np.std(gains), rel=0.2)
+
+
+def test_macro_f1_leaves_out_classes_that_nobody_has(half):
+    default, other = settings(np.arange(1.0, N + 1), half)
+    apart = np.full((N, 1), -9.0)
+    for each in (default, other):
+        each.found = each.found._replace(scores=np.hstack([each.found.scores, apart]))
+        shares = by_document(each, "macro-F1")
+        whole = np.average(shares, weights=each.found.weights)
+        assert whole == pytest.approx(measured(each.found, 1.0, ("macro-F1",))["macro-F1"][0])
+
+
+def test_other_metrics_are_compared_by_the_folds_differences(documents):
+    def brier(labels, p):
+        return -float(np.mean((p - np.eye(3)[labels]) ** 2))
+
+    for metric, name in ((brier, "brier"), ("perplexity", "perplexity")):
+        found = CorpusSearchCV(MultinomialNB(), {"loss": ["nll"]}, metric=metric, cv=4, max_epochs=2, n_jobs=1)
+        found.fit(*documents[:2])
+        found.best_index_ = 1  # whichever won
+        of = differences(found)[0]
+        before, after = (trial.scores[name] for trial in found.trials_)
+        assert (of.metric, of.n_folds, of.default, of.winner) == (name, 4, before.mean(), after.mean())
+        gains = after - before if metric is brier else before - after
+        interval = ttest_rel(gains, np.zeros(4)).confidence_interval()
+        assert [of.low, of.high] == pytest.approx(list(interval))
+        assert "by the 4 folds" in found.summary()
 
 
 def test_of_equal_weights_a_less_accurate_setting_is_passed_over(half):

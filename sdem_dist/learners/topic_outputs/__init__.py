@@ -1,7 +1,5 @@
 """What supervised topic models predict: a file for each kind of output."""
 
-from __future__ import annotations
-
 from sdem_dist.learners.topic_outputs.classes import Classes
 from sdem_dist.learners.topic_outputs.counts import Counts
 from sdem_dist.learners.topic_outputs.labels import Labels

@@ -1,7 +1,5 @@
 """Counts of each document: a Poisson distribution whose ln of the mean is U theta."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 
 import numpy as np

@@ -1,7 +1,5 @@
 """A level of a scale for each document: the cumulative logit, or proportional odds, of McCullagh 1980."""
 
-from __future__ import annotations
-
 import numpy as np
 from scipy.special import log_expit, logit
 

@@ -100,12 +100,8 @@ def _documents(block: LineBlock, bounds: np.ndarray, checks: _Slow, names: dict[
 class _Slow:
     """Reads records with Python's reader.
 
-    Attributes
-    ----------
-    line : int
-        Number of the line to come, from 1.
-    positions : list of int
-        Where the columns of label, text and id stand, those that are read; empty before the header was met.
+    `line`: number of the line to come, from 1.
+    `positions`: where the columns of label, text and id stand, those that are read; empty before the header was met.
     """
 
     def __init__(self, path: Path, gate: LineGate, columns: Columns) -> None:

@@ -1,7 +1,5 @@
 """A folder of text files by class: the name of the sub-folder is the label."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Iterator, Sequence
 from itertools import islice

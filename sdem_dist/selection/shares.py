@@ -1,6 +1,4 @@
-"""What each document adds to a figure of several labels, so that two settings can be compared document by document."""
-
-from __future__ import annotations
+"""What each document adds to a figure of all, so that two settings can be compared document by document."""
 
 import numpy as np
 
@@ -9,7 +7,7 @@ from sdem_dist.selection.label_metrics import decisions_by_fold
 from sdem_dist.selection.predicted import Predicted
 
 SHARED = ("micro-F1", "macro-F1", "Hamming-loss")
-"""Metrics of `label_metrics.LABELS` that are no mean of what documents have anyway."""
+"""Metrics that are no mean of what documents have anyway."""
 
 
 def shares(found: Predicted, rows: np.ndarray, metric: str) -> np.ndarray:
@@ -18,16 +16,11 @@ def shares(found: Predicted, rows: np.ndarray, metric: str) -> np.ndarray:
     F1 is a ratio of sums. Its numbers are those of its linear part at the sums (the delta method), which is what its
     standard error needs.
 
-    Parameters
-    ----------
-    found : Predicted
-        Of several labels.
-    rows : ndarray of shape (n,)
-        Positions of documents with a weight above zero.
-    metric : str
-        One of `SHARED`.
+    `rows`: shape (n,), positions of documents with a weight above zero.
+    `metric`: one of `SHARED`; of one label a document "macro-F1".
     """
-    assert found.members is not None
+    if found.members is None:
+        return _of_classes(found, rows)
     present, given = found.members > 0, np.zeros(found.members.shape, bool)
     for fold, of in decisions_by_fold(found).items():
         inside = found.folds == fold
@@ -46,3 +39,15 @@ def shares(found: Predicted, rows: np.ndarray, metric: str) -> np.ndarray:
         return np.zeros(len(rows))
     f1 = weights @ right / weights.sum() / means
     return np.asarray((f1 + (right - f1 * some) / means).mean(axis=1))
+
+
+def _of_classes(found: Predicted, rows: np.ndarray) -> np.ndarray:
+    """Return the shares in macro-F1 of documents of one label: without a table of documents and classes."""
+    labels, said, weights = found.labels[rows], found.scores[rows].argmax(axis=1), found.weights[rows]
+    right, n, k = labels == said, weights.sum(), found.scores.shape[1]
+    means = (np.bincount(labels, weights, k) + np.bincount(said, weights, k)) / n
+    seen = means > 0
+    by_mean = np.divide(1.0, means, where=seen, out=np.zeros(k))
+    f1 = 2.0 * np.bincount(labels, weights * right, k) / n * by_mean
+    change = 2.0 * right * by_mean[labels] - (f1 * by_mean)[labels] - (f1 * by_mean)[said]
+    return np.asarray(f1[seen].mean() + change / seen.sum())
