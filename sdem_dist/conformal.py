@@ -7,6 +7,7 @@ probability asked for, whatever the model.
 """
 
 from collections.abc import Sequence
+from numbers import Real
 
 import numpy as np
 
@@ -34,7 +35,7 @@ def thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     ValueError
         `coverage` is not between 0 and 1.
     """
-    if not 0.0 < coverage < 1.0:
+    if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
     found = np.full(len(scores), np.inf)
     for k, of_class in enumerate(scores):

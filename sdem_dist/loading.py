@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
+from sdem_dist.corpus.labels import array_of
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.fields import restored_state
 from sdem_dist.learners.protocol import AnyModelLearner
@@ -89,7 +90,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mappi
     state = restored_state(learner, arrays)
     n_features = metadata["n_features"]
     if estimator.spec.target == "labels":
-        classes, dtype = np.array(metadata["classes"]), np.dtype(metadata["classes_dtype"])
+        classes, dtype = array_of(metadata["classes"]), np.dtype(metadata["classes_dtype"])
         if classes.shape != (learner.n_labels,):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes

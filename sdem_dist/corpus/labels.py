@@ -2,12 +2,21 @@
 
 import math
 from collections.abc import Sequence
+from typing import cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.layout import Classes, ClassLabel, LabelSet
 from sdem_dist.errors import CorpusError
+
+
+def array_of(classes: Classes) -> np.ndarray:
+    """Return classes as an array; whole numbers beyond int64, such as hashes, as uint64, where NumPy would take floats."""
+    whole = len(classes) > 0 and all(type(label) is int for label in classes)
+    if whole and max(cast("Sequence[int]", classes)) >= 1 << 63:
+        return np.array(classes, np.uint64 if min(cast("Sequence[int]", classes)) >= 0 else object)
+    return np.array(classes)
 
 
 class LabelEncoder:

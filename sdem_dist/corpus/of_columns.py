@@ -45,7 +45,8 @@ def read_document_frequency(group: Group, header: Header, path: str) -> np.ndarr
         raise CorpusError(f"{path}: {error}") from error
     if found.dtype != np.int64 or crc32c(found) != header.document_frequency_checksum:
         raise CorpusError(
-            f"{path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing"
+            f"{path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing, or the corpus was "
+            "replaced since it was opened: open it again"
         )
     return found
 

@@ -14,7 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sdem_dist.corpus.folds import AnyCorpus, Folds, labels_of, part_of, weights_of
+from sdem_dist.corpus.folds import AnyCorpus, Folds, groups_of, labels_of, part_of, weights_of
 from sdem_dist.corpus.subsets import Chosen
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.stages import AnyStage, Stage, Stages
@@ -77,7 +77,9 @@ def held_out_of(corpus: AnyCorpus, share: float, seed: int) -> Chosen | None:
     n = int(counted.sum())
     if share <= 0 or min(share * n, MOST_HELD_OUT) < FEWEST:
         return None
-    mask = counted & (Folds(corpus, max(round(1 / share), -(-n // MOST_HELD_OUT)), seed).numbers == 0)
+    k, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), groups_of(corpus)
+    torn = None if names is None or len(np.unique(names)) >= k else np.arange(len(names))  # too few to be kept together
+    mask = counted & (Folds(corpus, k, seed, groups=torn).numbers == 0)
     if labels is not None:
         kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= kept[labels]

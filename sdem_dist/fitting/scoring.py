@@ -15,7 +15,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs.source import check_layout, described
-from sdem_dist.inputs.validation import is_dask, refuse_address
+from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents
 from sdem_dist.interrupts import heard
 
 if TYPE_CHECKING:
@@ -52,6 +52,7 @@ def over_blocks(
             return function(X)
     if is_frame(X):
         return _over_partitions(estimator, X, function, n_columns)
+    refuse_no_documents(X)
     rows = X.rechunk({1: -1})
     if n_columns is None:
         one = getattr(estimator, "classes_", np.empty(0, np.int64))[:0]  # clusters have numbers

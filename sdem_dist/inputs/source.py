@@ -15,7 +15,7 @@ from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets, membership
-from sdem_dist.corpus.labels import plain_label
+from sdem_dist.corpus.labels import array_of, plain_label
 from sdem_dist.corpus.layout import DENSE, ClassLabel
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted
@@ -177,7 +177,7 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
     return Source(
         corpus=corpus,
         weight=corpus.weight if isinstance(corpus, Corpus) else float(header.n_documents),
-        classes=np.array(header.classes) if labelled else np.empty(0),
+        classes=array_of(header.classes) if labelled else np.empty(0),
         class_counts=_class_weights(corpus) if labelled else (),
         vocabulary=corpus.vocabulary(),
         vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text

@@ -29,13 +29,18 @@ def is_dask(X: object) -> bool:
 
 
 def refuse_no_documents(X: object) -> None:
-    """Raise ValueError for what holds no documents: a path, one text, what `ingest` returns, bytes, nothing, a generator."""
+    """Raise ValueError for what holds no documents: a path, a text, what `ingest` returns, a bag, bytes, nothing, a generator."""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
         raise ValueError(f"this is what an ingest did: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
     if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
         raise ValueError(
             f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
             "sdem_dist.ingest makes a corpus of a file of documents"
+        )
+    if type(X).__module__.startswith("dask.bag"):
+        raise ValueError(
+            "X is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
+            "workers read (sdem_dist.ingest)"
         )
     if isinstance(X, str):
         raise ValueError(f"X is one text ({brief(X)}): put it in a list")

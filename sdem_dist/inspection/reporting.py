@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets
+from sdem_dist.corpus.labels import array_of
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
@@ -176,7 +177,7 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
             return None, np.empty(0)
         found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
         positions = np.concatenate(found)
-        return positions[X.mask] if isinstance(X, Part) else positions, np.array(X.header.classes)
+        return positions[X.mask] if isinstance(X, Part) else positions, array_of(X.header.classes)
     if y is None or are_label_sets(y):
         return None, np.empty(0)
     given = np.asarray(y)

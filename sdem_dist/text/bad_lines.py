@@ -15,6 +15,8 @@ EXAMPLES_KEPT = 5
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
+_PACKED = {"\x1f\udc8b": ".gz", "\udcfd7zXZ": ".xz", "(\udcb5/\udcfd": ".zst"}
+"""How packed files begin, decoded with "surrogateescape"."""
 
 
 class NoLabelError(IngestError):
@@ -186,6 +188,9 @@ def not_unicode(text: str) -> str | None:
         code = ord(text[error.start])
         if text.startswith(("\udcff\udcfe", "\udcfe\udcff")):
             return "the first two bytes of UTF-16; --encoding utf-16 reads it"
+        for first, suffix in _PACKED.items():
+            if text.startswith(first):
+                return f"the first bytes of a packed file; give it the suffix {suffix}"
         if 0xDC80 <= code <= 0xDCFF:
             return (
                 f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own (--encoding)"

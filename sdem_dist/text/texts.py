@@ -177,6 +177,8 @@ def _column_or_list(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts 
         column = texts_of_arrow(texts)
         if column is not None:
             return column
+        if hasattr(texts, "to_pylist"):  # with nulls, which are named
+            return list(texts.to_pylist())
     return list(texts)
 
 

@@ -51,6 +51,11 @@ def test_files_of_windows_say_their_encoding(source):
     assert ok("predict", "w", "s.tsv") == ok("predict", "m", "s.tsv")
 
 
+def test_a_packed_file_whose_name_does_not_say_so(source):
+    (source / "p.tsv").write_bytes(gzip.compress("\n".join(LINES).encode()))
+    assert "the first bytes of a packed file; give it the suffix .gz" in refused("train", "p.tsv", "p")
+
+
 def test_columns_between_other_marks_are_named(source):
     for mark in ";\t|":
         (source / "s.csv").write_text(f"label{mark}text\nsport{mark}goal\n")

@@ -88,7 +88,7 @@ def test_partial_fit_goes_on_the_same(loss, tmp_path):
     [
         np.array(["a", "long name", "é"]), np.array(["a", "b", "c"], dtype=object), np.array([3, 5, 900]),
         np.array([0, 1, 2], np.int8), np.array([0, 1, 2], np.uint16), np.array([0.0, 1.0, 2.0]),
-        np.array([False, True]), np.array([-3, 2]),
+        np.array([False, True]), np.array([-3, 2]), np.array([2, 2**63 + 1, 2**64 - 1], np.uint64),
     ],
 )  # fmt: skip
 def test_classes_keep_their_type(classes, tmp_path):
@@ -100,6 +100,15 @@ def test_classes_keep_their_type(classes, tmp_path):
     assert loaded.classes_.dtype == model.classes_.dtype
     assert type(loaded.predict(X)[0]) is type(model.predict(X)[0])
     assert loaded.score(X, y) == model.score(X, y)
+
+
+def test_classes_that_are_hashes_stay_apart(tmp_path):
+    hashes = np.array([1, 2**63 + 1, 2**63 + 2], np.uint64)  # as floats the last two would be one
+    corpus = write_corpus(tmp_path / "c", X, hashes[Y % 3])
+    model = MultinomialNB(n_epochs=1).fit(corpus)
+    np.testing.assert_array_equal(model.classes_, hashes)
+    assert model.classes_.dtype == np.uint64
+    assert model.evaluate(corpus)["accuracy"] == model.score(X, hashes[Y % 3])
 
 
 def test_losses_that_are_not_finite(tmp_path):

@@ -32,6 +32,12 @@ def test_the_quantile_is_the_smallest_rank_that_covers(n, coverage):
         assert at_or_below / (n + 1) >= coverage - 1e-9 > (at_or_below - 1) / (n + 1) - 1e-9
 
 
+@pytest.mark.parametrize("coverage", ["a", None, np.nan, 1])
+def test_what_is_no_share_is_said(coverage):
+    with pytest.raises(ValueError, match="coverage is a share between 0 and 1, not"):
+        thresholds([np.zeros(9)], coverage)
+
+
 @pytest.mark.parametrize("coverage", [0.7, 0.9])
 def test_coverage_holds_class_by_class_whatever_the_model(coverage):
     model = GaussianNB(loss="nll").fit(*drawn(60))  # poor, on purpose

@@ -15,6 +15,7 @@ from sdem_dist import (
 )
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.engine.events import EpochEnded, StageStarted
+from sdem_dist.fitting.mixture_temperature import held_out_of
 
 KINDS = {
     "EM": (EMMixtureClassifier, {"n_epochs": 15}),
@@ -95,6 +96,18 @@ def test_a_class_is_never_held_out_whole():
     for seed in range(5):
         model = EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y)
         assert model.temperature_ != 1.0
+
+
+def test_groups_are_kept_together_where_there_are_enough(tmp_path):
+    X, y = table(600, 0)
+    for n_groups in (4, 60):
+        groups = np.arange(600) % n_groups
+        corpus = write_corpus(tmp_path / str(n_groups), X, y, dense=True, groups=groups, shuffle=False)
+        held_out = held_out_of(corpus, 0.1, 0)
+        inside = groups[held_out.mask(0, True, 0, 600)]
+        assert len(inside) >= 30
+        assert (np.bincount(inside, minlength=n_groups) % 10 == 0).all() == (n_groups == 60)
+        assert EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0
 
 
 def test_few_documents_hold_nothing_out():

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 
+import dask.bag as db
 import numpy as np
 import pandas as pd
 import pyarrow as pa
@@ -96,6 +97,13 @@ def test_what_is_no_column_of_texts_is_said():
         sd.MultinomialNB().fit(["?", "!"], [0, 1])
     with pytest.raises(ValueError, match="vectorizer must be a sdem_dist.text.VectorizerSettings"):
         sd.MultinomialNB(vectorizer="words").fit(TEXTS, Y)
+    with pytest.raises(ValueError, match=r"text 2 \(from 0\) is None"):
+        sd.MultinomialNB().fit(pa.array(["goal", "bank", None]), [0, 1, 1])
+    bag = db.from_sequence(TEXTS, npartitions=2)
+    with pytest.raises(ValueError, match="is a Dask bag"):
+        sd.MultinomialNB().fit(bag, Y)
+    with pytest.raises(ValueError, match="is a Dask bag"):
+        sd.MultinomialNB(n_epochs=1).fit(TEXTS, Y).predict(bag)
 
 
 def test_what_counts_texts_is_made_once_and_not_copied():
