@@ -123,18 +123,16 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
         if not np.any(weights[d] > 0.0):
             continue
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
-        length, square = 0.0, 0.0
-        for j in range(values.size):
-            x = float(values[j])
-            length += x
-            square += x * x
         if n == 2:  # as alone: summed in double precision, and rounded
-            doubles[:] = 0.0
+            doubles[:], length, square = 0.0, 0.0, 0.0
             for j in range(values.size):
-                add_row(float(values[j]), rows[words[j]][n_columns:], doubles)
+                x = float(values[j])
+                length += x
+                square += x * x
+                add_row(x, rows[words[j]][n_columns:], doubles)
             copy_row(doubles, sums)
         else:
-            add_columns(values, words, rows, 0, n_columns, sums)
+            length, square = add_columns(values, words, rows, 0, n_columns, sums)
         n_active, n_moved, n_touched = 0, 0, 0
         for m in range(n_models):
             if weights[d, m] <= 0.0:
