@@ -166,9 +166,9 @@ def add_scores(values, words, rows, sums):
 
     `sums` has room for `WIDTH` more than there are columns, and so have `rows` behind the last one.
     """
-    n_columns, length, square = rows.shape[1] // 2, 0.0, 0.0
+    n_columns = rows.shape[1] // 2
     if n_columns == 2:  # in registers
-        first, second = 0.0, 0.0
+        first, second, length, square = 0.0, 0.0, 0.0, 0.0
         for j in range(values.size):
             x = float(values[j])
             row = rows[words[j]]
@@ -178,12 +178,7 @@ def add_scores(values, words, rows, sums):
             second += x * row[3]
         sums[0], sums[1] = first, second
         return length, square
-    for j in range(values.size):
-        x = float(values[j])
-        length += x
-        square += x * x
-    add_columns(values, words, rows, 0, n_columns, sums)
-    return length, square
+    return add_columns(values, words, rows, 0, n_columns, sums)
 
 
 @jit_inline

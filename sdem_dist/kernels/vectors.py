@@ -19,7 +19,7 @@ AHEAD = 16
 
 
 def _adder(n_eights):
-    """Return what adds the products of entries with 8, 16, ... columns of their rows at once."""
+    """Return what adds the products of entries with 8, 16, ... columns of their rows at once, the entries and their squares."""
 
     @intrinsic
     def add(typingctx, values, words, rows, column, sums):
@@ -35,9 +35,15 @@ def _adder(n_eights):
             first = builder.gep(rows.data, [builder.add(half, args[3])])
             first = builder.bitcast(first, ir.IntType(8).as_pointer())
             totals = [cgutils.alloca_once_value(builder, ir.Constant(eight, [0.0] * WIDTH)) for _ in range(n_eights)]
+            length, square = (cgutils.alloca_once_value(builder, ir.Constant(ir.DoubleType(), 0.0)) for _ in range(2))
             with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
-                x = builder.load(builder.gep(values.data, [loop.index]))
-                x = context.cast(builder, x, of_values.dtype, types.float32)
+                given = builder.load(builder.gep(values.data, [loop.index]))
+                own = of_values.dtype if isinstance(of_values.dtype, types.Float) else types.float64  # float(x)
+                number = context.cast(builder, given, of_values.dtype, own)
+                for total, term in ((length, number), (square, builder.fmul(number, number, flags=("contract",)))):
+                    term = context.cast(builder, term, own, types.float64)
+                    builder.store(builder.fadd(builder.load(total), term, flags=("contract",)), total)
+                x = context.cast(builder, given, of_values.dtype, types.float32)
                 word = context.cast(
                     builder, builder.load(builder.gep(words.data, [loop.index])), of_words.dtype, types.intp
                 )
@@ -53,9 +59,9 @@ def _adder(n_eights):
             out = builder.bitcast(builder.gep(sums.data, [args[3]]), eight.as_pointer())
             for number, total in enumerate(totals):
                 builder.store(builder.load(total), builder.gep(out, [ir.Constant(size, number)]), align=4)
-            return context.get_dummy_value()
+            return context.make_tuple(builder, signature.return_type, [builder.load(length), builder.load(square)])
 
-        return types.void(values, words, rows, types.intp, sums), codegen
+        return types.UniTuple(types.float64, 2)(values, words, rows, types.intp, sums), codegen
 
     return add
 
@@ -67,19 +73,21 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 def add_columns(values, words, rows, first, last, sums):
     """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, in the order of the entries.
 
-    Columns are those from `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven
-    more behind their last element.
+    Return the sum of the entries and that of their squares, which take no time beside the products. Columns are those from
+    `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven more behind their last
+    element.
     """
-    k = first
+    k, length, square = first, 0.0, 0.0
     while last - k > 24:
-        _add_32(values, words, rows, k, sums)
+        length, square = _add_32(values, words, rows, k, sums)
         k += 32
     if last - k > 16:
-        _add_24(values, words, rows, k, sums)
+        length, square = _add_24(values, words, rows, k, sums)
     elif last - k > 8:
-        _add_16(values, words, rows, k, sums)
+        length, square = _add_16(values, words, rows, k, sums)
     elif last - k > 0:
-        _add_8(values, words, rows, k, sums)
+        length, square = _add_8(values, words, rows, k, sums)
+    return length, square
 
 
 def _mover(width, with_logarithms):
