@@ -59,18 +59,8 @@ DEFAULTS: dict[str, list[Grid]] = {
 def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
     """Return the default space of an estimator.
 
-    Parameters
-    ----------
-    estimator : estimator
-    weighted : bool
-        Documents hold other numbers than counts: those are not weighed again.
-    orders : int
-        Longest n-grams of the corpus.
-
-    Raises
-    ------
-    ValueError
-        There is none.
+    `weighted`: documents hold other numbers than counts: those are not weighed again.
+    `orders`: longest n-grams of the corpus. Raises ValueError: there is none.
     """
     name = type(estimator).__name__
     if name not in DEFAULTS:
@@ -106,10 +96,7 @@ def settings(
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
     """Return the spaces to draw from.
 
-    Raises
-    ------
-    ValueError
-        One names parameters that the estimator does not have, or holds no values or wrong ones.
+    Raises ValueError: one names parameters that the estimator does not have, or holds no values or wrong ones.
     """
     spaces = [dict(space)] if isinstance(space, Mapping) else [dict(part) for part in space]
     parameters.check(estimator)

@@ -175,15 +175,8 @@ def label_suspects_of(
 ) -> LabelSuspects:
     """Return the suspects among several labels by probabilities out of fold.
 
-    Parameters
-    ----------
-    proba : ndarray of shape (n_documents, n_labels)
-    members : ndarray of shape (n_documents, n_labels)
-        Which document has which label.
-    classes : ndarray of shape (n_labels,)
-    inside : ndarray of shape (n_documents,), bool
-        Which documents are looked at.
-    n : int or None
+    `proba`: shape (n_documents, n_labels). `members`: shape (n_documents, n_labels), which document has which label.
+    `classes`: shape (n_labels,). `inside`: bool of shape (n_documents,), which documents are looked at.
     """
     looked_at = np.flatnonzero(inside)
     proba, present = proba[looked_at], members[looked_at] > 0
@@ -197,13 +190,9 @@ def label_suspects_of(
 def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:
     """Return the suspects by probabilities out of fold.
 
-    Parameters
-    ----------
-    proba : ndarray of shape (n_documents, n_classes)
-    labels : ndarray of shape (n_documents,), integers
-        Positions in `classes`; documents of label -1 are not looked at.
-    classes : ndarray of shape (n_classes,)
-    n : int or None
+    `proba`: shape (n_documents, n_classes).
+    `labels`: shape (n_documents,), integers, positions in `classes`; documents of label -1 are not looked at.
+    `classes`: shape (n_classes,).
     """
     looked_at = np.flatnonzero(labels >= 0)
     labels, proba = labels[looked_at], proba[looked_at]

@@ -179,10 +179,7 @@ def best_of(trials: list[Trial], metric: Metric) -> Trial:
     By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few documents,
     such as those of rare classes, decide a log-loss.
 
-    Raises
-    ------
-    ValueError
-        None could be trained.
+    Raises ValueError: none could be trained.
     """
     in_order = sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
     if in_order[0].score(metric) == -np.inf:
