@@ -14,7 +14,7 @@ N_BINS = 15
 """Of the probability of the most probable class, equally wide."""
 TEMPERED = tuple(f"tempered {number}" for number in range(len(TEMPERATURES)))
 BINS = tuple(f"{what} {bin_}" for what in ("confidence", "hits", "documents") for bin_ in range(N_BINS))
-SUMS = ("brier", *BINS, *TEMPERED)
+SUMS = ("brier", *BINS, *TEMPERED, *(f"mistaken {number}" for number in range(len(TEMPERATURES))), "number")
 
 
 class Reliability(NamedTuple):
@@ -92,7 +92,28 @@ def calibration_sums(
     p = np.exp(log_p)
     of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
     found = [np.atleast_1d((weights * brier_scores(p, labels)).sum()), of_bins]
-    return np.concatenate([*found, tempered_losses(log_p, labels, weights)] if tempered else found)
+    return np.concatenate([*found, tempered_sums(log_p, labels, weights)] if tempered else found)
+
+
+def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the sums that `cautious_temperature` takes: `tempered_losses`, those if the second class were right, and how many.
+
+    For arguments see `calibration_sums`.
+    """
+    mistaken = np.zeros(len(TEMPERATURES))
+    if len(labels) and scores.shape[1] > 1:
+        best = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:]
+        mistaken = tempered_losses(best, np.zeros(len(labels), np.intp), weights)
+    return np.concatenate([tempered_losses(scores, labels, weights), mistaken, [len(labels)]])
+
+
+def cautious_temperature(sums: np.ndarray, weight: float) -> float:
+    """Return the temperature with the least log-loss, one more document being wrong, from `tempered_sums`.
+
+    If all are right, that does not show how rare errors are.
+    """
+    losses, mistaken = sums[:-1].reshape(2, -1)
+    return best_temperature((losses + mistaken / sums[-1]) / weight)[0]
 
 
 def possible(scores: np.ndarray) -> np.ndarray:
@@ -185,5 +206,6 @@ def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
     found = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
     if len(sums) == n_binned:
         return found
-    temperature, loss = best_temperature(sums[n_binned:] / weight)
-    return found | {"temperature": temperature, "tempered_log_loss": loss}
+    tempered = sums[n_binned:]
+    loss = best_temperature(tempered[: len(TEMPERATURES)] / weight)[1]
+    return found | {"temperature": cautious_temperature(tempered, weight), "tempered_log_loss": loss}

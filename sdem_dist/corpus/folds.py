@@ -185,18 +185,18 @@ class Part:
     def __init__(self, folds: Masks, number: int, inside: bool) -> None:
         if not 0 <= number < folds.k:
             raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
-        self.folds, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
+        self.masks, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
 
     def __reduce__(self) -> tuple[Callable[..., Part], tuple[object, ...]]:
-        return part_of, (self.folds, self.number, self.inside)
+        return part_of, (self.masks, self.number, self.inside)
 
     def __repr__(self) -> str:
-        return f"{self.folds.title(self.number, self.inside)} of {self.whole!r}"
+        return f"{self.masks.title(self.number, self.inside)} of {self.whole!r}"
 
     @property
     def mask(self) -> np.ndarray:
         """Which documents are in it, bool of shape (n_documents,)."""
-        mask = self.folds.mask(self.number, self.inside, 0, self.n_documents)
+        mask = self.masks.mask(self.number, self.inside, 0, self.n_documents)
         return mask & self.whole.mask if isinstance(self.whole, Part) else mask
 
     @cached_property
@@ -212,7 +212,7 @@ class Part:
     @cached_property
     def class_weights(self) -> tuple[float, ...]:
         """Documents in it of each class, by weight."""
-        labels, n = self.folds.labels, len(self.whole.header.classes)
+        labels, n = self.masks.labels, len(self.whole.header.classes)
         if labels is None:
             return ()
         known = labels >= 0
@@ -221,18 +221,18 @@ class Part:
     @cached_property
     def header(self) -> Header:
         """The corpus's, with the counts of these documents and an identity of its own."""
-        labels, n = self.folds.labels, len(self.whole.header.classes)
+        labels, n = self.masks.labels, len(self.whole.header.classes)
         inside = () if labels is None else labels[(labels >= 0) & self.mask]
         counts = () if labels is None else tuple(np.bincount(inside, minlength=n).tolist())
         header = replace(self.whole.header, class_counts=counts)
-        name = f"{self.whole.header.uid} {self.folds.name} {self.number} {self.inside}"
+        name = f"{self.whole.header.uid} {self.masks.name} {self.number} {self.inside}"
         header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
         return header
 
     @cached_property
     def cache_key(self) -> str:
         """A name for the content."""
-        return f"{self.whole.cache_key} part {self.folds.name} {self.number} {self.inside}"
+        return f"{self.whole.cache_key} part {self.masks.name} {self.number} {self.inside}"
 
     @property
     def n_documents(self) -> int:
@@ -241,9 +241,9 @@ class Part:
 
     def read(self, start: int, stop: int) -> Documents | DenseDocuments:
         """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
-        documents = self.folds.reads.read(start, stop)
+        documents = self.masks.reads.read(start, stop)
         weights = np.ones(stop - start) if documents.weights is None else documents.weights
-        mask = self.folds.mask(self.number, self.inside, start, stop)
+        mask = self.masks.mask(self.number, self.inside, start, stop)
         return replace(documents, weights=np.where(mask, weights, 0.0))
 
     def part(self, folds: Masks, number: int, inside: bool) -> Part:

@@ -10,7 +10,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import OnDisk
+from sdem_dist.corpus.folds import AnyCorpus, OnDisk, Part, labels_of
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.documents import CorpusLike
 
@@ -25,14 +25,14 @@ class WithIds(OnDisk, Protocol):
 
 
 class Chosen:
-    """Which documents of a corpus were chosen, as `sdem_dist.corpus.folds.Part` asks for it: in part 0.
+    """Which documents of a corpus were chosen, as `sdem_dist.corpus.folds.Part` asks for it: inside part 0.
 
     `bits`: the mask, eight documents a byte.
     """
 
     k = 1
 
-    def __init__(self, corpus: WithIds, bits: bytes) -> None:
+    def __init__(self, corpus: AnyCorpus, bits: bytes) -> None:
         self.corpus = corpus
         self.reads: CorpusLike = corpus
         self._bits = bits
@@ -47,12 +47,15 @@ class Chosen:
 
     def title(self, number: int, inside: bool) -> str:
         """Return what a part is, for people."""
-        return f"a subset of {int(self._mask.sum())} documents"
+        mask = self._mask == inside
+        return (
+            f"a subset of {int((mask & self.corpus.mask if isinstance(self.corpus, Part) else mask).sum())} documents"
+        )
 
     @cached_property
     def labels(self) -> np.ndarray | None:
         """The labels of all documents, int32 of shape (n_documents,)."""
-        return self.corpus.labels()
+        return labels_of(self.corpus)
 
     @cached_property
     def _mask(self) -> np.ndarray:
@@ -60,8 +63,8 @@ class Chosen:
         return bits.astype(bool)
 
     def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray:
-        """Return which of the documents `start` up to `stop` were chosen."""
-        return self._mask[start:stop]
+        """Return which of the documents `start` up to `stop` were chosen; or were not."""
+        return self._mask[start:stop] == inside
 
 
 def chosen(corpus: WithIds, which: Which) -> Chosen:

@@ -29,6 +29,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
+CONVERGED = 1e-3
+"""Nats a document that a pass gains at most, once EM has converged."""
+
+
 @estimator
 class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimator, Generic[Learner, State]):
     """Base of mixtures without labels."""
@@ -92,6 +96,19 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         """Yield a scoring; return the mean of ln p(d) and the priors' shares a document."""
         nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
         return self._kind.prior_share(learner, state) / source.weight - nll
+
+    @property
+    def converged_(self) -> bool | None:
+        """Whether a pass gained under a thousandth of a nat a document, in the mean of those between the last evaluations.
+
+        None where fewer than two passes were evaluated.
+        """
+        check_is_fitted(self)
+        known = [(entry["epoch"], entry["nll"]) for entry in self.history_ if "nll" in entry]
+        if len(known) < 2:
+            return None
+        (before, high), (after, low) = known[-2:]
+        return bool(high - low < CONVERGED * (after - before))
 
     @property
     def component_log_prior_(self) -> np.ndarray:

@@ -34,7 +34,7 @@ class EMMixtureClassifier(EmSettings, JointMixture):
         super()._check()
         check_em(self)
 
-    def stages(self, source: Source) -> Stages[Trained]:
+    def _trained(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, and EM."""
         form = em_form(self)
         if self.components == "multinomial":

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
@@ -19,8 +20,9 @@ from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY,
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
+from sdem_dist.fitting.mixture_temperature import with_temperature
 from sdem_dist.inputs.source import Source, documents_of, table_of
-from sdem_dist.inputs.spec import Layout, Spec
+from sdem_dist.inputs.spec import Layout, Spec, Trained
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.em import WordEm
@@ -43,7 +45,32 @@ class Components(Seeded):
         4, checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
+    validation_fraction: float = param(
+        0.1,
+        real(0, 0.5),
+        "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
+        "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
+        "0, or where it would be under 20 documents: none, and half the time.",
+    )
     evaluate_every: int = param(50, *EVALUATE_EVERY)
+
+    if TYPE_CHECKING:
+        learner_: Any
+
+    @abstractmethod
+    def _trained(self, source: Source) -> Stages[Trained]:
+        """Yield the stages of a training with a source's documents."""
+
+    def stages(self, source: Source) -> Stages[Trained]:
+        """Yield the stages of a training without some documents, and of that with all."""
+        share, seed = float(self.validation_fraction), seed_of(self.random_state)
+        return (yield from with_temperature(self._trained, source, share, seed))
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by for probabilities."""
+        check_is_fitted(self)
+        return float(self.learner_.temperature)
 
 
 @estimator
@@ -128,15 +155,18 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.model.owners)[0]
 
+    def _class_scores(self, X: object) -> np.ndarray:
+        return self._joint_log_proba(X) / self.temperature_
+
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_component_columns, of_components
 
-        owners = self.learner_.model.owners
+        owners, t = self.learner_.model.owners, self.temperature_
         if self.components == "multinomial":
-            return of_components(self._parameters, documents_of(self, documents), pairs, owners)
+            return of_components(self._parameters, documents_of(self, documents), pairs, owners, t)
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)
-        return of_component_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs, owners)
+        return of_component_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs, owners, t)
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).

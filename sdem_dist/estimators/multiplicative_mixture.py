@@ -104,7 +104,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
                 raise ValueError(f"{what}: row {int(unfit.any(axis=1).argmax())} (from 0). {advice}")
         return X
 
-    def stages(self, source: Source) -> Stages[Trained]:
+    def _trained(self, source: Source) -> Stages[Trained]:
         """Yield the survey of the documents, the start, and the updates."""
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once = replace(plan, n_epochs=1)
@@ -178,7 +178,8 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
     def _class_scores(self, X: object) -> np.ndarray:
         learner: Multiplicative = self.learner_
         if self._layout == "sparse":
-            return learner.scores(self._parameters, learner.transform.sparse(documents_of(self, X)))
+            documents = learner.transform.sparse(documents_of(self, X))
+            return learner.scores(self._parameters, documents) / learner.temperature
         # In C order as in training: sums along a row would round otherwise.
         rows = learner.transform.dense(np.ascontiguousarray(table_of(self, X), learner.dtype))
-        return learner.scores(self._parameters, rows)
+        return learner.scores(self._parameters, rows) / learner.temperature

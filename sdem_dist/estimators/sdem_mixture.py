@@ -51,7 +51,7 @@ class SdemMixtureClassifier(JointMixture):
     )
     n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
 
-    def stages(self, source: Source) -> Stages[Trained]:
+    def _trained(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, EM, and sdEM from where it ends."""
         if self.components == "multinomial":
             return (yield from self._of_counts(source))

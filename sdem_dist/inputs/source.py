@@ -167,7 +167,7 @@ def _hidden(corpus: Corpus) -> int:
         return 0
     if not isinstance(corpus, Part):
         return header.n_documents - sum(header.class_counts)
-    labels = corpus.folds.labels
+    labels = corpus.masks.labels
     return 0 if labels is None else int((labels[corpus.mask] < 0).sum())
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.glossary import called
+from sdem_dist.glossary import UNSHOWN, called
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 
 if TYPE_CHECKING:
@@ -22,7 +22,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
     loss = getattr(model, "loss_", None) or model.get_params().get("loss")
     how = f", loss {loss}" if loss else ""
-    no_metrics = ("epoch", "unlabelled_weight")
+    no_metrics = ("epoch", "unlabelled_weight", *UNSHOWN)
     metrics = {name: value for name, value in kept.items() if name not in no_metrics and not name.endswith("seconds")}
     return {
         "model": type(model).__name__ + how,
@@ -33,10 +33,18 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         **_parts(model),
         **_inputs(model),
         **_weighting(model),
-        "epochs": f"{model.n_iter_}",
+        "epochs": f"{model.n_iter_}{_converged(model)}",
         which: _listed(metrics),
         **({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {}),
     }
+
+
+def _converged(model: EngineEstimator) -> str:
+    """Return whether EM has converged, where that is known."""
+    found = getattr(model, "converged_", None)
+    if found is None:
+        return ""
+    return ", converged" if found else ", not converged: more n_epochs would fit better"
 
 
 def _listed(metrics: Mapping[str, float]) -> str:

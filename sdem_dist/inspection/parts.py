@@ -79,6 +79,7 @@ def of_component_columns(
     values: np.ndarray,
     pairs: np.ndarray,
     owners: tuple[int, ...],
+    temperature: float,
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures of densities of columns, as `of_components` does of words.
 
@@ -92,9 +93,8 @@ def of_component_columns(
         known = np.flatnonzero(~np.isnan(row))
         log_p = densities(row)[known]
         (p_a, prior_a), (p_b, prior_b) = _by_class(log_p, log_prior, log_p.sum(axis=0) + log_prior, pair, owners)
-        found.append(
-            DocumentParts(known, row[known], p_a, p_b, p_a - p_b, prior_a - prior_b, (), "mixing of the components")
-        )
+        parts, prior = (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
+        found.append(DocumentParts(known, row[known], p_a, p_b, parts, prior, (), "mixing of the components"))
     return found
 
 
@@ -111,7 +111,11 @@ def _by_class(
 
 
 def of_components(
-    parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, owners: tuple[int, ...]
+    parameters: NaturalParameters,
+    documents: Documents,
+    pairs: np.ndarray,
+    owners: tuple[int, ...],
+    temperature: float,
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures of multinomials.
 
@@ -122,9 +126,8 @@ def of_components(
     for i, words, x in each(documents):
         log_p = parameters.log_words[words] - parameters.log_totals
         (p_a, prior_a), (p_b, prior_b) = _by_class(log_p, parameters.log_prior, scores[i], pairs[i], owners)
-        found.append(
-            DocumentParts(words, x, p_a, p_b, x * (p_a - p_b), prior_a - prior_b, (), "mixing of the components")
-        )
+        parts, prior = x * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
+        found.append(DocumentParts(words, x, p_a, p_b, parts, prior, (), "mixing of the components"))
     return found
 
 

@@ -115,6 +115,11 @@ class FeatureLearner(Generic[Prepared]):
         return "features " + sha256(repr(of).encode()).hexdigest()
 
     @property
+    def temperature(self) -> float:
+        """What scores of classes are divided by for probabilities."""
+        return getattr(self.model, "temperature", 1.0)  # numbers have no classes
+
+    @property
     def width(self) -> int:
         """Columns of the documents."""
         return sum(len(block.columns) for block in self.model.variables.blocks)

@@ -6,9 +6,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.calibration import TEMPERATURES, best_temperature, tempered_losses
+from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_sums
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import choosing_metrics, choosing_sums, classifier_metrics, classifier_sums, scored
+from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.kernels.csr import row_sums
 from sdem_dist.kernels.documents import Visited, runs
 from sdem_dist.kernels.many_classes import ENTRIES, ClassCounts, run_documents
@@ -196,23 +196,21 @@ class ManyClasses:
         """
         if not self.held_out:
             return classifier_metrics(sums, self.n_classes)
-        n, wrong, sums = sums[0], sums[1 : 1 + len(TEMPERATURES)], sums[1 + len(TEMPERATURES) :]
-        if n < FEWEST:
+        if sums[-1] < FEWEST:
             return {"temperature": float("nan")}
-        found = choosing_metrics(sums)
-        losses = sums[-len(TEMPERATURES) :] / sums[0]
-        temperature, _ = best_temperature(losses + wrong / (n * sums[0]))
-        loss = float(np.interp(np.log(temperature), np.log(TEMPERATURES), losses))
-        return found | {"temperature": temperature * self.temperature, "tempered_log_loss": loss}
+        weight, right = sums[:2].tolist()
+        temperature = cautious_temperature(sums[2:], weight)
+        loss = float(np.interp(np.log(temperature), np.log(TEMPERATURES), sums[2 : 2 + len(TEMPERATURES)] / weight))
+        found = {"accuracy": right / weight, "temperature": temperature * self.temperature}
+        return found | {"tempered_log_loss": loss}
 
 
 def _choosing(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return how many documents are of known classes, their log-losses if the second class were right, `choosing_sums`."""
+    """Return of documents of known classes their weight, that of those found, and `calibration.tempered_sums`."""
     used = (weights > 0) & known[labels]
     scores, labels, weights = scores[used], labels[used], weights[used]
-    best = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:]
-    wrong = tempered_losses(best, np.zeros(len(labels), np.intp), weights)
-    return np.concatenate([[len(labels)], wrong, choosing_sums(scores, labels, weights)])
+    right = weights[scores.argmax(axis=1) == labels].sum()
+    return np.concatenate([[weights.sum(), right], tempered_sums(scores, labels, weights)])
 
 
 def _labels_of(documents: Documents) -> np.ndarray:

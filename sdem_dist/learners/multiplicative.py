@@ -28,7 +28,7 @@ WEIGHTS_SHARE = 0.1
 """c / eta of joint updates: W has the exponent c / (eta + c)."""
 ROUNDING = 1e-12
 """By how much a document the likelihood may fall."""
-EVALUATED = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece")
+EVALUATED = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
 
 
 class MultiplicativeState(NamedTuple):
@@ -81,6 +81,7 @@ class Multiplicative:
     update of the best point."""
     dtype: str = "float64"  # "float64" or "float32": of products and posteriors; parameters and sums are float64
     class_weight: tuple[float, ...] | None = None  # multiplies the weights of the documents of each class
+    temperature: float = 1.0  # scores are divided by it for probabilities
 
     @cached_property
     def cache_key(self) -> str:
@@ -247,13 +248,14 @@ class Multiplicative:
     def evaluate(self, state: MultiplicativeState, batches: Iterable[SortedDocuments]) -> np.ndarray:
         """Return the sums of `evaluation.classifier_sums` over all batches."""
         parameters = self.parameters(state)
-        return classifier_sums(joined(self._scored(parameters, documents) for documents in batches))
+        documents = joined(self._scored(parameters, batch) for batch in batches)
+        return classifier_sums(documents, tempered=True)
 
     def _scored(self, parameters: MixtureWeights, documents: SortedDocuments) -> Scored:
         labels = np.repeat(np.arange(self.n_classes), np.diff(documents.starts))
         ones = np.ones(len(labels))
         weights = ones if documents.weights is None else documents.weights
-        return scored(self.scores(parameters, documents.rows), labels, weights, ones)
+        return scored(self.scores(parameters, documents.rows) / self.temperature, labels, weights, ones)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return metrics of the probabilities of classes: the model has no p(x)."""

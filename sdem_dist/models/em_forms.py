@@ -54,8 +54,7 @@ class EmForm:
 
         `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
         `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
-        Returns `shares`, shape (n, n_components): rows add up to 1, or are zeros where no component can be, as in a class
-        without documents.
+        Returns `shares`, shape (n, n_components): rows add up to 1; zeros where no component can be.
         Returns `values`, shape (n,): ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum
         exp(scores / t)``.
         """

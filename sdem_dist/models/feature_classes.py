@@ -37,6 +37,7 @@ class FeatureClasses:
     n_classes: int
     owners: tuple[int, ...] = ()  # the class of each component, ascending; empty: classes have no components
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
+    temperature: float = 1.0  # scores of classes are divided by it for probabilities
 
     def __post_init__(self) -> None:
         check_components(self.n_components, self.n_classes, self.owners, self.log_prior)
@@ -135,14 +136,14 @@ class FeatureClasses:
         """Return the sums of `evaluation.classifier_sums` over all labelled documents of the batches."""
         parameters = self.parameters(counts, mu)
         documents = joined(self._scored(parameters, features) for features in batches)
-        return evaluation_sums(documents) if self.clusters else classifier_sums(documents)
+        return evaluation_sums(documents) if self.clusters else classifier_sums(documents, tempered=bool(self.owners))
 
     def _scored(self, parameters: FeatureParameters, features: Features) -> Scored:
         labelled = features.take(np.flatnonzero(features.labels >= 0))
         known = self.variables.n_variables - labelled.missing.sum(axis=1)
         scores = self.variables.scores(parameters, labelled)
         scores = by_class(scores, self.owners)[0] if self.owners else scores
-        return scored(scores, labelled.labels, labelled.weights, known)
+        return scored(scores / self.temperature, labelled.labels, labelled.weights, known, scores)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and more, see `sdem_dist.evaluation.classifier_metrics`.

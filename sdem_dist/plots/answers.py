@@ -19,7 +19,7 @@ NUMBERED = 12
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Draw the share of each class's documents that was taken for each class.
+    """Draw the share of each class's documents that was taken for each class; of very many classes, those with most errors.
 
     Parameters
     ----------
@@ -33,16 +33,17 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     matplotlib Axes
     """
     refuse_model(report, "a report: clf.report(X, y)")
-    axes, counts = axes_or_new(axes), report.confusion
-    shares = counts / np.maximum(counts.sum(axis=1, keepdims=True), 1)
-    n = len(counts)
+    axes, shown = axes_or_new(axes), report.worst
+    counts, n = report.confusion_among(shown), len(shown)
+    shares = counts / np.maximum(report.support[shown, None], 1)
     image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
     axes.figure.colorbar(image, ax=axes, label="share of the class's documents", shrink=0.8)
-    names = [plain(c, 24) for c in report.classes.tolist()]
+    names = [plain(c, 24) for c in report.classes[shown].tolist()]
     size = 10 if n <= NUMBERED else max(4.0, 160.0 / n)
     axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
     axes.set_yticks(np.arange(n), names, fontsize=size)
-    axes.set(title="Confusion", xlabel="prediction", ylabel="class")
+    some = "" if n == len(report.classes) else f" of the {n} classes with most errors, of {len(report.classes):,}"
+    axes.set(title=f"Confusion{some}", xlabel="prediction", ylabel="class")
     for i, j in np.argwhere(counts > 0) if n <= NUMBERED else ():
         axes.text(
             j,

@@ -7,7 +7,7 @@ import pickle  # noqa: TID251  as Dask sends corpora
 import numpy as np
 import pytest
 
-from sdem_dist import CorpusError, MultinomialNB, concat, open_corpus, write_corpus
+from sdem_dist import CorpusError, MultinomialNB, concat, learning_curve, open_corpus, write_corpus
 
 RNG = np.random.default_rng(0)
 X = RNG.poisson(0.4, (300, 12))
@@ -77,3 +77,19 @@ def test_corpora_that_differ_are_named(tmp_path):
         concat([first, open_corpus(tmp_path / "a").subset([1])])
     with pytest.raises(CorpusError, match="no corpora"):
         concat([])
+
+
+def test_a_subset_of_a_subset_is_cut_into_folds_and_drawn_as_a_curve(corpus):
+    part = corpus.subset(np.arange(300) < 200).subset(np.arange(0, 300, 2))
+    assert repr(part).startswith("a subset of 100 documents of a subset of 200 documents of Corpus(")
+    whole = part.mask
+    folds = part.folds(4)
+    for training, fold in folds:
+        assert training.weight == 75
+        assert fold.weight == 25
+        assert not (fold.mask & ~whole).any()
+    curve = learning_curve(MultinomialNB(n_epochs=2), part, shares=(1.0,), cv=4)
+    assert curve.n_documents.tolist() == [75]
+    np.testing.assert_allclose(
+        curve.accuracy[0], [MultinomialNB(n_epochs=2).fit(a).evaluate(b)["accuracy"] for a, b in part.folds(4)]
+    )

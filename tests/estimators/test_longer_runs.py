@@ -12,9 +12,9 @@ X, Y = random_counts(200, 30, 3, seed=1)
 TABLE = np.abs(np.random.default_rng(0).normal(size=(200, 4)) + np.asarray(Y)[:, None])
 CASES = [
     (sd.MultinomialNB, {"evaluate_every": 2, "validation_fraction": 0.0}, X),
-    (sd.EMMixtureClassifier, {"n_components": 2}, TABLE),
-    (sd.MultiplicativeMixtureClassifier, {"n_components": 2}, TABLE),
-    (sd.SdemMixtureClassifier, {"n_components": 2}, TABLE),
+    (sd.EMMixtureClassifier, {"n_components": 2, "validation_fraction": 0.0}, TABLE),
+    (sd.MultiplicativeMixtureClassifier, {"n_components": 2, "validation_fraction": 0.0}, TABLE),
+    (sd.SdemMixtureClassifier, {"n_components": 2, "validation_fraction": 0.0}, TABLE),
     (sd.MultinomialMixture, {"n_components": 3, "n_init": 1}, X),
     (sd.GaussianNB, {"evaluate_every": 2}, TABLE),
 ]

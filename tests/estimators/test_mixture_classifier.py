@@ -105,10 +105,11 @@ def test_there_and_back(fitted, name, tmp_path):
 
 
 def test_starting_at_em_is_the_posterior_of_the_generative_model():
+    alone = {"validation_fraction": 0.0}
     for expand in (False, True):
-        start = mixture(2, init="em", expand=expand, scaling=None, n_epochs=1).fit(X, Y)
+        start = mixture(2, init="em", expand=expand, scaling=None, n_epochs=1, **alone).fit(X, Y)
         kind = "gaussian" if expand else "exponential"
-        em = mixture(2, kind=EMMixtureClassifier, components=kind, n_epochs=11, evaluate_every=0).fit(X, Y)
+        em = mixture(2, kind=EMMixtureClassifier, components=kind, n_epochs=11, evaluate_every=0, **alone).fit(X, Y)
         near = abs(start.predict_proba(X) - em.predict_proba(X)).max()
         assert near < 0.01
     gained = mixture(2, init="em", scaling=None, n_epochs=50).fit(X, Y).log_likelihood_path_
@@ -145,7 +146,7 @@ def test_missing_values_are_summed_out():
     gaps = X.copy()
     gaps[np.random.default_rng(0).random(X.shape) < 0.2] = np.nan
     for settings in ({**EM, "components": "gaussian"}, {**EM, "components": "exponential"}, SDEM):
-        model = mixture(2, **settings).fit(gaps, Y)
+        model = mixture(2, validation_fraction=0.0, **settings).fit(gaps, Y)
         assert model.score(X_TEST, Y_TEST) > 0.88
         nothing = model.predict_proba(np.full((1, 4), np.nan))[0]
         np.testing.assert_allclose(nothing, np.exp(np.logaddexp.reduce(model.log_weights_, axis=1)), rtol=1e-6)
@@ -304,6 +305,7 @@ def test_validation_stops_and_keeps_the_best():
     ids=["init", "n_em_epochs"],
 )
 def test_a_run_that_started_elsewhere_is_not_resumed(tmp_path, first, other):
+    first, other = ({**settings, "validation_fraction": 0.0} for settings in (first, other))
     mixture(2, **{**first, "n_epochs": 2}).fit(X, Y, checkpoint=tmp_path)
     with pytest.raises(ModelError, match="other settings"):
         mixture(2, **{**other, "n_epochs": 4}).fit(X, Y, checkpoint=tmp_path, resume=True)

@@ -13,6 +13,7 @@ from sklearn.metrics import adjusted_rand_score
 
 from sdem_dist import CorpusError, ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.inspection.facts import model_facts
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.em_forms import EmForm
 
@@ -207,3 +208,17 @@ def test_other_files_are_refused(tmp_path, fitted):
     write_archive(tmp_path / "odd", "sdem-model", arrays, metadata)
     with pytest.raises(ModelError, match="'words'"):
         load_model(tmp_path / "odd")
+
+
+def test_a_model_says_whether_it_has_converged(tmp_path):
+    long = MultinomialMixture(4, n_init=1, n_epochs=40).fit(X)
+    short = MultinomialMixture(6, n_init=1, init="examples", n_init_epochs=1, n_epochs=2, evaluate_every=1).fit(X)
+    gain = short.history_[-2]["nll"] - short.history_[-1]["nll"]
+    assert gain > 1e-3
+    assert long.converged_ is True
+    assert short.converged_ is False
+    assert MultinomialMixture(4, n_init=1, evaluate_every=0).fit(X).converged_ is None
+    assert model_facts(long)["epochs"] == "40, converged"
+    assert "not converged: more n_epochs" in model_facts(short)["epochs"]
+    short.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").converged_ is False

@@ -48,7 +48,7 @@ def test_the_likelihood_never_falls(seed, schedule, accelerate, shared, sparse, 
 
 def test_what_is_returned_is_the_best_point_found():
     X, y = table()
-    model = MultiplicativeMixtureClassifier(2, n_epochs=40).fit(X, y)
+    model = MultiplicativeMixtureClassifier(2, n_epochs=40, validation_fraction=0).fit(X, y)
     assert -model.evaluate(X, y)["ncll"] == pytest.approx(model.log_likelihood_path_[-1], abs=1e-12)
     assert model.history_[-1]["ncll"] == pytest.approx(-model.log_likelihood_path_[-1], abs=1e-12)
 

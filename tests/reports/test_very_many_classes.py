@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+from sdem_dist import plots
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.worst import MOST
@@ -46,6 +48,18 @@ def test_confusions_need_no_table_of_all_pairs(large):
     assert "confusion" not in vars(large), "25 million cells"
     among = large.confusion_among(np.array([17, 18, 4001]))
     assert among.tolist() == [[1, 1, 0], [0, 2, 0], [0, 0, 2]]
+
+
+def test_the_picture_of_confusions_is_of_the_classes_with_most_errors(large):
+    found = plots.confusion(large, Figure().subplots())
+    assert "confusion" not in vars(large), "25 million cells"
+    shares = found.images[0].get_array()
+    assert shares.shape == (MOST, MOST)
+    names = [t.get_text() for t in found.get_yticklabels()]
+    assert shares[names.index("c17"), names.index("c18")] == 0.5
+    assert found.get_title() == "Confusion of the 60 classes with most errors, of 5,000"
+    few = report_of(20, {3: 5})
+    np.testing.assert_allclose(plots.confusion(few, Figure().subplots()).images[0].get_array(), few.confusion / 2)
 
 
 def test_as_many_classes_as_fit_are_all_shown():

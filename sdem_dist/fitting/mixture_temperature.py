@@ -1,0 +1,108 @@
+"""The temperature of classifiers that are trained in several stages: a whole training without some documents finds it.
+
+The components of a mixture make a document's words or columns independent, which they are not; so its classes seem far
+surer than they are. A training without some documents shows how sure it may be of new ones. Then all documents train a
+model of their own, which is the same as without a temperature.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from sdem_dist.corpus.folds import AnyCorpus, Folds, labels_of, part_of, weights_of
+from sdem_dist.corpus.subsets import Chosen
+from sdem_dist.engine.monitoring import VALIDATION, Monitoring
+from sdem_dist.engine.stages import AnyStage, Stage, Stages
+from sdem_dist.fitting.training_time import FEWEST, MONITOR, MOST_HELD_OUT
+from sdem_dist.inputs.spec import Source, Trained
+from sdem_dist.learners.features import FeatureLearner
+from sdem_dist.models.feature_classes import FeatureClasses
+
+Fit = Callable[[Source], Stages[Trained]]
+POINTS = 10
+"""Of the curve of held-out documents, about."""
+_log = logging.getLogger(__name__)
+
+
+def with_temperature(fit: Fit, source: Source, share: float, seed: int) -> Stages[Trained]:
+    """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
+
+    Where under 20 documents would be held out, there is no temperature.
+
+    Parameters
+    ----------
+    fit : callable
+        Yields the stages of a training with a source's documents; the last one is watched.
+    share : float
+        Of the documents to hold out, 20,000 at most.
+    seed : int
+        What decides which.
+    """
+    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed)
+    if held_out is None:
+        return (yield from fit(source))
+    rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
+
+    def without(stage: AnyStage) -> AnyStage:
+        every = max(1, stage.plan.n_epochs // POINTS)
+        watch = Monitoring(every, source.seen(apart), training=False, shown=("accuracy", MONITOR))
+        corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
+        return replace(stage, name=name, corpus=corpus, monitoring=watch if stage.monitored else None)
+
+    others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
+    history = (yield from _changed(fit(others), without)).history
+    temperature = history[-1][f"{VALIDATION}temperature"]
+    if not np.isfinite(temperature):
+        return (yield from fit(source))
+    _log.info("held-out documents chose temperature %.3g", temperature)
+
+    def tempered(stage: AnyStage) -> AnyStage:
+        return replace(stage, learner=at_temperature(stage.learner, temperature)) if stage.monitored else stage
+
+    found = yield from _changed(fit(source), tempered)
+    learner = at_temperature(found.learner, temperature)
+    return Trained(learner, found.state, [{**_told(h), **f} for h, f in zip(history, found.history, strict=False)])
+
+
+def held_out_of(corpus: AnyCorpus, share: float, seed: int) -> Chosen | None:
+    """Return which documents to hold out, evenly of each class but never all of one; None where they would be too few."""
+    labels, weights = labels_of(corpus), weights_of(corpus)
+    counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
+    counted &= True if labels is None else labels >= 0
+    n = int(counted.sum())
+    if share <= 0 or min(share * n, MOST_HELD_OUT) < FEWEST:
+        return None
+    mask = counted & (Folds(corpus, max(round(1 / share), -(-n // MOST_HELD_OUT)), seed).numbers == 0)
+    if labels is not None:
+        kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
+        mask &= kept[labels]
+    return Chosen(corpus, np.packbits(mask).tobytes()) if mask.sum() >= FEWEST // 2 else None
+
+
+def at_temperature(learner: Any, temperature: float) -> Any:
+    """Return a learner whose scores are divided by a temperature for probabilities."""
+    if isinstance(learner, FeatureLearner):
+        return replace(learner, model=replace(cast(FeatureClasses, learner.model), temperature=temperature))
+    return replace(learner, temperature=temperature)
+
+
+def _changed(stages: Stages[Trained], change: Callable[[AnyStage], AnyStage]) -> Stages[Trained]:
+    """Yield stages with a change to each, and return what they lead to."""
+    result = None
+    while True:
+        try:
+            asked = stages.send(result)
+        except StopIteration as end:
+            return cast(Trained, end.value)
+        result = yield change(asked) if isinstance(asked, Stage) else asked
+
+
+def _told(entry: dict[str, float]) -> dict[str, float]:
+    """Return what a history says of held-out documents after an epoch; nothing where they were not scored."""
+    names = {"held_out_accuracy": f"{VALIDATION}accuracy", "held_out_log_loss": VALIDATION + MONITOR}
+    return {name: entry[of] for name, of in names.items() if of in entry}

@@ -1,0 +1,139 @@
+"""The temperature of classifiers whose classes are mixtures, from documents that a first training does without."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+
+from sdem_dist import (
+    EMMixtureClassifier,
+    MultiplicativeMixtureClassifier,
+    SdemMixtureClassifier,
+    load_model,
+    write_corpus,
+)
+from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
+from sdem_dist.engine.events import EpochEnded, StageStarted
+
+KINDS = {
+    "EM": (EMMixtureClassifier, {"n_epochs": 15}),
+    "EM of counts": (EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
+    "sdEM": (SdemMixtureClassifier, {"n_epochs": 15}),
+    "sdEM of counts": (SdemMixtureClassifier, {"n_epochs": 4, "components": "multinomial"}),
+    "updates": (MultiplicativeMixtureClassifier, {"n_epochs": 30}),
+    "updates of sparse rows": (MultiplicativeMixtureClassifier, {"n_epochs": 30}),
+}
+
+
+def table(n: int, seed: int) -> tuple[np.ndarray, np.ndarray]:
+    """Three classes that overlap; every column is there six times, which no component knows."""
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    once = rng.poisson(np.array([[4, 2, 2], [2, 4, 2], [2, 2, 4]])[y])
+    return np.tile(once, 6).astype(float), np.array(["a", "b", "c"], "U8")[y]
+
+
+def log_loss(log_p: np.ndarray, y: np.ndarray) -> float:
+    return float(-log_p[np.arange(len(y)), np.searchsorted(["a", "b", "c"], y)].mean())
+
+
+def given(name: str, X: np.ndarray) -> np.ndarray | sp.csr_matrix:
+    return sp.csr_matrix(X) if "counts" in name or "sparse" in name else X
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_held_out_documents_make_probabilities_honest_and_change_no_prediction(name, tmp_path):
+    kind, settings = KINDS[name]
+    (X, y), (X_test, y_test) = table(900, 0), table(900, 1)
+    X, X_test = given(name, X), given(name, X_test)
+    with_all = kind(2, validation_fraction=0, **settings).fit(X, y)
+    model = kind(2, **settings).fit(X, y)
+    assert with_all.temperature_ == 1.0
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, with_all.state_, strict=True))
+    before, after = (m.predict_log_proba(X_test) for m in (with_all, model))
+    np.testing.assert_array_equal(before.argmax(axis=1), after.argmax(axis=1))
+    assert log_loss(after, y_test) < log_loss(before, y_test) + 0.01
+    if "EM" in name and "sd" not in name:  # six times too sure
+        assert model.temperature_ > 3
+        assert log_loss(after, y_test) < 0.6 * log_loss(before, y_test)
+    curve = [entry for entry in model.history_ if "held_out_log_loss" in entry]
+    assert len(curve) >= min(settings["n_epochs"], 10)
+    assert all("held_out_accuracy" in entry for entry in curve)
+    assert len(model.history_) == len(with_all.history_)
+    found = model.evaluate(X_test, y_test)
+    assert found["ncll"] == pytest.approx(log_loss(after, y_test))
+    assert found.get("nll") == pytest.approx(with_all.evaluate(X_test, y_test).get("nll"))  # p(y, d) has no temperature
+    model.save(tmp_path / "m")
+    again = load_model(tmp_path / "m")
+    assert again.temperature_ == model.temperature_
+    np.testing.assert_array_equal(again.predict_log_proba(X_test), after)
+
+
+@pytest.mark.parametrize("name", ["EM", "EM of counts", "sdEM of counts"])
+def test_explanations_add_up_to_the_log_odds(name):
+    kind, settings = KINDS[name]
+    X, y = table(900, 0)
+    model = kind(2, **settings).fit(given(name, X), y)
+    said = model.explain(given(name, X[:3]))
+    for one in said:
+        whole = one.prior + one.offset + sum(word.part for word in one.words)
+        assert whole == pytest.approx(one.log_odds)
+        assert abs(one.offset) < 0.5 * abs(one.log_odds) + 1.0
+
+
+def test_the_same_from_disk_by_threads(tmp_path):
+    X, y = table(900, 0)
+    corpus = write_corpus(tmp_path / "c", X, y, dense=True, shard_documents=128)
+    models = [EMMixtureClassifier(2, n_epochs=5, n_jobs=n).fit(corpus) for n in (1, 3)]
+    assert models[0].temperature_ == models[1].temperature_ > 3
+
+
+def test_a_class_is_never_held_out_whole():
+    X, y = table(400, 0)
+    y[:8] = [f"only {k}" for k in range(8)]
+    for seed in range(5):
+        model = EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y)
+        assert model.temperature_ != 1.0
+
+
+def test_few_documents_hold_nothing_out():
+    X, y = table(150, 0)
+    model = EMMixtureClassifier(1).fit(X, y)
+    assert model.temperature_ == 1.0
+    assert not any("held_out_log_loss" in entry for entry in model.history_)
+
+
+def test_documents_that_are_all_right_do_not_make_a_model_certain():
+    rng = np.random.default_rng(0)
+    labels = rng.integers(0, 3, 40)
+    scores = rng.normal(size=(40, 3))
+    scores[np.arange(40), labels] += 10.0
+    weights = np.ones(40)
+    plain = TEMPERATURES[tempered_losses(scores, labels, weights).argmin()]
+    assert plain == TEMPERATURES[0]
+    assert cautious_temperature(tempered_sums(scores, labels, weights), 40.0) > 0.5
+    more = tempered_sums(np.repeat(scores, 2, axis=0), np.repeat(labels, 2), np.full(80, 0.5))
+    assert cautious_temperature(more, 40.0) > 0.5
+
+
+def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
+    X, y = table(900, 0)
+
+    stage = ""
+
+    def stop(event: object) -> None:
+        nonlocal stage
+        if isinstance(event, StageStarted):
+            stage = event.stage
+        if isinstance(event, EpochEnded) and stage == "train" and event.epoch == 1:
+            raise InterruptedError
+
+    model = EMMixtureClassifier(2, n_epochs=6)
+    with pytest.raises(InterruptedError):
+        model.fit(X, y, checkpoint=tmp_path / "c", checkpoint_rounds=1, callbacks=[stop])
+    resumed = EMMixtureClassifier(2, n_epochs=6).fit(X, y, checkpoint=tmp_path / "c", resume=True)
+    whole = EMMixtureClassifier(2, n_epochs=6).fit(X, y)
+    assert resumed.temperature_ == whole.temperature_
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(resumed.state_, whole.state_, strict=True))
+    assert resumed.learner_ == whole.learner_
