@@ -1,7 +1,5 @@
 """How well folds find several labels of a document; the decisions of a fold are learned from the other folds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np

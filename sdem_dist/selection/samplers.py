@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.inputs.spec import Source
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.spaces import Space, checked_spaces, settings
 from sdem_dist.selection.trials import Trial
@@ -12,8 +14,6 @@ from sdem_dist.selection.trials import Trial
 if TYPE_CHECKING:
     import optuna
 
-    from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inputs.spec import Source
 
 SAMPLERS = ("random", "optuna")
 TURN = 8

@@ -1,10 +1,8 @@
 """What a search tries: grids, distributions, and default spaces of each estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -12,12 +10,10 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.weighed_words import WeighedWords, step_of, weighting_of
+from sdem_dist.inputs.spec import Source
 from sdem_dist.selection import default_loss
-
-if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inputs.spec import Source
 
 Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""

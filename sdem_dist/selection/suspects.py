@@ -9,6 +9,9 @@ import numpy as np
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Part, labels_of
 from sdem_dist.corpus.label_sets import are_label_sets
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.multi_label_nb import MultiLabelNB
+from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.selection.search import CorpusSearchCV
@@ -17,7 +20,6 @@ from sdem_dist.visible import columns, one_line
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.base import EngineEstimator
 
 SHOWN = 20
 """Documents of the table of suspects."""
@@ -163,9 +165,6 @@ def label_suspects(
 
 def usual_estimator(X: object, y: object = None) -> EngineEstimator:
     """Return the classifier that finds suspects where none is named."""
-    from sdem_dist.estimators.multi_label_nb import MultiLabelNB
-    from sdem_dist.estimators.naive_bayes import MultinomialNB
-
     several = X.header.label_sets is not None if isinstance(X, Corpus) else are_label_sets(y)
     return MultiLabelNB(loss="ncll") if several else MultinomialNB(loss="ncll")
 
