@@ -63,10 +63,13 @@ Examples:
     "--max-epochs",
     type=click.IntRange(1),
     metavar="N",
-    help="Epochs of a setting at most, of naive Bayes; others have n_epochs (--set).  [default: 20]",
+    help="Epochs of a setting at most.  [default: its n_epochs; 20 where folds choose them]",
 )
 @click.option(
-    "--seconds", type=click.FloatRange(0, min_open=True), metavar="S", help="Begin no epoch after this many seconds."
+    "--seconds",
+    type=click.FloatRange(0, min_open=True),
+    metavar="S",
+    help="Begin no epoch, or no training, after this many seconds.",
 )
 @click.option(
     "--space",
@@ -81,9 +84,9 @@ Examples:
     type=click.Choice(["yes", "brackets", "no"]),
     default="yes",
     show_default=True,
-    help="Let the worse half go after epochs 1, 2, 4 and 8; some later (Hyperband's brackets); or none.",
+    help="Let the worse half go after epochs 1, 2, 4, 8...; some later (Hyperband's brackets); or none.",
 )
-@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together, of naive Bayes.")
+@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together at most.")
 @click.option(
     "--sampler",
     type=click.Choice(["random", "optuna"]),
@@ -118,8 +121,8 @@ Examples:
 def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4 and 8 epochs the
-    worse half is dropped; a setting is done where another epoch lowers its log-loss by less than 1 %. At the end the command
+    After 1, 2, 4, 8... epochs the worse half is dropped. Settings of naive Bayes learn side by side, so that documents are
+    read once for all; one is done where another epoch lowers its log-loss by less than 1 %. At the end the command
     prints what was tried, what mattered, and the winner beside the default. Documents of one group are in one fold, where
     CORPUS was ingested with --group.
 

@@ -20,6 +20,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
 from sdem_dist.fitting.lazy_parameters import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
+from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.matching import check_classes, check_words
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
@@ -78,6 +79,17 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def layouts(self) -> tuple[Layout, ...]:
         """What documents may be."""
         return ("sparse", "dense") if self.spec.either else (self._layout,)
+
+    @property
+    def _n_epochs(self) -> int:
+        """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
+        given = self.get_params(deep=False).get("n_epochs", 1)
+        return int(given) if isinstance(given, int | np.integer) else MOST_EPOCHS
+
+    @property
+    def _n_starts(self) -> int:
+        """Starts that a fit tries before its epochs."""
+        return int(self.get_params(deep=False).get("n_init", 1))
 
     @property
     def _layout(self) -> Layout:

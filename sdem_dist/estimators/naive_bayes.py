@@ -200,10 +200,16 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         lanes_matter = self.loss != "nll" and self.merge == "mean" and not keep_their_length(source)
         return short_lanes(self._plan(source)) if lanes_matter else []
 
+    @property
+    def _n_epochs(self) -> int:
+        if self.n_epochs == "auto" and self.unlabelled is not None:
+            return EM_EPOCHS if self.loss == "nll" else FEW_EPOCHS
+        return super()._n_epochs
+
     def _plan(self, source: Source) -> Plan:
         n, seed = source.n_documents, seed_of(self.random_state)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
-            epochs = 1 if self.unlabelled is None else EM_EPOCHS if self.n_epochs == "auto" else int(self.n_epochs)
+            epochs = 1 if self.unlabelled is None else self._n_epochs
             return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
         choosing = share_held_out(self.validation_fraction, n, FEW) > 0
         epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)

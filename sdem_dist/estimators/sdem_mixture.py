@@ -51,6 +51,10 @@ class SdemMixtureClassifier(JointMixture):
     )
     n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
 
+    @property
+    def _n_epochs(self) -> int:
+        return self.n_epochs or (EPOCHS_OF_COUNTS if self.components == "multinomial" else EPOCHS)
+
     def _trained(self, source: Source) -> Stages[Trained]:
         """Yield the stages that find a start, EM, and sdEM from where it ends."""
         if self.components == "multinomial":
@@ -63,11 +67,11 @@ class SdemMixtureClassifier(JointMixture):
         )
         # A component without documents would stop every step of the class counts.
         initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
-        return (yield from final_stage(learner, replace(once, n_epochs=self.n_epochs or EPOCHS), initial))
+        return (yield from final_stage(learner, replace(once, n_epochs=self._n_epochs), initial))
 
     def _of_counts(self, source: Source) -> Stages[Trained]:
         start = yield from self._start_of_counts(source)
-        em, once, n_epochs = start.learner, start.once, self.n_epochs or EPOCHS_OF_COUNTS
+        em, once, n_epochs = start.learner, start.once, self._n_epochs
         fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
         if self.loss == "nll":
             return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))

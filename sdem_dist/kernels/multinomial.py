@@ -17,6 +17,8 @@ NEGLIGIBLE = 0.01
 
 AT_ONCE = 2_048
 """Counts of which logarithms are taken at once: they stay in the fastest cache."""
+NEAR = 1 << 20
+"""Bytes of a table that the second cache holds: its rows are at hand sooner than one can ask for them."""
 MANY = 4
 """Whole rows are changed where more than one class of so many asks for a step."""
 
@@ -95,12 +97,13 @@ def run_documents(documents, table, schedule, t, due, objective):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
-    last = order.size - 1
+    last, far = order.size - 1, rows.nbytes > NEAR
     for i in range(order.size):
         d, following, after = order[i], order[min(i + 1, last)], order[min(i + 2, last)]
         fetch(data, indptr[after], indptr[after + 1])
         fetch(indices, indptr[after], indptr[after + 1])
-        fetch_rows(indices[indptr[following] : indptr[following + 1]], rows, 0 if many else n_columns)
+        if far:
+            fetch_rows(indices[indptr[following] : indptr[following + 1]], rows, 0 if many else n_columns)
         if weights[d] <= 0.0:
             continue
         t += schedule.ahead * weights[d]

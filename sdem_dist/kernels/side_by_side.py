@@ -1,7 +1,8 @@
 """sdEM of several naive Bayes models at once: `sdem_dist.kernels.multinomial` for tables side by side, with the same bits.
 
-A row holds a word's expected counts of every model, and behind them their logarithms: a document's words are read once for
-all models, and few classes fill registers.
+A row holds a word's expected counts of every model: a document's words are read once for all models, and few classes fill
+registers. Logarithms are taken as documents are scored, not kept: half as much memory is read and written, which costs more
+than they do. Rows of two classes keep them behind the counts, since their sums are of double precision.
 """
 
 from typing import NamedTuple
@@ -13,14 +14,26 @@ from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, LossForm, loss_weights
 from sdem_dist.kernels.multinomial import AT_ONCE, MANY, NEGLIGIBLE, in_turn
 from sdem_dist.kernels.rows import add_row, copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch_rows, move_eight
+from sdem_dist.kernels.vectors import (
+    AHEAD,
+    WIDER,
+    WIDTH,
+    add_columns,
+    add_logarithms,
+    fetch_columns,
+    fetch_place,
+    fetch_row,
+    fetch_rows,
+    move_eight,
+    move_sixteen,
+)
 
 
 class Tables(NamedTuple):
     """Tables of models side by side, changed in place: a column is a class of a model."""
 
     rows: np.ndarray
-    """Counts, and their logarithms: shape (n_words, 2 n_columns), float32."""
+    """Counts, shape (n_words, n_columns), float32; of two classes with their logarithms, shape (n_words, 2 n_columns)."""
     totals: np.ndarray
     """Shape (n_columns,), as `class_counts` and `log_prior`."""
     class_counts: np.ndarray
@@ -45,23 +58,39 @@ class Ways(NamedTuple):
     tolerance: np.ndarray
 
 
-def empty_rows(n_words: int, n_columns: int, n_used: int) -> np.ndarray:
-    """Return room for the rows of `Tables`, of which only the first columns are used, and for eight columns behind the last."""
-    size = n_words * 2 * n_columns
-    rows = np.empty(size + WIDTH, np.float32)[:size].reshape(n_words, 2 * n_columns)
-    rows[:, n_used:n_columns], rows[:, n_columns + n_used :] = 1.0, 0.0
+def empty_rows(n_words: int, n_columns: int, n_used: int, bare: bool) -> np.ndarray:
+    """Return room for the rows of `Tables`, of which only the first columns are used, and for eight columns behind the last.
+
+    Parameters
+    ----------
+    n_words, n_columns, n_used : int
+    bare : bool
+        Without logarithms.
+    """
+    width = n_columns if bare else 2 * n_columns
+    size = n_words * width
+    rows = np.empty(size + WIDTH, np.float32)[:size].reshape(n_words, width)
+    rows[:, n_used:n_columns] = 1.0
+    if not bare:
+        rows[:, n_columns + n_used :] = 0.0
     return rows
 
 
 @jit
-def put_table(table, words, first, rows):
-    """Copy a model's table, float64, of some words into its columns, from `first` on, with logarithms."""
-    n, n_columns = table.shape[1], rows.shape[1] // 2
+def put_table(table, words, first, n_columns, rows):
+    """Copy a model's table, float64, of some words into its columns, from `first` on, with logarithms if there is room."""
+    n = table.shape[1]
     at_once = max(1, AT_ONCE // n)
     counts, logs = np.empty(at_once * n, np.float32), np.empty(at_once * n, np.float32)
     for begin in range(0, words.size, at_once):
         end = min(begin + at_once, words.size)
+        if rows.shape[1] == n_columns:
+            for i in range(begin, end):
+                fetch_row(table, words, i)
+                copy_row(table[words[i]], rows[i][first : first + n])
+            continue
         for i in range(begin, end):
+            fetch_row(table, words, i)
             copy_row(table[words[i]], counts[(i - begin) * n : (i - begin + 1) * n])
         for j in range((end - begin) * n):
             logs[j] = log_single(counts[j])
@@ -72,16 +101,27 @@ def put_table(table, words, first, rows):
 
 
 @jit
-def take_table(rows, first, words, floor, table):
-    """Move a model's table, in place, as far as its columns have gone from it; return the sums of its columns."""
+def take_table(rows, first, places, floor, before, table):
+    """Write a model's table, moved from `before` as far as its columns have gone from it; return the sums of its columns.
+
+    `places` says in which row each word is; -1: in none, and its counts stay.
+    """
     n = table.shape[1]
-    sums = np.zeros(n)
-    for i in range(words.size):
-        old, new = table[words[i]], rows[i][first : first + n]
-        for k in range(n):
-            old[k] = max(old[k] + float(new[k] - np.float32(old[k])), floor)
-    for i in range(table.shape[0]):
-        add_row(1.0, table[i], sums)
+    sums, at_once = np.zeros(n), max(1, AT_ONCE // n)
+    counts = np.zeros(at_once * n, np.float32)
+    for begin in range(0, places.size, at_once):
+        end = min(begin + at_once, places.size)
+        for w in range(begin, end):
+            fetch_place(rows, places[min(w + AHEAD, places.size - 1)], first, n)
+            if places[w] >= 0:
+                copy_row(rows[places[w]][first : first + n], counts[(w - begin) * n : (w - begin + 1) * n])
+        old, out = before[begin:end].reshape(-1), table[begin:end].reshape(-1)
+        for j in range(old.size):  # of many words, so that it vectorises
+            out[j] = max(old[j] + float(counts[j] - np.float32(old[j])), floor)
+        for w in range(begin, end):
+            if places[w] < 0:
+                copy_row(before[w], table[w])
+            add_row(1.0, table[w], sums)
     return sums
 
 
@@ -96,7 +136,8 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
     """
     data, indices, indptr, labels, _, order = documents
     rows, totals, class_counts, log_prior, learn_prior = tables
-    n_models, n_columns = t.size, totals.size  # fewer than WIDTH columns at the end are nobody's
+    n_models, n_columns = t.size, totals.size  # fewer than WIDER columns at the end are nobody's
+    bare = rows.shape[1] == n_columns
     share, no_costs = min(NEGLIGIBLE, 0.5 / n), np.empty((0, 0))
     sums, doubles = np.empty(n_columns, np.float32), np.empty(n_columns)
     scores, step, log_totals = np.empty(n), np.empty(n), np.empty(n_columns)
@@ -109,7 +150,7 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
             log_prior[k] = np.log(class_counts[k])
     for i in range(order.size):
         d, ahead = order[i], order[min(i + 1, order.size - 1)]
-        fetch_rows(indices[indptr[ahead] : indptr[ahead + 1]], rows, n_columns)
+        fetch_rows(indices[indptr[ahead] : indptr[ahead + 1]], rows, 0 if bare else n_columns)
         if not np.any(weights[d] > 0.0):
             continue
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
@@ -124,7 +165,8 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
                 add_row(float(values[j]), rows[words[j]][n_columns:], doubles)
             copy_row(doubles, sums)
         else:
-            add_columns(values, words, rows, 0, n_columns, sums)
+            for first in range(0, n_columns, WIDER):
+                add_logarithms(values, words, rows, first, sums)
         n_active, n_moved, n_touched = 0, 0, 0
         for m in range(n_models):
             if weights[d, m] <= 0.0:
@@ -164,7 +206,11 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
             n_moved += 1
         done = 0
         for k in touched[:n_touched]:
-            if k >= done:
+            if k >= done and bare:
+                first = k - k % WIDER
+                move_sixteen(values, words, rows, first, rhos, lows, totals)
+                done = first + WIDER
+            elif k >= done:
                 first = k - k % WIDTH
                 move_eight(values, words, rows, first, rhos, lows, totals)
                 done = first + WIDTH
@@ -176,12 +222,18 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
 
 
 @jit
-def score_columns(documents, rows, first, out):
+def score_columns(documents, rows, n_columns, first, out):
     """Set the rows of `out` to ``sum_j x_j ln N_j`` of the documents in `order`, in the columns from `first` on."""
     data, indices, indptr, order = documents.data, documents.indices, documents.indptr, documents.order
-    width, sums = out.shape[1], np.empty(rows.shape[1] // 2 + WIDTH, np.float32)
+    width, sums, behind = out.shape[1], np.empty(n_columns + WIDTH, np.float32), rows.shape[1] - n_columns
     for i in range(order.size):
+        ahead = order[min(i + 1, order.size - 1)]
+        fetch_columns(indices[indptr[ahead] : indptr[ahead + 1]], rows, behind + first, behind + first + width)
         values = data[indptr[order[i]] : indptr[order[i] + 1]]
         words = indices[indptr[order[i]] : indptr[order[i] + 1]]
-        add_columns(values, words, rows, first, first + width, sums)
+        if rows.shape[1] == n_columns:
+            for k in range(first - first % WIDER, first + width, WIDER):
+                add_logarithms(values, words, rows, k, sums)
+        else:
+            add_columns(values, words, rows, first, first + width, sums)
         copy_row(sums[first : first + width], out[i])

@@ -2,11 +2,13 @@
 
 import numpy as np
 
-from sdem_dist.kernels.code_points import load64, store64
+from sdem_dist.kernels.code_points import load64, prefetch, store64
 from sdem_dist.kernels.jit import jit, jit_inline
 
 FEW = 32
 """Entries of a row that are sorted by insertion."""
+MANY, AHEAD = 1 << 18, 48
+"""Nodes whose columns do not stay in the second cache, and how many entries before its own one of them is fetched."""
 
 
 @jit
@@ -117,11 +119,13 @@ def arrange(indptr, nodes, counts, columns, n_columns, rows):
     n_digits = (n_bits + 7) // 8
     width = (n_bits + n_digits - 1) // n_digits
     places = np.empty((n_digits, 1 << width), np.int32)
-    n = 0
+    n, far, last = 0, columns.size > MANY, nodes.size - 1
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
         size = 0
         for entry in range(indptr[d], indptr[d + 1]):
+            if far:
+                prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]))
             column = np.int64(columns[nodes[entry]])
             if column >= 0:
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])

@@ -10,6 +10,8 @@ from sdem_dist.kernels.logarithm import logarithms
 
 WIDTH = 8
 """Columns of a register of single precision."""
+WIDER = 16
+"""Columns of two of them."""
 LINE = 64
 """Bytes of a line of cache."""
 AHEAD = 16
@@ -80,55 +82,99 @@ def add_columns(values, words, rows, first, last, sums):
         _add_8(values, words, rows, k, sums)
 
 
-@intrinsic
-def move_eight(typingctx, values, words, rows, column, rhos, lows, totals):
-    """Add documents' entries times `rhos` to eight columns of counts from `column` on, bounded by `lows`; renew logarithms.
+def _mover(width, with_logarithms):
+    """Return what moves so many columns of counts at once, and the logarithms behind them, if there are any."""
 
-    Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but `values`
-    and `words` are of single precision, `totals` of double, and all have room for eight columns.
-    """
+    @intrinsic
+    def move(typingctx, values, words, rows, column, rhos, lows, totals):
+        def codegen(context, builder, signature, args):
+            of_values, of_words, of_rows, _, of_rhos, of_lows, of_totals = signature.args
+            given = zip(
+                (of_values, of_words, of_rows, of_rhos, of_lows, of_totals), (*args[:3], *args[4:]), strict=True
+            )
+            values, words, rows, rhos, lows, totals = (context.make_array(t)(context, builder, a) for t, a in given)
+            size, index, byte = context.get_value_type(types.intp), ir.IntType(32), ir.IntType(8)
+            some, whole = ir.VectorType(ir.FloatType(), width), ir.VectorType(index, width)
+            wide = ir.VectorType(ir.DoubleType(), width)
+            stride = cgutils.unpack_tuple(builder, rows.strides)[0]
+            half = builder.lshr(cgutils.unpack_tuple(builder, rows.shape)[1], ir.Constant(size, 1))
+
+            def at(array, place, kind=some):
+                return builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
+
+            def op(name, a, b):
+                return getattr(builder, name)(a, b, flags=("contract",))
+
+            rho, low = builder.load(at(rhos, args[3]), align=4), builder.load(at(lows, args[3]), align=4)
+            gains = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * width))
+            with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
+                x = builder.load(builder.gep(values.data, [loop.index]))
+                x = context.cast(builder, x, of_values.dtype, types.float32)
+                word = builder.load(builder.gep(words.data, [loop.index]))
+                word = context.cast(builder, word, of_words.dtype, types.intp)
+                row = builder.gep(builder.bitcast(rows.data, byte.as_pointer()), [builder.mul(word, stride)])
+                row = builder.gep(builder.bitcast(row, ir.FloatType().as_pointer()), [args[3]])
+                counts = builder.bitcast(row, some.as_pointer())
+                factor = builder.insert_element(ir.Constant(some, None), x, ir.Constant(index, 0))
+                factor = builder.shuffle_vector(factor, ir.Constant(some, None), ir.Constant(whole, [0] * width))
+                old = builder.load(counts, align=4)
+                new = op("fadd", old, op("fmul", rho, factor))
+                new = builder.select(builder.fcmp_ordered(">", new, low), new, low)
+                gain = builder.fpext(op("fsub", new, old), wide)
+                builder.store(op("fadd", builder.load(gains), gain), gains)
+                builder.store(new, counts, align=4)
+                if with_logarithms:
+                    logs = builder.bitcast(builder.gep(row, [half]), some.as_pointer())
+                    builder.store(logarithms(builder, new), logs, align=4)
+            total = at(totals, args[3], wide)
+            builder.store(op("fadd", builder.load(total, align=8), builder.load(gains)), total, align=8)
+            return context.get_dummy_value()
+
+        return types.void(values, words, rows, types.intp, rhos, lows, totals), codegen
+
+    return move
+
+
+move_eight = _mover(WIDTH, True)
+"""Add documents' entries times `rhos` to eight columns of counts from `column` on, bounded by `lows`; renew logarithms.
+
+Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but `values`
+and `words` are of single precision, `totals` of double, and all have room for eight columns.
+"""
+move_sixteen = _mover(WIDER, False)
+"""The same for sixteen columns of rows without logarithms."""
+
+
+@intrinsic
+def add_logarithms(typingctx, values, words, rows, column, sums):
+    """Set sixteen of `sums` to ``sum_j values[j] * ln rows[words[j], k]``, from column k on, as `add_columns` adds logarithms."""
 
     def codegen(context, builder, signature, args):
-        of_values, of_words, of_rows, _, of_rhos, of_lows, of_totals = signature.args
-        given = zip((of_values, of_words, of_rows, of_rhos, of_lows, of_totals), (*args[:3], *args[4:]), strict=True)
-        values, words, rows, rhos, lows, totals = (context.make_array(t)(context, builder, a) for t, a in given)
-        size, index, byte = context.get_value_type(types.intp), ir.IntType(32), ir.IntType(8)
-        eight, whole = ir.VectorType(ir.FloatType(), WIDTH), ir.VectorType(index, WIDTH)
-        wide = ir.VectorType(ir.DoubleType(), WIDTH)
+        of_values, of_words, of_rows, _, of_sums = signature.args
+        pairs = ((of_values, args[0]), (of_words, args[1]), (of_rows, args[2]), (of_sums, args[4]))
+        values, words, rows, sums = (context.make_array(t)(context, builder, a) for t, a in pairs)
+        index = ir.IntType(32)
+        some = ir.VectorType(ir.FloatType(), WIDER)
+        undefined = ir.Constant(some, None)
         stride = cgutils.unpack_tuple(builder, rows.strides)[0]
-        half = builder.lshr(cgutils.unpack_tuple(builder, rows.shape)[1], ir.Constant(size, 1))
-
-        def at(array, place, kind=eight):
-            return builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
-
-        def op(name, a, b):
-            return getattr(builder, name)(a, b, flags=("contract",))
-
-        rho, low = builder.load(at(rhos, args[3]), align=4), builder.load(at(lows, args[3]), align=4)
-        gains = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * WIDTH))
+        first = builder.bitcast(builder.gep(rows.data, [args[3]]), ir.IntType(8).as_pointer())
+        total = cgutils.alloca_once_value(builder, ir.Constant(some, [0.0] * WIDER))
         with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
             x = builder.load(builder.gep(values.data, [loop.index]))
             x = context.cast(builder, x, of_values.dtype, types.float32)
             word = builder.load(builder.gep(words.data, [loop.index]))
             word = context.cast(builder, word, of_words.dtype, types.intp)
-            row = builder.gep(builder.bitcast(rows.data, byte.as_pointer()), [builder.mul(word, stride)])
-            row = builder.gep(builder.bitcast(row, ir.FloatType().as_pointer()), [args[3]])
-            counts = builder.bitcast(row, eight.as_pointer())
-            logs = builder.bitcast(builder.gep(row, [half]), eight.as_pointer())
-            factor = builder.insert_element(ir.Constant(eight, None), x, ir.Constant(index, 0))
-            factor = builder.shuffle_vector(factor, ir.Constant(eight, None), ir.Constant(whole, [0] * WIDTH))
-            old = builder.load(counts, align=4)
-            new = op("fadd", old, op("fmul", rho, factor))
-            new = builder.select(builder.fcmp_ordered(">", new, low), new, low)
-            gain = builder.fpext(op("fsub", new, old), wide)
-            builder.store(op("fadd", builder.load(gains), gain), gains)
-            builder.store(new, counts, align=4)
-            builder.store(logarithms(builder, new), logs, align=4)
-        total = at(totals, args[3], wide)
-        builder.store(op("fadd", builder.load(total, align=8), builder.load(gains)), total, align=8)
+            place = builder.bitcast(builder.gep(first, [builder.mul(word, stride)]), some.as_pointer())
+            factor = builder.insert_element(undefined, x, ir.Constant(index, 0))
+            factor = builder.shuffle_vector(factor, undefined, ir.Constant(ir.VectorType(index, WIDER), [0] * WIDER))
+            logs = logarithms(builder, builder.load(place, align=4))
+            product = builder.fmul(factor, logs, flags=("contract",))
+            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
+        out = builder.bitcast(builder.gep(sums.data, [args[3]]), some.as_pointer())
+        builder.store(builder.load(total), out, align=4)
         return context.get_dummy_value()
 
-    return types.void(values, words, rows, types.intp, rhos, lows, totals), codegen
+    return types.void(values, words, rows, types.intp, sums), codegen
 
 
 @intrinsic
@@ -166,8 +212,19 @@ def fetch_row(table, words, i):
 @jit_inline
 def fetch_rows(words, rows, first):
     """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
-    flat, width, step = rows.reshape(-1), rows.shape[1], LINE // 4
-    n_lines = (width - first + step - 1) // step
+    fetch_columns(words, rows, first, rows.shape[1])
+
+
+@jit_inline
+def fetch_columns(words, rows, first, last):
+    """Bring columns of some rows, float32, into the cache."""
     for j in range(words.size):
-        for line in range(n_lines):
-            _fetch(flat, words[j] * width + first + line * step)
+        fetch_place(rows, words[j], first, last - first)
+
+
+@jit_inline
+def fetch_place(rows, place, first, n):
+    """Bring `n` columns of a row, float32, into the cache; a row before the first one is none."""
+    flat, step = rows.reshape(-1), LINE // 4
+    for line in range((n + step - 1) // step):
+        _fetch(flat, max(place, 0) * rows.shape[1] + first + line * step)

@@ -8,7 +8,7 @@ import numpy as np
 from sdem_dist.kernels import side_by_side as kernel
 from sdem_dist.kernels.csr import row_sums
 from sdem_dist.kernels.documents import Visited, runs
-from sdem_dist.kernels.vectors import WIDTH
+from sdem_dist.kernels.vectors import WIDER
 from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
@@ -39,7 +39,8 @@ def stepped(
     lane: Lane,
 ) -> list[Stepped]:
     """Return what learners of one seed have after a lane that is a whole round, with the bits that each has alone."""
-    one = 8 * len(documents.words) * learners[0].model.n_classes
+    n = learners[0].model.n_classes
+    one = (8 if n == 2 else 4) * len(documents.words) * n
     size, found = max(1, ROW_BYTES // max(one, 1)), list[Stepped]()
     for i in range(0, len(learners), size):
         own = slice(i, i + size)
@@ -65,22 +66,24 @@ def _together(
     entries = np.diff(local.documents.indptr)[order] * float(tables.totals.size)
     for a, b in runs(2.0 * entries):
         kernel.run_side_by_side(local.visited(order[a:b]), weights, tables, n, ways, t, due)
+    places = np.full(learners[0].model.n_features, -1)
+    places[local.words] = np.arange(len(local.words))
     after = [
-        _state(learner, state, tables, m, local.words, float(weights[:, m].sum()))
+        _state(learner, state, tables, m, places, float(weights[:, m].sum()))
         for m, (learner, state) in enumerate(zip(learners, states, strict=True))
     ]
-    return list(zip(after, _scores(learners, folds, after, tables.rows, local), strict=True))
+    return list(zip(after, _scores(learners, folds, after, tables, local), strict=True))
 
 
 def _tables(learners: Sequence[Sdem[NaiveBayes]], states: Sequence[SdemState], words: np.ndarray) -> kernel.Tables:
     n, n_models = learners[0].model.n_classes, len(learners)
-    n_columns = -(-n * n_models // WIDTH) * WIDTH
+    n_columns = -(-n * n_models // WIDER) * WIDER
     (totals, class_counts), log_prior = np.ones((2, n_columns)), np.zeros(n_columns)
-    rows = kernel.empty_rows(len(words), n_columns, n * n_models)
+    rows = kernel.empty_rows(len(words), n_columns, n * n_models, n != 2)
     fixed = [learner.model.log_prior for learner in learners]
     for m, (state, prior) in enumerate(zip(states, fixed, strict=True)):
         own = slice(m * n, (m + 1) * n)
-        kernel.put_table(state.words, words, m * n, rows)
+        kernel.put_table(state.words, words, m * n, n_columns, rows)
         totals[own], class_counts[own] = state.totals, state.class_counts
         if prior is not None:
             log_prior[own] = prior
@@ -98,14 +101,14 @@ def _ways(learners: Sequence[Sdem[NaiveBayes]], ahead: float) -> kernel.Ways:
 
 
 def _state(
-    learner: Sdem[NaiveBayes], before: SdemState, tables: kernel.Tables, m: int, words: np.ndarray, weight: float
+    learner: Sdem[NaiveBayes], before: SdemState, tables: kernel.Tables, m: int, places: np.ndarray, weight: float
 ) -> SdemState:
     """Return the state of one model: what `Sdem.update` makes of one lane."""
     if weight == 0.0:
         return before
     own = slice(m * learner.model.n_classes, (m + 1) * learner.model.n_classes)
-    table, classes = before.words.copy(), tables.class_counts[own] - before.class_counts
-    totals = kernel.take_table(tables.rows, own.start, words, learner.steps.floor, table)
+    table, classes = np.empty_like(before.words), tables.class_counts[own] - before.class_counts
+    totals = kernel.take_table(tables.rows, own.start, places, learner.steps.floor, before.words, table)
     return before._replace(
         words=table,
         totals=totals,
@@ -118,7 +121,7 @@ def _scores(
     learners: Sequence[Sdem[NaiveBayes]],
     folds: Sequence[int],
     states: Sequence[SdemState],
-    rows: np.ndarray,
+    tables: kernel.Tables,
     local: LocalDocuments,
 ) -> list[np.ndarray]:
     """Return ln p(y, d) of the documents of each model's fold: sums of single precision, as in training."""
@@ -128,7 +131,7 @@ def _scores(
         of_fold, models = np.flatnonzero(local.targets[:, 0] == fold), list(same)
         sums = np.empty((len(of_fold), n * len(models)))
         visited = Visited(d.data, d.indices, d.indptr, local.labels, local.weights, of_fold)
-        kernel.score_columns(visited, rows, n * models[0], sums)
+        kernel.score_columns(visited, tables.rows, tables.totals.size, n * models[0], sums)
         for i, m in enumerate(models):
             state, model = states[m], learners[m].model
             log_totals = np.log(state.totals + state.gamma * model.n_features)

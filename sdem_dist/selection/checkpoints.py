@@ -137,7 +137,7 @@ def _state(arrays: Mapping[str, np.ndarray], place: Place, start: np.ndarray) ->
 
 
 class Fitted:
-    """Settings that are fitted one by one, each in a file of its own: one that has been is not fitted again.
+    """Settings that are fitted one by one, in a file each time: one that has been is not fitted again.
 
     What is known of the documents, such as their labels, is the same of all settings, and in the first one's file.
 
@@ -149,12 +149,12 @@ class Fitted:
         self._of_documents: dict[str, np.ndarray] = {}
 
     def restored(self, trial: Trial) -> bool:
-        """Return whether a setting had been fitted; it then has its results again.
+        """Return whether a setting had been fitted for more epochs than it has; it then has the next results again.
 
         Raises ModelError: the file is damaged, or (`OtherRunError`) of a search with other settings or of other
         documents, or another setting was drawn in this one's place.
         """
-        if self._path is None or not (path := self._file(self._path, trial)).exists():
+        if self._path is None or not (path := self._file(self._path, trial, trial.trained)).exists():
             return False
         _, metadata = read_archive(path, KIND, [])
         check_run(path, self._asked(trial), metadata)
@@ -170,8 +170,8 @@ class Fitted:
             self._know(found)
         return True
 
-    def keep(self, trial: Trial) -> None:
-        """Publish a setting that has been fitted."""
+    def keep(self, trial: Trial, before: int) -> None:
+        """Publish a setting that has been fitted; it had been trained for so many epochs before."""
         if self._path is None:
             return
         found = {} if trial.found is None else trial.found._asdict()
@@ -180,7 +180,7 @@ class Fitted:
         arrays = {f"scores_{_plain(name)}": scores for name, scores in trial.scores.items()}
         arrays |= {f"found_{name}": value for name, value in new.items()}
         held = to_json({**_held(trial), "arrays": list(new)})
-        write_archive(self._file(self._path, trial), KIND, arrays, {"run": self._asked(trial), "trial": held})
+        write_archive(self._file(self._path, trial, before), KIND, arrays, {"run": self._asked(trial), "trial": held})
         self._know(found)
 
     def _know(self, found: dict[str, np.ndarray]) -> None:
@@ -190,8 +190,9 @@ class Fitted:
         return {**self._run, f"setting {trial.number}": identity(**trial.params)}
 
     @staticmethod
-    def _file(path: Path, trial: Trial) -> Path:
-        return path.with_stem(f"{path.stem}-{trial.number}") if trial.number else path
+    def _file(path: Path, trial: Trial, before: int) -> Path:
+        number, after = (f"-{trial.number}" if trial.number else ""), (f"-after-{before}" if before else "")
+        return path.with_stem(f"{path.stem}{number}{after}")
 
 
 def _plain(name: str) -> str:

@@ -43,6 +43,7 @@ _NAMED = {"R2": "r2", "perplexity": "perplexity", "distance": "distance"}
 def run(
     unfitted: EngineEstimator,
     trial: Trial,
+    n_epochs: int,
     X: Any,
     y: Any,
     numbers: np.ndarray,
@@ -58,6 +59,8 @@ def run(
     ----------
     unfitted : estimator
     trial : Trial
+    n_epochs : int
+        How far it is trained.
     X, y : as `fit` takes them
         Several labels as an indicator matrix.
     numbers : ndarray of shape (n_documents,)
@@ -70,7 +73,9 @@ def run(
         Of all documents; empty where they have none.
     client : distributed.Client or None
     """
-    started = time.perf_counter()
+    if n_epochs < unfitted._n_epochs:
+        unfitted.set_params(n_epochs=n_epochs)
+    started, run_epochs = time.perf_counter(), 0
     of_folds: list[Predicted] = []
     scores: dict[str, list[float]] = {name_of(metric): [] for metric in metrics}
     try:
@@ -80,20 +85,25 @@ def run(
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", WITHOUT, UserWarning)
                 model.fit(*training, client=client)
+            run_epochs = max(run_epochs, model.n_iter_)
             if hasattr(model, "predict_log_proba"):
                 of_folds.append(predicted(model, scored, numbers, fold, classes, whole=validation is not None))
             else:
                 named = _evaluated(model, scored, client)
                 for metric in metrics:
                     scores[name_of(metric)].append(_named(model, named, metric))
-        trial.n_epochs = model.n_iter_
     except SdemError:
         raise
     except ValueError as error:
         trial.error = str(error)
-    trial.alive, trial.seconds = False, time.perf_counter() - started
+    trial.seconds += time.perf_counter() - started
+    trial.alive = not trial.error and n_epochs <= run_epochs and n_epochs < trial.most_epochs
     if trial.error:
+        trial.n_epochs, trial.scores, trial.found = 0, {}, None
         return
+    # A last pass over held-out documents is not counted; what only counts needs one epoch, whatever is asked for.
+    a_number = isinstance(getattr(unfitted, "n_epochs", None), int | np.integer)
+    trial.n_epochs = min(n_epochs, run_epochs) if a_number else run_epochs
     if of_folds:
         found = _together(of_folds, numbers if validation is None else None)._replace(decides=trial.decides)
         if found.members is None:
@@ -101,7 +111,9 @@ def run(
         trial.scores, trial.found = measured(found, 1.0, metrics), found
     else:
         trial.scores = {name: np.array(values) for name, values in scores.items()}
-    trial.epochs = [{"epoch": trial.n_epochs, **{name: float(v.mean()) for name, v in trial.scores.items()}}]
+    if trial.n_epochs > trial.trained:
+        means = {name: float(values.mean()) for name, values in trial.scores.items()}
+        trial.epochs.append({"epoch": trial.n_epochs, **means})
 
 
 def parts(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
@@ -19,6 +19,7 @@ from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
 from sdem_dist.engine.identity import Json, identity
 from sdem_dist.engine.memory import of_this_process
 from sdem_dist.fitting.running import executor_for, validation_source
+from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.label_sets import coded
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
@@ -52,7 +53,7 @@ class EpochOfSettings(NamedTuple):
     """All settings under way have run one more epoch, or one setting has been fitted, or a search goes on from a checkpoint."""
 
     epoch: int
-    """From 1; of settings that are fitted one by one, how many have been."""
+    """From 1; of a "setting", how many have been fitted."""
     trials: list[Trial]
     seconds: float
     """Since the search began."""
@@ -70,6 +71,10 @@ def made(estimator: EngineEstimator, trial: Trial) -> EngineEstimator:
     return cast("EngineEstimator", clone(estimator).set_params(**trial.params))
 
 
+def _was_trained(trial: Trial) -> bool:
+    return bool(trial.epochs or trial.error)
+
+
 @dataclass
 class Run:
     """What a search is doing.
@@ -83,6 +88,8 @@ class Run:
     source : Source
         All training documents.
     sampler : Sampler
+    beside : bool
+        Settings learn side by side; else they are fitted one by one.
     trials : list of Trial
         Of all turns so far.
     """
@@ -92,6 +99,7 @@ class Run:
     schedule: Schedule
     source: Source
     sampler: Sampler
+    beside: bool
     trials: list[Trial] = field(default_factory=list)
 
     def turns(self, most: int) -> Iterator[list[Trial]]:
@@ -115,11 +123,16 @@ class Run:
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
         trials = [
-            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.schedule.max_epochs))
+            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.schedule.max_epochs or MOST_EPOCHS))
             for i, chosen in enumerate(asked)
         ]
         for trial in trials:
-            trial.decides = made(self.estimator, trial)._decided_by_folds(self.source.members is not None)
+            model = made(self.estimator, trial)
+            trial.decides = model._decided_by_folds(self.source.members is not None)
+            if not self.beside:
+                # Models predict at temperatures of their own, unlike those side by side.
+                trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
+                trial.most_epochs, trial.fixed = min(model._n_epochs, self.schedule.max_epochs or model._n_epochs), True
         return trials
 
     def _ended(self, trials: list[Trial]) -> None:
@@ -171,7 +184,7 @@ class Run:
 
     def tell_of_the_last(self) -> None:
         """Tell that the best setting is now trained on all documents."""
-        self._tell(max((len(trial.epochs) for trial in self.trials), default=0), LAST)
+        self._tell(max((trial.trained for trial in self.trials), default=0), LAST)
 
     def _documents(self, groups: ArrayLike | None, client: Client | None) -> Documents:
         search, corpus = self.search, self.source.corpus
@@ -264,20 +277,55 @@ class Run:
             else:
                 numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
-        more = {} if validation is None else {"validation": self._held_out(client).identity}
+        more: dict[str, object] = {} if validation is None else {"validation": self._held_out(client).identity}
+        more["epochs of a setting"] = self.schedule.max_epochs
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
-        for (trial,) in self.turns(1):
-            # Models predict at temperatures of their own, unlike those side by side.
-            trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
+
+        def train(trial: Trial, n_epochs: int) -> None:
+            before = trial.trained
             if not kept.restored(trial):
-                unfitted = made(self.estimator, trial)
-                one_by_one.run(unfitted, trial, X, y, numbers, folds, validation, metrics, known, client)
-                kept.keep(trial)
+                of = X, y, numbers, folds, validation, metrics, known, client
+                one_by_one.run(made(self.estimator, trial), trial, n_epochs, *of)
+                kept.keep(trial, before)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)
-            self._tell(len(self.trials), "setting")
+
+        for trials in self.turns(self.sampler.at_once if self.schedule.looks_on else 1):
+            self._rungs(trials, train)
         return numbers
+
+    def _rungs(self, trials: list[Trial], train: Callable[[Trial, int], None]) -> None:
+        """Train the settings of a turn and compare them after epochs 1, 2, 4, 8...; or train them for all of their epochs."""
+        schedule, epoch = self.schedule, 1
+        while alive := [trial for trial in trials if trial.alive]:
+            goals = {trial.number: schedule.goal(trial, trials, epoch) for trial in alive}
+            for trial in alive:
+                if goals[trial.number] <= trial.trained:  # its bracket has not begun
+                    continue
+                if schedule.over(done := sum(map(_was_trained, self.trials)), "setting"):
+                    self._leave_out(trials)
+                    return
+                is_new = not trial.epochs
+                train(trial, goals[trial.number])
+                if is_new:
+                    self._tell(done + 1, "setting")
+            schedule.halve(trials, epoch)
+            further = {t.number: schedule.goal(t, trials, 2 * epoch) - t.trained for t in trials if t.alive}
+            schedule.keep_within_budget(trials, further, epoch)
+            if epoch > 1 or any(trial.alive for trial in trials):
+                self._tell(max(trial.trained for trial in trials))
+            epoch *= 2
+
+    def _leave_out(self, trials: list[Trial]) -> None:
+        """Leave out settings that were not trained before the time was over."""
+        for trial in reversed(trials):
+            if _was_trained(trial):
+                continue
+            if trial is self.trials[-1]:
+                self.trials.pop()
+            else:  # numbers are places
+                trial.alive, trial.error = False, "the time was over"
 
     def _labels(self, y: Any) -> np.ndarray | None:
         """Return what documents in memory are dealt evenly by: their class, or their set of labels."""

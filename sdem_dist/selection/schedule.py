@@ -1,10 +1,11 @@
-"""Which settings of a search go on: successive halving, Hyperband's brackets, and budgets of epochs and of seconds."""
+"""Which settings of a search go on, and how far: successive halving, Hyperband's brackets, budgets of epochs and of seconds."""
 
 from __future__ import annotations
 
 import logging
 import math
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -26,8 +27,8 @@ class Schedule:
     metric : str or callable
     halving : bool or "brackets"
         Let the worse half go after epochs 1, 2, 4 and 8; or, by brackets, some settings not before epoch 2, 4, 8 or 16.
-    max_epochs : int
-        Of a setting.
+    max_epochs : int or None
+        Of a setting; None: as many as it has.
     seed : int
         Decides the brackets of settings.
     total_epochs : int or None
@@ -40,7 +41,7 @@ class Schedule:
 
     metric: Metric
     halving: bool | str
-    max_epochs: int
+    max_epochs: int | None
     seed: int
     total_epochs: int | None = None
     seconds: float | None = None
@@ -67,28 +68,63 @@ class Schedule:
         """Deal the settings of a turn to brackets."""
         if self.halving != BRACKETS:
             return
-        shares = np.cumsum(bracket_sizes(self.max_epochs)) / sum(bracket_sizes(self.max_epochs))
+        sizes = bracket_sizes(max(trial.most_epochs for trial in trials))
+        shares = np.cumsum(sizes) / sum(sizes)
         ranks = np.random.default_rng(self.seed).permutation(len(trials))
         for trial, rank in zip(trials, ranks.tolist(), strict=True):
             trial.bracket = int(np.searchsorted(shares, (rank + 0.5) / len(trials)))
 
+    @property
+    def looks_on(self) -> bool:
+        """Whether settings are compared before they have had all of their epochs."""
+        return bool(self.halving) or self.total_epochs is not None
+
+    def goal(self, trial: Trial, trials: list[Trial], epoch: int) -> int:
+        """Return how far a setting of a turn is trained at once, where settings are compared after epochs 1, 2, 4, 8...
+
+        That is `epoch`, one of these, or all of its epochs: where twice `epoch` is more, so that training anew each time costs
+        at most twice as much, and where nothing is decided then. A setting of a later bracket has 0 before that begins; the
+        default is scored from the first epoch on.
+        """
+        if not self.looks_on:
+            return trial.most_epochs
+        if self.total_epochs is None:
+            if trial.number and epoch < (1 << trial.bracket):
+                return 0
+            if sum(other.alive and other.bracket == trial.bracket for other in trials) == 1:
+                return trial.most_epochs
+        return epoch if 2 * epoch <= trial.most_epochs else trial.most_epochs
+
     def ended_epoch(self, trials: list[Trial], epoch: int) -> None:
         """Let settings go after an epoch, from 1."""
+        self.halve(trials, epoch)
+        self.keep_within_budget(trials, dict.fromkeys((trial.number for trial in trials), 1), epoch)
+
+    def halve(self, trials: list[Trial], epoch: int) -> None:
+        """Let the worse half go, where it is time."""
         if self.halving:
             for bracket in sorted({trial.bracket for trial in trials}):
                 own = [trial for trial in trials if trial.bracket == bracket]
                 keep = kept_after(epoch, len(own), 1 << bracket)
                 if keep is not None:
                     let_go(ranked(own, self.metric)[keep:], epoch)
-        if self.total_epochs is not None:
-            left = self.total_epochs - self.used - sum(len(trial.epochs) for trial in trials)
-            alive = sorted((trial for trial in ranked(trials, self.metric) if trial.alive), key=lambda t: t.number != 0)
-            for trial in alive[max(0, left) :]:
+
+    def keep_within_budget(self, trials: list[Trial], asked: Mapping[int, int], epoch: int) -> None:
+        """Let go those for which no epochs are left, when each alive asks for so many more; the last may get fewer."""
+        if self.total_epochs is None:
+            return
+        left = self.total_epochs - self.used - sum(trial.trained for trial in trials)
+        alive = sorted((trial for trial in ranked(trials, self.metric) if trial.alive), key=lambda t: t.number != 0)
+        for trial in alive:
+            if left <= 0:
                 trial.alive, trial.dropped = False, epoch
+            elif asked[trial.number] > left:
+                trial.most_epochs = trial.trained + left
+            left -= asked[trial.number]
 
     def ended_turn(self, trials: list[Trial]) -> None:
         """Take note of what a turn has used."""
-        self.used += sum(len(trial.epochs) for trial in trials)
+        self.used += sum(trial.trained for trial in trials)
 
 
 def ranked(trials: list[Trial], metric: Metric) -> list[Trial]:

@@ -16,7 +16,6 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
@@ -33,7 +32,7 @@ from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.schedule import BRACKETS, Schedule
 from sdem_dist.selection.side_by_side import Learners
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
-from sdem_dist.selection.trials import best_of
+from sdem_dist.selection.trials import Trial, best_of
 
 if TYPE_CHECKING:
     from typing import Self
@@ -49,8 +48,13 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared once for
     all settings of one weighting, and each setting's model of each fold has the bits of training it alone. They are scored
     after each epoch on the fold that they have not seen. A setting ends where another epoch does not lower its log-loss by
-    1 %; with `halving`, also where it is not among the better half after epochs 1, 2, 4 and 8. Other estimators are fitted one
-    setting and one fold after the other, for as long as their own settings say.
+    1 %; with `halving`, also where it is not among the better half after epochs 1, 2, 4, 8...
+
+    Other estimators are fitted one setting and one fold after the other: with `halving` or `total_epochs` for 1, 2, 4, 8...
+    epochs, and those that go on up to their own `n_epochs`, else for all of these at once. Each training begins anew, so that
+    it has the bits of `n_epochs` epochs whatever its steps depend on; together they cost at most twice the longest.
+    `KMeans` and mixtures that find clusters try `n_init` starts first, which takes longer than their epochs: unless `n_init`
+    is 1, ``halving=True`` drops none of them, and brackets and `total_epochs` pay for the starts each time.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
     are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes, also one that only
@@ -77,15 +81,16 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     sampler : {"random", "optuna"}, default="random"
         What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
     max_epochs : int or None, default=None
-        Epochs of a setting at most; None: 20. A setting with `n_epochs` has as many as that, unless it is dropped. For
-        settings that learn side by side only, like `total_epochs` and brackets: others have the epochs of their `n_epochs`.
+        Epochs of a setting at most. None: those of its `n_epochs`; 20 of settings side by side without. There a setting with
+        `n_epochs` has as many as that, unless it is dropped.
     total_epochs : int or None, default=None
-        Epochs of all settings together at most. When they run out, only the best settings go on.
+        Epochs of all settings together at most, of a fold. When they run out, only the best settings go on. Of settings that
+        are fitted one after the other only the longest training counts.
     seconds : float or None, default=None
         End the search after this many seconds. Its result may then depend on the machine.
     halving : bool or "brackets", default=True
-        Let the worse half of the settings go after epochs 1, 2, 4 and 8. By Hyperband's brackets, some are first halved
-        after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
+        Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on. By
+        Hyperband's brackets, some are first halved after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
     nested : bool, default=False
         Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an honest
         score of the whole search.
@@ -96,7 +101,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     n_jobs : int or None, default=None
         Threads where there is no client; None: all cores. No bit depends on it.
     callbacks : sequence of callables
-        Called with an `EpochOfSettings` after each epoch, and where a search is resumed.
+        Called with an `EpochOfSettings` after each epoch in which settings are compared, after the first training of each
+        that is fitted one by one, and where a search is resumed.
 
     Attributes
     ----------
@@ -107,7 +113,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         rule of a fit: NCLL of few documents, and where the folds say that the hinge loss gets over a fifth of their
         documents wrong and has a higher log-loss.
     best_params_ : dict
-        The settings that differ from `tuned_`, and ``n_epochs`` where epochs were counted.
+        The settings that differ from `tuned_`, and ``n_epochs`` where folds or a budget decided it.
     best_score_ : float
         Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
         By log-loss, settings that are clearly less accurate than the default are passed over.
@@ -186,7 +192,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         client : distributed.Client, default=None
             Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None
-            Folder where the search is kept after each epoch, or after each setting where they are fitted one by one.
+            Folder where the search is kept after each epoch, or after each training of a setting fitted one by one.
         resume : bool, default=False
             Go on from there.
 
@@ -208,8 +214,9 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         source = source_of(estimator, X, y, client=client)
         several = source.members is not None
         self.metric_ = metric_of(estimator, self.metric, several)
-        most = self.max_epochs or MOST_EPOCHS
-        schedule = Schedule(self.metric_, self.halving, most, seed, self.total_epochs, self.seconds)
+        # Where starts are tried, they take longer than the epochs, and each training would try them anew.
+        halving = False if self.halving is True and estimator._n_starts > 1 else self.halving
+        schedule = Schedule(self.metric_, halving, self.max_epochs, seed, self.total_epochs, self.seconds)
         estimator._describe(source)
         space = self.space
         if space is None:
@@ -218,7 +225,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
         sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed, source)
-        run = Run(self, self.tuned_, schedule, source, sampler)
+        run = Run(self, self.tuned_, schedule, source, sampler, beside)
         # Folds in memory get several labels as an indicator matrix, so that all of them know all labels.
         whole = isinstance(X, Corpus) or isinstance(self.cv, Corpus | tuple)
         known = indicator_of_labels(y, None) if several and not whole else y
@@ -229,15 +236,15 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         self.trials_ = run.trials
         self._conclude(source)
         best = self.trials_[self.best_index_]
-        if beside and cast(Learners, made(self.tuned_, best)).loss != "nll":
-            self.best_params_ |= {"n_epochs": best.n_epochs}
+        counted = self._counted_epochs(best, beside)
+        self.best_params_ |= counted
         if self.nested:
             numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
             self.nested_scores_ = nested_scores(self, X, known, numbers, groups, client)
             self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
             run.tell_of_the_last()
-            self._refit(X, y, client, beside)
+            self._refit(X, y, client, beside, counted)
         return self
 
     def _check(self) -> None:
@@ -251,8 +258,6 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             raise ValueError(f"seconds must be positive or None, got {self.seconds!r}")
         if self.halving not in (True, False, BRACKETS):
             raise ValueError(f'halving must be True, False or "{BRACKETS}", got {self.halving!r}')
-        if not _learns_beside(self.estimator):
-            self._check_one_by_one()
         if self.sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
         if self.sampler == "optuna" and self.n_trials is None:
@@ -263,26 +268,6 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
-
-    def _check_one_by_one(self) -> None:
-        """Refuse what counts the epochs of settings that are fitted one after the other, since nothing looks on then."""
-        name = type(self.estimator).__name__ + (
-            " with unlabelled documents" if self.estimator.unlabelled is not None else ""
-        )
-        own = f"{name} is fitted one setting after the other, each for the epochs of its n_epochs"
-        if self.max_epochs is not None:
-            n = self.max_epochs
-            raise ValueError(
-                f"max_epochs={n} cannot be kept: {own}; give it n_epochs={n} instead of max_epochs (--set n_epochs={n} "
-                "instead of --max-epochs)"
-            )
-        if self.total_epochs is not None:
-            raise ValueError(
-                f"total_epochs={self.total_epochs} cannot be kept: {own}; limit the search by n_trials or seconds instead "
-                "(--trials or --seconds instead of --epochs)"
-            )
-        if self.halving == BRACKETS:
-            raise ValueError(f'halving="{BRACKETS}" lets settings go while they learn, but {own}; leave it out')
 
     def _conclude(self, source: Source) -> None:
         best = best_of(self.trials_, self.metric_)
@@ -301,12 +286,21 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
                 self.oof_folds_, self.oof_proba_ = np.empty_like(best.found.folds), np.empty_like(proba)
                 self.oof_folds_[order], self.oof_proba_[order] = best.found.folds, proba
 
-    def _refit(self, X: object, y: object, client: Client | None, beside: bool) -> None:
+    def _counted_epochs(self, best: Trial, beside: bool) -> dict[str, int]:
+        """Return the epochs of a setting, where folds or budgets decide them."""
+        model = made(self.tuned_, best)
+        if beside:
+            return {} if cast(Learners, model).loss == "nll" else {"n_epochs": best.n_epochs}
+        cut_short = best.alive or best.dropped is not None or best.most_epochs < model._n_epochs
+        return {"n_epochs": best.n_epochs} if cut_short else {}
+
+    def _refit(self, X: object, y: object, client: Client | None, beside: bool, counted: dict[str, int]) -> None:
         started = time.perf_counter()
         best = self.trials_[self.best_index_]
         model = made(self.tuned_, best)
-        if beside and cast(Learners, model).loss != "nll":
-            model.set_params(n_epochs=best.n_epochs, validation_fraction=0.0)
+        model.set_params(**counted)
+        if beside and counted:
+            model.set_params(validation_fraction=0.0)
         model.fit(X, y, client=client)
         if best.decided:
             model._take(replace(model.learner_, **best.decided), model.state_)

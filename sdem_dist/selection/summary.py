@@ -121,7 +121,12 @@ def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
     dropped = [trial.dropped for trial in (a, b) if trial.dropped is not None]
     if not dropped:
         return [float(trial.scores[metric].mean()) for trial in (a, b)]
-    return [trial.epochs[min(*dropped, trial.n_epochs) - 1][metric] for trial in (a, b)]
+    return [_after(trial, min(*dropped, trial.n_epochs))[metric] for trial in (a, b)]
+
+
+def _after(trial: Trial, epoch: int) -> dict[str, float]:
+    """Return the metrics after an epoch, or after the last one before it that was scored, or else after the first."""
+    return next((of for of in reversed(trial.epochs) if of["epoch"] <= epoch), trial.epochs[0])
 
 
 def differences(search: Searched) -> list[Difference]:

@@ -41,7 +41,7 @@ class Trial:
     n_epochs : int
         Epochs that its best scores took.
     epochs : list of dict
-        After each epoch the metrics, means over folds, and the temperature.
+        After each epoch that was scored its number, the metrics, means over folds, and side by side the temperature.
     scores : dict of str to ndarray of shape (n_folds,)
         The metrics of each fold, at their best epoch.
     temperature : float
@@ -77,6 +77,11 @@ class Trial:
             ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items()) or self.error or "no score yet"
         )
         return f"Trial({self.number}, {self.params}, {counted(self.n_epochs, 'epoch')}: {scores})"
+
+    @property
+    def trained(self) -> int:
+        """Epochs that it has been trained for."""
+        return int(self.epochs[-1]["epoch"]) if self.epochs else 0
 
     @property
     def decided(self) -> dict[str, Any]:

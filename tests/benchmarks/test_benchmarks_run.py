@@ -36,6 +36,7 @@ import record
 import regression
 import reviews
 import safe_steps
+import several_label_suspects
 import several_labels
 import speed
 import supervised_lda
@@ -196,6 +197,13 @@ def test_several_labels(split):
     several = corpora.Split(split.X, y[0], split.X_test, y[1])
     for make in several_labels.MODELS.values():
         assert 0.5 < several_labels.measured(make, several)[0] <= 1.0
+
+
+def test_wrong_labels_among_several_are_found(split):
+    several = corpora.Split(split.X, np.eye(3, dtype=int)[split.y], split.X_test, None)
+    rows = list(several_label_suspects.found(several, cv=2))
+    assert rows[0][0] == "label_suspects"
+    assert all(entries > 0.2 and documents > 0.3 for _, entries, documents, _ in rows)
 
 
 def test_classes_are_told_apart_in_three_ways(split):

@@ -186,11 +186,22 @@ def test_epochs_are_those_of_the_search(folder, tmp_path):
     assert result.exit_code == 0, result.output
     rows = list(csv.DictReader((tmp_path / "t.csv").open()))
     assert len(rows) == 2 and max(int(row["n_epochs"]) for row in rows) <= 20  # a budget, not what each has
-    mixture = [*tuned, tmp_path / "x.model", "--estimator", "SdemMixtureClassifier"]
-    for option, message in (("--epochs", "--trials or --seconds"), ("--max-epochs", "--set n_epochs=4 instead")):
-        refused = run([*mixture, option, 4])
-        assert refused.exit_code == 1 and "=4 cannot be kept: SdemMixtureClassifier" in refused.stderr
-        assert message in refused.stderr and len(refused.stderr.splitlines()) < 5  # nothing was fitted
+    one_by_one = [
+        "--estimator",
+        "LDAClassifier",
+        "--space",
+        "n_components=1,3",
+        "--folds",
+        2,
+        "--table",
+        tmp_path / "l.csv",
+    ]
+    result = run([*tuned, tmp_path / "l.model", *one_by_one, "--epochs", 8, "--max-epochs", 4])
+    assert result.exit_code == 0, result.output
+    rows = list(csv.DictReader((tmp_path / "l.csv").open()))
+    assert sum(int(row["n_epochs"]) for row in rows) <= 8 and {row["n_epochs"] for row in rows} <= {"1", "2", "4"}
+    assert "setting 3 of 3" in result.stderr and "epoch 1: " in result.stderr and "dropped" in result.stdout
+    assert load_model(tmp_path / "l.model").n_epochs <= 4
 
 
 def test_spaces(tmp_path):

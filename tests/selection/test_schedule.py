@@ -12,7 +12,7 @@ from selection.test_search import SPACE, same, search
 from sklearn.exceptions import NotFittedError
 from sklearn.metrics import f1_score
 
-from sdem_dist import CorpusSearchCV, MultinomialNB, SdemMixtureClassifier
+from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.inputs.source import source_of
@@ -77,7 +77,7 @@ def test_brackets_are_halved_later_and_cost_about_the_same():
 def test_a_budget_of_epochs_lets_the_best_go_on(corpus):
     trials, schedule = trials_of(0.5, 0.9, 0.7, 0.9), Schedule("accuracy", False, 20, 0, total_epochs=6)
     for trial in trials:
-        trial.epochs = [{}]
+        trial.epochs = [{"epoch": 1}]
     schedule.ended_epoch(trials, 1)
     assert [trial.alive for trial in trials] == [True, True, False, False]
     assert schedule.room(10) == 6
@@ -214,22 +214,6 @@ def test_counts_are_taken_once_a_fold_for_all_alphas_and_priors(corpus, monkeypa
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
         CorpusSearchCV(MultinomialNB(), SPACE, **settings).fit(corpus)
-
-
-@pytest.mark.parametrize(
-    ("settings", "message"),
-    [
-        ({"max_epochs": 3}, r"max_epochs=3 cannot be kept: SdemMixtureClassifier is .*\(--set n_epochs=3 "),
-        ({"total_epochs": 9}, "total_epochs=9 cannot be kept: .* n_trials or seconds"),
-        ({"halving": "brackets"}, "lets settings go while they learn, but .* leave it out"),
-    ],
-)
-def test_what_counts_epochs_is_refused_where_nothing_looks_on(corpus, settings, message):
-    mixture = SdemMixtureClassifier(components="multinomial")
-    with pytest.raises(ValueError, match=message):
-        CorpusSearchCV(mixture, {"n_components": [1]}, **settings).fit(corpus)
-    with pytest.raises(ValueError, match="MultinomialNB with unlabelled documents is"):
-        CorpusSearchCV(MultinomialNB(unlabelled="?"), SPACE, **settings).fit(corpus)
 
 
 def test_epochs_of_a_setting_are_bounded(corpus):

@@ -105,7 +105,7 @@ def test_of_equal_weights_a_less_accurate_setting_is_passed_over(half):
 
 def scored(number, params, *losses, dropped=None):
     """A setting with these log-losses after its epochs."""
-    epochs = [{"log-loss": loss} for loss in losses]
+    epochs = [{"epoch": i, "log-loss": loss} for i, loss in enumerate(losses, 1)]
     return Trial(
         number,
         params,
