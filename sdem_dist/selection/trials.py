@@ -1,7 +1,5 @@
 """Settings that a search tries, and the progress of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
