@@ -15,13 +15,13 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs.source import check_layout, described
-from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inputs.validation import is_dask, refuse_address
 from sdem_dist.interrupts import heard
 
 if TYPE_CHECKING:
     from distributed import Client
 
+    from sdem_dist.inputs.spec import Estimator
 
 PIECE = 16_384
 """Most documents of a corpus that are read at a time."""
