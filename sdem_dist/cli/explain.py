@@ -13,6 +13,8 @@ from sdem_dist.cli.outputs import check_output, overwrite_option
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.text_options import format_option
+from sdem_dist.counted import nearest
+from sdem_dist.errors import ModelError
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import Explanation
@@ -51,7 +53,6 @@ def explain(
     speak for the prediction are blue, those against it orange; without colours they stand in brackets with their parts.
     """
     from sdem_dist import load_model
-    from sdem_dist.errors import ModelError
     from sdem_dist.text import Reading
 
     if html is not None and as_json:
@@ -101,8 +102,6 @@ def _of_standard_input(reading: Reading) -> tuple[str, ...]:
 
 def _class(classes: list[object], name: str) -> object:
     """Return the class that a text names."""
-    from sdem_dist.counted import nearest
-
     known = {str(c): c for c in classes}
     if name not in known:
         some = ", ".join(list(known)[:10]) + (", ..." if len(known) > 10 else "")

@@ -10,12 +10,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from sdem_dist.cli.answers import Answers
+from sdem_dist.corpus import Corpus, open_corpus
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import IngestError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.records import Piece, pieces_of, records_format
+from sdem_dist.text.sources import Reading
 from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -23,10 +26,7 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.corpus import Corpus
-    from sdem_dist.documents import DenseDocuments, Documents
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.text.sources import Reading
 
 Made = TypeVar("Made")
 NUMBERS = 1 << 24  # most numbers that the answers to a block of documents are made of
@@ -102,8 +102,6 @@ class Sources:
 
     def jobs(self, estimator: EngineEstimator) -> Iterator[Piece | CorpusRange]:
         """Yield the documents of all sources, to be read."""
-        from sdem_dist.corpus import open_corpus
-
         # What a block becomes has a column for each class.
         most = max(1, NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))
         for path, counted in zip(self.paths, self.corpora, strict=True):

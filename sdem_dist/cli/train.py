@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import click
 
+from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.endings import told
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
@@ -291,8 +292,6 @@ def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
 
 def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
     """Say which estimators a corpus is for, where it is not for this one."""
-    from sdem_dist.catalogue import ESTIMATORS, estimator_class
-
     there = documents.header.layout
     if there in estimator.layouts:
         return
@@ -321,8 +320,6 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
     one label a document, and there may be several.
     """
-    from sdem_dist.catalogue import ESTIMATORS, estimator_class
-
     estimator = options["estimator"]
     if estimator not in ESTIMATORS:
         raise click.UsageError(

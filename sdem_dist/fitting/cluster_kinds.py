@@ -1,7 +1,5 @@
 """What clusters of mixtures without labels are: multinomials over words, or families over columns of a table."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar, cast
 

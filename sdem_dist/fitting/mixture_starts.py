@@ -1,7 +1,5 @@
 """Where mixtures start: at random documents of each class, found by a survey."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from typing import Any, Generic, TypeVar
 

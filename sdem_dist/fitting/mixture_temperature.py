@@ -5,8 +5,6 @@ surer than they are. A training without some documents shows how sure it may be 
 model of their own, which is the same as without a temperature.
 """
 
-from __future__ import annotations
-
 import logging
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How many lanes and rounds a run has: a function of the documents and the parameters, never of the cluster."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 from sdem_dist.engine.memory import default_blocks

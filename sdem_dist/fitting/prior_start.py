@@ -11,11 +11,11 @@ import numpy as np
 
 from sdem_dist.learners.word_counts import bounds
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.models.one_against_rest import OneAgainstRest
     from sdem_dist.models.unit import Moves
     from sdem_dist.models.weighting import Weighting
 

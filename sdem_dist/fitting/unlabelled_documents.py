@@ -9,8 +9,6 @@ Labelled documents alone say how rare a word is: tf-idf of all documents makes w
 where few documents have a label.
 """
 
-from __future__ import annotations
-
 import logging
 from dataclasses import replace
 from functools import partial

@@ -1,7 +1,5 @@
 """Sections of a page about a model: each is a function from plain values and reports to HTML."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np

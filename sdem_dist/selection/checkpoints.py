@@ -1,7 +1,5 @@
 """The progress of a search in files of a folder: settings, their states, and the folds' predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any, cast
@@ -54,18 +52,9 @@ def asked(search: Search) -> Json:
 def path_of(folder: str | Path, search: Search, *, resume: bool, undecided: Collection[str] = ()) -> Path:
     """Return the file of a folder, which is made.
 
-    Parameters
-    ----------
-    folder : path
-    search : CorpusSearchCV
-    resume : bool
-    undecided : collection of str
-        Parameters of the estimator that are not compared: its documents, not read yet, may settle them.
-
-    Raises
-    ------
-    ModelError
-        The folder has the search of an earlier run, and `resume` is false, or it was another search; or it cannot be made.
+    `undecided`: parameters of the estimator that are not compared: its documents, not read yet, may settle them.
+    Raises ModelError: the folder has the search of an earlier run, and `resume` is false, or it was another search;
+    or it cannot be made.
     """
     folder = to_place(folder)
     try:
@@ -117,10 +106,7 @@ def _held(trial: Trial) -> dict[str, object]:
 def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side: SideBySide) -> int:
     """Take up a search where it stood; return the epochs that it has run.
 
-    Raises
-    ------
-    ModelError
-        The file is damaged, or (`OtherRunError`) of a search with other settings or of another corpus.
+    Raises ModelError: the file is damaged, or (`OtherRunError`) of a search with other settings or of another corpus.
     """
     _, metadata = read_archive(path, KIND, [])
     check_run(path, run, metadata)
@@ -153,12 +139,7 @@ class Fitted:
 
     What is known of the documents, such as their labels, is the same of all settings, and in the first one's file.
 
-    Parameters
-    ----------
-    path : path or None
-        Of the first setting; None keeps nothing.
-    run : JSON
-        What a resumed search must have been asked for.
+    `path`: of the first setting; None keeps nothing. `run`: what a resumed search must have been asked for.
     """
 
     def __init__(self, path: Path | None, run: Json) -> None:
@@ -168,11 +149,8 @@ class Fitted:
     def restored(self, trial: Trial) -> bool:
         """Return whether a setting had been fitted for more epochs than it has; it then has the next results again.
 
-        Raises
-        ------
-        ModelError
-            The file is damaged, or (`OtherRunError`) of a search with other settings or of other documents, or another
-            setting was drawn in this one's place.
+        Raises ModelError: the file is damaged, or (`OtherRunError`) of a search with other settings or of other
+        documents, or another setting was drawn in this one's place.
         """
         if self._path is None or not (path := self._file(self._path, trial, trial.trained)).exists():
             return False

@@ -13,6 +13,7 @@ from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.folds import Folds
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts
 from sdem_dist.inputs.validation import seed_of, some
@@ -23,7 +24,6 @@ from sdem_dist.visible import columns
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.base import EngineEstimator
 
 SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 

@@ -1,7 +1,5 @@
 """How well folds find several labels of a document; the decisions of a fold are learned from the other folds."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 
 import numpy as np
@@ -65,15 +63,10 @@ def measured_labels(
 ) -> list[list[float]]:
     """Return each metric of each fold.
 
-    Parameters
-    ----------
-    found : Predicted
-        Of several labels.
-    metrics : tuple of str or callable
-        Names of `LABELS`; a function takes which labels documents have, and their probabilities, both of shape
-        (n_documents, n_labels).
-    decisions : dict of fold to Decisions, optional
-        None: those of `decisions_by_fold`.
+    `found`: of several labels.
+    `metrics`: names of `LABELS`; a function takes which labels documents have, and their probabilities, both of shape
+    (n_documents, n_labels).
+    `decisions`: None: those of `decisions_by_fold`.
     """
     decisions = decisions_by_fold(found) if decisions is None else decisions
     return [[_measure(metric, found, fold, of) for fold, of in decisions.items()] for metric in metrics]

@@ -42,12 +42,7 @@ def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
     """Return a metric, or the default one for None; raise ValueError if the estimator does not have it.
 
-    Parameters
-    ----------
-    estimator : estimator
-    metric : str, callable or None
-    several : bool
-        Documents have several labels.
+    `several`: documents have several labels.
     """
     known = metrics_of(estimator, several)
     if callable(metric) and estimator.spec.target != "labels":
@@ -107,12 +102,7 @@ def tempered(log_proba: np.ndarray, temperature: float) -> np.ndarray:
 def measured(found: Predicted, temperature: float, metrics: tuple[Metric, ...]) -> dict[str, np.ndarray]:
     """Return each metric of each fold, by name.
 
-    Parameters
-    ----------
-    found : Predicted
-    temperature : float
-        Of probabilities; several labels have temperatures of their own.
-    metrics : tuple of str or callable
+    `temperature`: of probabilities; several labels have temperatures of their own.
     """
     if found.members is not None:
         of = measured_labels(found, metrics)

@@ -25,15 +25,7 @@ def nested_scores(
 ) -> np.ndarray:
     """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`.
 
-    Parameters
-    ----------
-    search : CorpusSearchCV
-    X, y : as its `fit` takes them
-        Several labels as an indicator matrix.
-    numbers : ndarray of shape (n_documents,)
-        The fold of each document.
-    groups : array-like or None
-    client : distributed.Client or None
+    `X`, `y`: several labels as an indicator matrix. `numbers`: shape (n_documents,), the fold of each document.
     """
     sign = 1.0 if greater_is_better(search.metric_) else -1.0
     folds = None

@@ -1,7 +1,5 @@
 """What a notebook shows of a search."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from typing import Any, cast
 

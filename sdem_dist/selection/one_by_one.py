@@ -17,6 +17,7 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
 from sdem_dist.fitting.scoring import documents_in_pieces
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
@@ -30,7 +31,6 @@ from sdem_dist.selection.trials import Trial
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.base import EngineEstimator
 
 WITHOUT = ".* without a document of a weight above zero"
 """What a fit warns of where a fold has all documents of a class."""
@@ -55,23 +55,10 @@ def run(
 ) -> None:
     """Fit one setting on all but each fold and take note of how good it is.
 
-    Parameters
-    ----------
-    unfitted : estimator
-    trial : Trial
-    n_epochs : int
-        How far it is trained.
-    X, y : as `fit` takes them
-        Several labels as an indicator matrix.
-    numbers : ndarray of shape (n_documents,)
-        The fold of each document.
-    folds : Folds or None
-        Of a corpus; None: `X` is in memory, or `validation` is scored.
-    validation : Corpus, (X, y) or None
-    metrics : tuple of metrics
-    classes : ndarray of shape (n_classes,)
-        Of all documents; empty where they have none.
-    client : distributed.Client or None
+    `n_epochs`: how far it is trained. `X`, `y`: several labels as an indicator matrix.
+    `numbers`: shape (n_documents,), the fold of each document.
+    `folds`: of a corpus; None: `X` is in memory, or `validation` is scored.
+    `classes`: shape (n_classes,), of all documents; empty where they have none.
     """
     if n_epochs < unfitted._n_epochs:
         unfitted.set_params(n_epochs=n_epochs)

@@ -16,8 +16,10 @@ from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
+from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.identity import Json, identity
 from sdem_dist.engine.memory import of_this_process
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import executor_for, validation_source
 from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.label_sets import coded
@@ -29,6 +31,7 @@ from sdem_dist.selection.label_metrics import THRESHOLDS
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
+from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
 from sdem_dist.selection.spaces import spelled_out
 from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
@@ -36,9 +39,6 @@ from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.engine.executor import Executor
-    from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.settings import Search
 
 _log = logging.getLogger(__name__)
 
@@ -79,19 +79,9 @@ def _was_trained(trial: Trial) -> bool:
 class Run:
     """What a search is doing.
 
-    Attributes
-    ----------
-    search : CorpusSearchCV
-    estimator : estimator
-        What settings are changes of: the search's, and its loss once that is settled.
-    schedule : Schedule
-    source : Source
-        All training documents.
-    sampler : Sampler
-    beside : bool
-        Settings learn side by side; else they are fitted one by one.
-    trials : list of Trial
-        Of all turns so far.
+    `estimator`: what settings are changes of: the search's, and its loss once that is settled.
+    `source`: all training documents. `beside`: settings learn side by side; else they are fitted one by one.
+    `trials`: of all turns so far.
     """
 
     search: Search

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.inputs.spec import Source
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.spaces import Space, checked_spaces, settings
 from sdem_dist.selection.trials import Trial
@@ -12,8 +14,6 @@ from sdem_dist.selection.trials import Trial
 if TYPE_CHECKING:
     import optuna
 
-    from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inputs.spec import Source
 
 SAMPLERS = ("random", "optuna")
 TURN = 8
@@ -36,12 +36,7 @@ class Sampler(Protocol):
 
 
 class Listed:
-    """Settings that are known at once.
-
-    Parameters
-    ----------
-    found : list of dict
-    """
+    """Settings that are known at once."""
 
     def __init__(self, found: list[dict[str, object]]) -> None:
         self._left, self.most, self.at_once = found, len(found), len(found)
@@ -60,12 +55,6 @@ class Proposed:
 
     Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to the
     same proposals.
-
-    Parameters
-    ----------
-    spaces : sequence of dict
-    n_trials : int
-    seed : int
     """
 
     def __init__(self, spaces: Sequence[Mapping[str, Any]], n_trials: int, seed: int) -> None:
@@ -122,12 +111,8 @@ def sampler_of(
 ) -> Sampler:
     """Return what settings come from, which are tried on a source.
 
-    Raises
-    ------
-    ValueError
-        The space names parameters that the estimator does not have, or holds no values.
-    ImportError
-        Optuna is asked for and not installed.
+    Raises ValueError: the space names parameters that the estimator does not have, or holds no values.
+    Raises ImportError: Optuna is asked for and not installed.
     """
     if name == "random":
         return Listed(settings(estimator, space, n_trials, seed, source))

@@ -1,7 +1,5 @@
 """Which settings of a search go on, and how far: successive halving, Hyperband's brackets, budgets of epochs and of seconds."""
 
-from __future__ import annotations
-
 import logging
 import math
 import sys
@@ -23,21 +21,11 @@ BRACKETS = "brackets"
 class Schedule:
     """Decides which settings go on after an epoch.
 
-    Attributes
-    ----------
-    metric : str or callable
-    halving : bool or "brackets"
-        Let the worse half go after epochs 1, 2, 4 and 8; or, by brackets, some settings not before epoch 2, 4, 8 or 16.
-    max_epochs : int or None
-        Of a setting; None: as many as it has.
-    seed : int
-        Decides the brackets of settings.
-    total_epochs : int or None
-        Of all settings together.
-    seconds : float or None
-        For all, from `started` on.
-    used : int
-        Epochs of the settings of earlier turns.
+    `halving`: let the worse half go after epochs 1, 2, 4 and 8; or, by brackets, some settings not before epoch 2, 4,
+    8 or 16.
+    `max_epochs`: of a setting; None: as many as it has. `seed`: decides the brackets of settings.
+    `total_epochs`: of all settings together. `seconds`: for all, from `started` on.
+    `used`: epochs of the settings of earlier turns.
     """
 
     metric: Metric

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,6 +14,7 @@ from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.label_sets import indicator_of_labels
@@ -35,11 +36,7 @@ from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import Trial, best_of
 
 if TYPE_CHECKING:
-    from typing import Self
-
     from distributed import Client
-
-    from sdem_dist.estimators.base import EngineEstimator
 
 
 class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):

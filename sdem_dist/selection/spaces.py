@@ -1,10 +1,8 @@
 """What a search tries: grids, distributions, and default spaces of each estimator."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
@@ -12,12 +10,10 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.weighed_words import WeighedWords, step_of, weighting_of
+from sdem_dist.inputs.spec import Source
 from sdem_dist.selection import default_loss
-
-if TYPE_CHECKING:
-    from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inputs.spec import Source
 
 Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
@@ -59,18 +55,8 @@ DEFAULTS: dict[str, list[Grid]] = {
 def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
     """Return the default space of an estimator.
 
-    Parameters
-    ----------
-    estimator : estimator
-    weighted : bool
-        Documents hold other numbers than counts: those are not weighed again.
-    orders : int
-        Longest n-grams of the corpus.
-
-    Raises
-    ------
-    ValueError
-        There is none.
+    `weighted`: documents hold other numbers than counts: those are not weighed again.
+    `orders`: longest n-grams of the corpus. Raises ValueError: there is none.
     """
     name = type(estimator).__name__
     if name not in DEFAULTS:
@@ -106,10 +92,7 @@ def settings(
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
     """Return the spaces to draw from.
 
-    Raises
-    ------
-    ValueError
-        One names parameters that the estimator does not have, or holds no values or wrong ones.
+    Raises ValueError: one names parameters that the estimator does not have, or holds no values or wrong ones.
     """
     spaces = [dict(space)] if isinstance(space, Mapping) else [dict(part) for part in space]
     parameters.check(estimator)

@@ -166,11 +166,7 @@ def _by_folds(name: str, before: np.ndarray, after: np.ndarray, search: Searched
 def lines(search: Searched, most: int = 10) -> list[str]:
     """Return a report of a search, line by line.
 
-    Parameters
-    ----------
-    search : fitted CorpusSearchCV
-    most : int
-        Settings that are shown; the default is shown in any case.
+    `most`: settings that are shown; the default is shown in any case.
     """
     shown = _shown(search, most)
     heads, rows = _table(shown, name_of(search.metric_))

@@ -9,6 +9,9 @@ import numpy as np
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Part, labels_of
 from sdem_dist.corpus.label_sets import are_label_sets
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.multi_label_nb import MultiLabelNB
+from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.selection.search import CorpusSearchCV
@@ -17,7 +20,6 @@ from sdem_dist.visible import columns, one_line
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.estimators.base import EngineEstimator
 
 SHOWN = 20
 """Documents of the table of suspects."""
@@ -163,9 +165,6 @@ def label_suspects(
 
 def usual_estimator(X: object, y: object = None) -> EngineEstimator:
     """Return the classifier that finds suspects where none is named."""
-    from sdem_dist.estimators.multi_label_nb import MultiLabelNB
-    from sdem_dist.estimators.naive_bayes import MultinomialNB
-
     several = X.header.label_sets is not None if isinstance(X, Corpus) else are_label_sets(y)
     return MultiLabelNB(loss="ncll") if several else MultinomialNB(loss="ncll")
 
@@ -175,15 +174,8 @@ def label_suspects_of(
 ) -> LabelSuspects:
     """Return the suspects among several labels by probabilities out of fold.
 
-    Parameters
-    ----------
-    proba : ndarray of shape (n_documents, n_labels)
-    members : ndarray of shape (n_documents, n_labels)
-        Which document has which label.
-    classes : ndarray of shape (n_labels,)
-    inside : ndarray of shape (n_documents,), bool
-        Which documents are looked at.
-    n : int or None
+    `proba`: shape (n_documents, n_labels). `members`: shape (n_documents, n_labels), which document has which label.
+    `classes`: shape (n_labels,). `inside`: bool of shape (n_documents,), which documents are looked at.
     """
     looked_at = np.flatnonzero(inside)
     proba, present = proba[looked_at], members[looked_at] > 0
@@ -197,13 +189,9 @@ def label_suspects_of(
 def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:
     """Return the suspects by probabilities out of fold.
 
-    Parameters
-    ----------
-    proba : ndarray of shape (n_documents, n_classes)
-    labels : ndarray of shape (n_documents,), integers
-        Positions in `classes`; documents of label -1 are not looked at.
-    classes : ndarray of shape (n_classes,)
-    n : int or None
+    `proba`: shape (n_documents, n_classes).
+    `labels`: shape (n_documents,), integers, positions in `classes`; documents of label -1 are not looked at.
+    `classes`: shape (n_classes,).
     """
     looked_at = np.flatnonzero(labels >= 0)
     labels, proba = labels[looked_at], proba[looked_at]

@@ -1,7 +1,5 @@
 """Settings that a search tries, and the progress of each."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
@@ -184,10 +182,7 @@ def best_of(trials: list[Trial], metric: Metric) -> Trial:
     By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few documents,
     such as those of rare classes, decide a log-loss.
 
-    Raises
-    ------
-    ValueError
-        None could be trained.
+    Raises ValueError: none could be trained.
     """
     in_order = ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:

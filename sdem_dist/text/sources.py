@@ -14,13 +14,13 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
 from sdem_dist.storage.places import place
+from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from sdem_dist.text.bad_lines import LineGate
 
 LINES = "lines"
 """The format of plain lines, one document each, without labels: for prediction only."""

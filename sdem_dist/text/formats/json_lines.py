@@ -1,7 +1,5 @@
 """JSON Lines: one object per line."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from pathlib import Path
