@@ -114,7 +114,8 @@ def read(path: Path, run: Json, trials: list[Trial], documents: Documents, side:
     numbered = [(trial.number, of) for trial, of in zip(trials, held, strict=True)]
     names = [f"found_{i}_{name}" for i, of in numbered if of["found"] for name in _FIELDS]
     names += [f"scores_{i}_{_plain(name)}" for i, of in numbered for name in of["scores"]]
-    places = [Place(i, fold) for i, of in numbered if of["alive"] for fold in range(documents.n_folds)]
+    under_way = sorted({side.model_of(i) for i, of in numbered if of["alive"]})
+    places = [Place(i, fold) for i in under_way for fold in range(documents.n_folds)]
     names += [f"state_{p.trial}_{p.fold}_{name}" for p in places for name in (*SdemState._fields[1:], *_WORDS)]
     arrays, _ = read_archive(path, KIND, names)
     for trial, of in zip(trials, held, strict=True):

@@ -142,6 +142,14 @@ def _once(state: SdemState, known: list[SdemState]) -> SdemState:
     return state
 
 
+def _are_same(some: list[Beginning], others: list[Beginning]) -> bool:
+    """Whether two settings come to the same learning, such as the default and its own values in a grid."""
+    return all(
+        a.initial is b.initial and (a.weighting, a.learner, a.plan) == (b.weighting, b.learner, b.plan)
+        for a, b in zip(some, others, strict=True)
+    )
+
+
 def _kept(block: tasks.Timed[States], which: Sequence[int]) -> tasks.Timed[States]:
     return tasks.Timed(tuple(block.value[i] for i in which))
 
@@ -167,6 +175,7 @@ class SideBySide:
         self._documents, self._trials, self._executor = documents, trials, executor
         self._keeps_starts = keeps_starts
         self._name = uuid.uuid4().hex
+        self._same: dict[int, int] = {}
         self._whole = Decoded(documents.source.corpus)
         self.chunks = self._chunks(made)
 
@@ -180,7 +189,7 @@ class SideBySide:
         if self._documents.folds is not None:
             self._documents.folds.reads = self._whole
         sources = [self._documents.training(fold) for fold in range(self._documents.n_folds)]
-        starts, known = list[SdemState](), Known()
+        starts, known, begun = list[SdemState](), Known(), list[tuple[int, list[Beginning]]]()
         self.starts: dict[Place, np.ndarray] = {}
         for trial in self._trials:
             try:
@@ -188,14 +197,19 @@ class SideBySide:
             except ValueError as error:
                 trial.alive, trial.error = False, str(error)
                 continue
+            found = [start._replace(initial=_once(start.initial, starts)) for start in found]
+            first = next((number for number, other in begun if _are_same(found, other)), None)
+            if first is not None:
+                self._same[trial.number] = first
+                continue
+            begun.append((trial.number, found))
             for fold, start in enumerate(found):
                 plan = replace(start.plan, n_epochs=1, n_blocks=1)
                 apart = start.learner.seed if fits(start.learner) else None
                 key = (start.weighting, start.learner.cache_key, plan, apart)
-                same = start._replace(initial=_once(start.initial, starts))
                 if self._keeps_starts:
-                    self.starts[Place(trial.number, fold)] = same.initial.words
-                groups.setdefault(key, []).append((Place(trial.number, fold), same))
+                    self.starts[Place(trial.number, fold)] = start.initial.words
+                groups.setdefault(key, []).append((Place(trial.number, fold), start))
         n = max(1, sum(map(len, groups.values())) // (2 * self._executor.n_workers))
         chunk = int(min(CHUNK_BYTES, SHARE * self._executor.memory_bytes / STATES))
         for group in groups.values():
@@ -274,10 +288,16 @@ class SideBySide:
         for chunk, scored in waiting:
             self._gather(chunk, scored, found)
         executor.noticed()
+        asked = [trial.number for trial in self._trials if trial.alive and self.model_of(trial.number) in found]
+        found = {number: found[self.model_of(number)] for number in asked}
         for trial in self._trials:
             if trial.number in found:
                 trial.seconds += (time.perf_counter() - started) / len(found)
         return found
+
+    def model_of(self, number: int) -> int:
+        """Return the setting whose models a setting has: its own, but where an earlier one comes to the same."""
+        return self._same.get(number, number)
 
     def _gather(self, chunk: Chunk, scored: Submitted, found: dict[int, Predicted]) -> None:
         documents = self._documents
@@ -299,6 +319,7 @@ class SideBySide:
 
     def keep(self, trials: set[int]) -> None:
         """Let only these settings go on."""
+        trials = set(map(self.model_of, trials))
         for chunk in self.chunks:
             chunk.keep(trials, self._executor)
         self.chunks = [chunk for chunk in self.chunks if chunk.places]

@@ -89,3 +89,30 @@ def test_the_same_bits_on_threads_and_on_a_cluster(corpus, beside, client):
             assert all(np.array_equal(a, b) for a, b in zip(state, beside[0][place], strict=True))
         for number, predicted in scores.items():
             assert np.array_equal(predicted.scores, beside[1][number].scores)
+
+
+def test_settings_that_come_to_the_same_share_their_models(corpus):
+    n = corpus.n_documents
+    source, folds = source_of(MultinomialNB(), corpus), Folds(corpus, 3)
+    documents = Documents(source, folds, None, labels_of(corpus), np.ones(n), folds.numbers)
+    settings = [{}, {"step": 0.5}, {"loss": "hinge", "weighting": "tfidf"}, {"step": 0.5, "norm": 10.0}]
+
+    def made(number):
+        return MultinomialNB(**settings[number], n_epochs=1, validation_fraction=0.0, n_jobs=1)
+
+    with InProcess(1) as executor:
+        trials = [Trial(i, of, EPOCHS) for i, of in enumerate(settings)]
+        side = SideBySide(made, documents, trials, executor)
+        assert sorted(place.trial for chunk in side.chunks for place in chunk.places) == [0, 0, 0, 1, 1, 1]
+        found = side.epoch(0)
+        assert found.keys() == {0, 1, 2, 3}
+        assert found[2] is found[0]
+        assert not np.array_equal(found[1].scores, found[0].scores)
+        trials[1].alive = trials[2].alive = False  # the third goes on with the models of the second, which has ended
+        side.keep({0, 3})
+        found = side.epoch(1)
+        assert found.keys() == {0, 3}
+        alone = made(3).set_params(n_epochs=2).fit(folds.train(0))
+        (words,) = (state.words for place, state in side.states() if place == (1, 0))
+        assert np.array_equal(words, alone.state_.words)
+        side.close()
