@@ -36,6 +36,15 @@ from sdem_dist.models.word_counts import SdemState
 if TYPE_CHECKING:
     from sdem_dist.reports.explained import DocumentParts
 
+VALIDATION_FRACTION = (
+    real(0, 0.5),
+    (
+        "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
+        "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
+        "0, or where it would be under 20 documents: none, and half the time."
+    ),
+)
+
 
 @estimator
 class Components(Seeded):
@@ -45,13 +54,7 @@ class Components(Seeded):
         4, checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
     )
     class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
-    validation_fraction: float = param(
-        0.1,
-        real(0, 0.5),
-        "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
-        "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
-        "0, or where it would be under 20 documents: none, and half the time.",
-    )
+    validation_fraction: float = param(0.1, *VALIDATION_FRACTION)
     evaluate_every: int = param(50, *EVALUATE_EVERY)
 
     if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 from dataclasses import replace
 
 from sdem_dist.engine.stages import Stage, Stages, state_of
-from sdem_dist.estimators.mixture import JointMixture
+from sdem_dist.estimators.mixture import VALIDATION_FRACTION, JointMixture
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
@@ -50,6 +50,7 @@ class SdemMixtureClassifier(JointMixture):
         None, integer(optional=True), f"Passes over the documents. None: {EPOCHS}; {EPOCHS_OF_COUNTS} of multinomials."
     )
     n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
+    validation_fraction: float = param(0.0, *VALIDATION_FRACTION)  # training lowers the log-loss itself
 
     @property
     def _n_epochs(self) -> int:

@@ -18,6 +18,7 @@ from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.stages import AnyStage, Stage, Stages
 from sdem_dist.fitting.training_time import FEWEST, MONITOR, MOST_HELD_OUT
 from sdem_dist.inputs.spec import Source, Trained
+from sdem_dist.inputs.weighted import KnownWords
 from sdem_dist.learners.features import FeatureLearner
 from sdem_dist.models.feature_classes import FeatureClasses
 
@@ -45,10 +46,11 @@ def with_temperature(fit: Fit, source: Source, share: float, seed: int) -> Stage
     if held_out is None:
         return (yield from fit(source))
     rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
+    scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart)
 
     def without(stage: AnyStage) -> AnyStage:
         every = max(1, stage.plan.n_epochs // POINTS)
-        watch = Monitoring(every, source.seen(apart), training=False, shown=("accuracy", MONITOR))
+        watch = Monitoring(every, source.seen(scored), training=False, shown=("accuracy", MONITOR))
         corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
         return replace(stage, name=name, corpus=corpus, monitoring=watch if stage.monitored else None)
 

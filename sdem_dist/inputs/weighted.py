@@ -16,6 +16,7 @@ from sdem_dist.models.class_weight import trained_part
 from sdem_dist.offsets import offsets_of
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus.folds import Part
     from sdem_dist.models.weighting import Weighting
 
 
@@ -88,6 +89,30 @@ class HeldOut(View):
         documents = documents.taken(np.flatnonzero(held_out))
         frequency = self.corpus.document_frequency if self.frequency is None else self.frequency
         own = np.bincount(documents.indices, minlength=len(frequency))
-        known = (frequency > own)[documents.indices]
-        indptr = offsets_of(known)[documents.indptr]
-        return replace(documents, data=documents.data[known], indices=documents.indices[known], indptr=indptr)
+        return _of_words(documents, frequency > own)
+
+
+@dataclass(frozen=True)
+class KnownWords(View):
+    """Documents of a part of a corpus, without the words that these alone have, as `HeldOut` reads them."""
+
+    corpus: Part
+
+    @property
+    def cache_key(self) -> str:
+        """Name the content."""
+        return f"{self.corpus.cache_key} known words"
+
+    def read(self, start: int, stop: int) -> Documents:
+        """Return the documents `start` up to `stop`; those outside the part have weight 0."""
+        documents = cast(Documents, self.corpus.read(start, stop))
+        assert documents.weights is not None
+        frequency, inside = self.corpus.document_frequency, np.repeat(documents.weights > 0, np.diff(documents.indptr))
+        return _of_words(documents, frequency > np.bincount(documents.indices[inside], minlength=len(frequency)))
+
+
+def _of_words(documents: Documents, known: np.ndarray) -> Documents:
+    """Return documents without the words that are not known, bool of shape (n_features,)."""
+    kept = known[documents.indices]
+    indptr = offsets_of(kept)[documents.indptr]
+    return replace(documents, data=documents.data[kept], indices=documents.indices[kept], indptr=indptr)

@@ -1,7 +1,7 @@
 """What mixtures reach: passes saved by acceleration, time of a pass, clusters of 20 Newsgroups, components on sparse text.
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/mixtures.py acceleration --folder FOLDER`` (or ``time``, ``defaults``, ``clusters``,
-``text``).  Features of digits are kept in the folder.  The table of errors is printed by ``examples/mixtures_table_1.py``.
+``text``, ``temperature``).  Features of digits are kept in the folder.  The table of errors is printed by ``examples/mixtures_table_1.py``.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ sys.path.insert(0, str(Path(__file__).parents[2] / "examples"))
 import mnist_digits
 
 from sdem_dist import (
+    EMMixtureClassifier,
     MultinomialMixture,
     MultinomialNB,
     MultiplicativeMixtureClassifier,
@@ -35,7 +36,12 @@ def acceleration(X: np.ndarray, y: np.ndarray, m: int, passes: int) -> str:
     """
     line = []
     for scaling in (None, "rows"):
-        settings: dict[str, Any] = {"scaling": scaling, "evaluate_every": 0, "dtype": "float32"}
+        settings: dict[str, Any] = {
+            "scaling": scaling,
+            "evaluate_every": 0,
+            "dtype": "float32",
+            "validation_fraction": 0,
+        }
         paths = {
             "joint": MultiplicativeMixtureClassifier(m, accelerate=False, n_epochs=passes, **settings),
             "in turn": MultiplicativeMixtureClassifier(
@@ -66,7 +72,8 @@ def time_of_passes(X: np.ndarray, y: np.ndarray, m: int, dtype: str, passes: int
     from threadpoolctl import threadpool_limits
 
     times = RoundTimes()
-    model = MultiplicativeMixtureClassifier(m, dtype=dtype, n_epochs=passes + 2, evaluate_every=0, n_jobs=1)
+    settings: dict[str, Any] = {"n_epochs": passes + 2, "evaluate_every": 0, "validation_fraction": 0}
+    model = MultiplicativeMixtureClassifier(m, dtype=dtype, n_jobs=1, **settings)
     model.fit(X, y, callbacks=[times])
     rows = X.astype(np.float32)
     n_classes = len(np.unique(y))
@@ -146,16 +153,33 @@ def text(name: str, split: corpora.Split, components: tuple[int, ...], seeds: in
     return f"| {name} | " + " | ".join(cells) + " |"
 
 
+def temperature(name: str, split: corpora.Split) -> str:
+    """Return test log-losses of two multinomial components a class, without and with a temperature, and test accuracy."""
+    cells, rows = [], np.arange(len(split.y_test))
+    for kind in (EMMixtureClassifier, SdemMixtureClassifier):
+        for share in (0.0, 0.1):
+            model = kind(2, components="multinomial", validation_fraction=share).fit(split.X, split.y)
+            log_p = model.predict_log_proba(split.X_test)
+            cells.append(f"{-log_p[rows, np.searchsorted(model.classes_, split.y_test)].mean():.3f}")
+        cells.append(f"{model.score(split.X_test, split.y_test):.4f}")
+    return f"| {name} | " + " | ".join(cells) + " |"
+
+
 def main() -> None:
     """Print one figure."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("figure", choices=("acceleration", "time", "defaults", "clusters", "text"))
+    parser.add_argument("figure", choices=("acceleration", "time", "defaults", "clusters", "text", "temperature"))
     parser.add_argument("--folder", type=Path, help="where features of digits are kept")
     parser.add_argument("--components", type=int, nargs="*")
     parser.add_argument("--passes", type=int, default=1000)
     arguments = parser.parse_args()
     if arguments.figure == "clusters":
         print("\n".join(clusters(corpora.load("20ng"), 20, 10)))
+        return
+    if arguments.figure == "temperature":
+        print("| corpus | EM, none | temperature | accuracy | sdEM, none | temperature | accuracy |")
+        for name in corpora.STEMMED:
+            print(temperature(name, corpora.load(name)), flush=True)
         return
     if arguments.figure == "text":
         components = tuple(arguments.components or (2, 4))

@@ -16,12 +16,13 @@ from sdem_dist import (
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.engine.events import EpochEnded, StageStarted
 from sdem_dist.fitting.mixture_temperature import held_out_of
+from sdem_dist.inputs.weighted import KnownWords
 
 KINDS = {
     "EM": (EMMixtureClassifier, {"n_epochs": 15}),
     "EM of counts": (EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
-    "sdEM": (SdemMixtureClassifier, {"n_epochs": 15}),
-    "sdEM of counts": (SdemMixtureClassifier, {"n_epochs": 4, "components": "multinomial"}),
+    "sdEM": (SdemMixtureClassifier, {"n_epochs": 15, "validation_fraction": 0.1}),
+    "sdEM of counts": (SdemMixtureClassifier, {"n_epochs": 4, "components": "multinomial", "validation_fraction": 0.1}),
     "updates": (MultiplicativeMixtureClassifier, {"n_epochs": 30}),
     "updates of sparse rows": (MultiplicativeMixtureClassifier, {"n_epochs": 30}),
 }
@@ -48,7 +49,7 @@ def test_held_out_documents_make_probabilities_honest_and_change_no_prediction(n
     kind, settings = KINDS[name]
     (X, y), (X_test, y_test) = table(900, 0), table(900, 1)
     X, X_test = given(name, X), given(name, X_test)
-    with_all = kind(2, validation_fraction=0, **settings).fit(X, y)
+    with_all = kind(2, **{**settings, "validation_fraction": 0}).fit(X, y)
     model = kind(2, **settings).fit(X, y)
     assert with_all.temperature_ == 1.0
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, with_all.state_, strict=True))
@@ -150,3 +151,11 @@ def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
     assert resumed.temperature_ == whole.temperature_
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(resumed.state_, whole.state_, strict=True))
     assert resumed.learner_ == whole.learner_
+
+
+def test_words_that_held_out_documents_alone_have_are_unknown(tmp_path):
+    X = sp.csr_matrix(np.array([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]))
+    corpus = write_corpus(tmp_path / "c", X, ["a", "b", "a"], shuffle=False)
+    read = KnownWords(corpus.subset([1])).read(0, 3)
+    assert read.to_csr().toarray()[1].tolist() == [1, 0, 0, 0]
+    assert read.weights.tolist() == [0, 1, 0]
