@@ -157,11 +157,11 @@ def predicted(
         rows = np.arange(stop - start) if whole else np.flatnonzero(numbers[start:stop] == fold)
         if not len(rows):
             continue
-        table = documents.to_csr() if isinstance(documents, Documents) else np.asarray(documents.values, np.float64)
-        assert documents.labels is not None
-        found.append(predict(table[rows]))
-        of_rows.append(documents.labels[rows])
-        weights.append(np.ones(len(rows)) if documents.weights is None else documents.weights[rows])
+        part = documents.taken(rows) if isinstance(documents, Documents) else documents[rows]
+        assert part.labels is not None
+        found.append(predict(part))
+        of_rows.append(part.labels)
+        weights.append(np.ones(len(rows)) if part.weights is None else part.weights)
     labels = np.concatenate(of_rows)
     members = members_of(corpus, model.classes_)[0][labels].toarray() if several else None
     folds = np.full(len(labels), fold)

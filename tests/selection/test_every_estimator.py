@@ -6,9 +6,10 @@ import numpy as np
 import pytest
 from cli.commands import ok
 from reference.catalogue_cases import CASES, write_corpora
+from sklearn.datasets import load_wine
 from sklearn.metrics import r2_score
 
-from sdem_dist import CorpusSearchCV, KMeans, cross_validate, load_model, open_corpus
+from sdem_dist import CorpusSearchCV, GaussianNB, KMeans, cross_validate, load_model, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
 
 SIDE_BY_SIDE = ("MultinomialNB", "MultiLabelNB")
@@ -75,3 +76,12 @@ def test_the_command_tunes_them(name, corpus, corpora, tmp_path):
     said = ok("tune", str(corpora / corpus), str(tmp_path / "m"), "--space", space, *more)
     assert ("  distance" if name == "KMeans" else "  R2") in said
     assert type(load_model(tmp_path / "m")).__name__ == name
+
+
+@pytest.mark.filterwarnings("error")
+def test_columns_with_names_are_no_reason_to_warn(tmp_path):
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    corpus = write_corpus(tmp_path / "wine.zarr", X, y, dense=True)
+    for given in ((corpus,), (X, y)):
+        search = CorpusSearchCV(GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given)
+        assert search.best_score_ > -0.2
