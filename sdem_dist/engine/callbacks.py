@@ -65,7 +65,7 @@ class LogLines:
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
         elif isinstance(event, StageEnded) and (why := WHY_STOPPED.get(event.reason)):
-            self._write(f"{event.stage}: stopped after epoch {event.n_epochs}, {why}; epoch {event.kept} is kept")
+            self._write(f"{event.stage}: stopped after epoch {event.n_epochs}, {why}; epoch {event.kept} is the best")
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
