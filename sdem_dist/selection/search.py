@@ -199,6 +199,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
 
         Raises
         ------
+        TypeError
+            The estimator is not one of this package.
         ValueError
             Settings, metric or space do not go with the estimator, or no setting can be trained.
         CorpusError, ClusterError, ModelError
@@ -245,6 +247,11 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         return self
 
     def _check(self) -> None:
+        if not isinstance(self.estimator, EngineEstimator):
+            raise TypeError(
+                f"estimator must be one of sdem_dist, got {type(self.estimator).__name__}: tune others by GridSearchCV of "
+                "scikit-learn"
+            )
         if self.metric is not None:
             check_metric(self.metric)
         for name in ("max_epochs", "n_trials", "total_epochs"):

@@ -10,6 +10,7 @@ from scipy.stats import loguniform
 from selection.conftest import made, same
 from sklearn.base import clone
 from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.svm import LinearSVC
 
 from sdem_dist import (
     CorpusSearchCV,
@@ -326,3 +327,8 @@ def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name, co
         parameters.check(clone(model).set_params(**params))
     weighted = default_space(model, weighted=True)
     assert not any("weighting" in part for part in weighted)
+
+
+def test_estimators_of_others_are_refused():
+    with pytest.raises(TypeError, match="got LinearSVC: tune others by GridSearchCV"):
+        CorpusSearchCV(LinearSVC()).fit(np.eye(4), [0, 1, 0, 1])
