@@ -99,7 +99,12 @@ Examples:
 )
 @click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to tune.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter that is not tried.  [may be repeated]"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of all settings, which is not tried unless --space names it or VALUE is its default.  "
+    "[may be repeated]",
 )
 @click.option(
     "--curve",
