@@ -5,7 +5,6 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
-
 from sklearn.model_selection import PredefinedSplit, cross_val_predict
 from sklearn.naive_bayes import MultinomialNB as Theirs
 
