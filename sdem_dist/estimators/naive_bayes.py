@@ -150,7 +150,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return weighed(self, source)
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
+        """Yield the stage in which held-out documents choose how long to train, and the one with all documents."""
         plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         plan = replace(plan, n_blocks=blocks)
         if self.loss == "nll":
