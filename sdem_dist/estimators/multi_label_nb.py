@@ -19,7 +19,14 @@ from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, o
 from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.prior_start import Known
-from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, trained_on_all, without_choice
+from sdem_dist.fitting.training_time import (
+    FEW_EPOCHS,
+    MOST_EPOCHS,
+    chosen,
+    share_held_out,
+    trained_on_all,
+    without_choice,
+)
 from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
