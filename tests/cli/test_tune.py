@@ -11,6 +11,7 @@ import pytest
 from cli.commands import run as run_texts
 from selection.conftest import made
 
+import sdem_dist.cli.tune
 from sdem_dist import MultiLabelNB, learning_curve, load_model, open_corpus, write_corpus
 from sdem_dist.cli.tune import parts, space_of
 
@@ -176,6 +177,16 @@ def test_two_means_of_one_score_are_told_apart(folder, tmp_path):
     assert "Over all documents at once" in rest and "or from a nested search" in " ".join(rest.split())
     of_folds = float(re.search(r"(\d\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1])
     assert abs(float(re.search(r"  log-loss (\d\.\d{4}),", rest)[1]) - of_folds) < 0.01
+
+
+def test_the_table_is_written_where_nobody_reads_the_report(folder, tmp_path, monkeypatch):
+    def closed(line):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sdem_dist.cli.tune, "say", closed)
+    more = ["--space", "step=0.1", "--max-epochs", 1, "--folds", 2, "--quiet", "--table", tmp_path / "t.csv"]
+    run(["tune", folder / "c.zarr", tmp_path / "m.model", *more])
+    assert len(list(csv.DictReader((tmp_path / "t.csv").open()))) == 2
 
 
 def test_epochs_are_those_of_the_search(folder, tmp_path):
