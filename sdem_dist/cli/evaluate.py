@@ -161,5 +161,5 @@ def _show(metrics: dict[str, float], weighted: bool) -> None:
     shown = named({name: value for name, value in metrics.items() if name not in UNSHOWN})
     width = max(map(len, shown), default=0)
     for name, value in shown.items():
-        note = " a word, as the model weighs words" if weighted else " a word"
+        note = " per word, as the model weighs words" if weighted else " per word"
         click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")

@@ -125,6 +125,7 @@ def corpus_of(
             f"{source} is a source, and others are corpora: make a corpus of it with their vocabulary "
             f"(sdem ingest {source} NAME.zarr --vocabulary-from CORPUS), and give that"
         )
+    _refuse_tables(options.get("estimator"), paths[0])
     given = dict(options)
     with hidden_folder(beside.absolute(), "corpus") as folder:
         counted_there = folder / "corpus.zarr"
@@ -147,6 +148,19 @@ def corpus_of(
         warn_of_single_labels(corpus := open_corpus(counted_there))
         with _by_source(counted_there, paths):
             yield corpus
+
+
+def _refuse_tables(name: str | None, source: str) -> None:
+    """Raise UsageError where an estimator learns from tables alone, which sources are not read as."""
+    from sdem_dist.catalogue import ESTIMATORS, estimator_class
+
+    if name not in ESTIMATORS or "sparse" in (unfitted := estimator_class(name)()).layouts:
+        return
+    if not hasattr(unfitted, "components"):  # of mixtures an option may choose
+        raise click.UsageError(
+            f"{name} learns from tables, and {source} is read as texts or counts. A table becomes a corpus in Python: "
+            'write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array. This command takes that corpus'
+        )
 
 
 @contextmanager

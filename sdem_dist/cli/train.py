@@ -236,8 +236,9 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
                 say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
         gain, deviation = (estimator.kept_.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error"))
         if abs(gain) <= deviation:
+            way = "rises" if gain < 0 else "falls"
             say(
-                f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {deviation:.4f}"
+                f"  no clear difference: log-loss {way} by {abs(gain):.4f}, and the standard error of that is {deviation:.4f}"
             )
 
 
@@ -300,7 +301,7 @@ def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
         f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
         f"{type(estimator).__name__}{_components(estimator)} takes {estimator._layout} ones: take --estimator "
         f"{', '.join(fit[:-1])} or {fit[-1]}, or "
-        f"write {'a table' if there == 'sparse' else 'counts'} in Python (write_corpus, dense={there == 'sparse'})"
+        f"write {'a table' if there == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={there == 'sparse'})"
     )
 
 

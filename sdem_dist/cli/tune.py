@@ -99,7 +99,12 @@ Examples:
 )
 @click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to tune.")
 @click.option(
-    "--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter that is not tried.  [may be repeated]"
+    "--set",
+    "settings",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="A parameter of all settings, which is not tried unless --space names it or VALUE is its default.  "
+    "[may be repeated]",
 )
 @click.option(
     "--curve",
@@ -251,20 +256,27 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
 
 
 def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
-    from sdem_dist.selection.summary import described, lines
+    from sdem_dist.selection.summary import lines
 
+    if table is not None:  # before a reader such as head may close the pipe
+        _write(search, table)
     for line in lines(search):
         say(line)
     say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
-    if table is None:
-        return
+    if table is not None:
+        say(f"{table}: {len(search.trials_)} settings")
+
+
+def _write(search: CorpusSearchCV, table: Path) -> None:
+    """Write all settings and their scores."""
+    from sdem_dist.selection.summary import described
+
     results = {k: v for k, v in search.cv_results_.items() if k != "params"}
     with table.open("w", encoding="utf-8", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["setting", *results])
         for i, params in enumerate(search.cv_results_["params"]):
             writer.writerow([visible(described(params)), *(_cell(column[i]) for column in results.values())])
-    say(f"{table}: {len(search.trials_)} settings")
 
 
 def _cell(value: object) -> str:

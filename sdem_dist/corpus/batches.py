@@ -40,6 +40,11 @@ def batches(
     first = X[0] if isinstance(X, list | tuple) and X else None
     if isinstance(first, list | tuple | np.ndarray) and len(first) and np.isscalar(first[0]):
         raise CorpusError(f"X is a {type(X).__name__} of rows: pass a matrix, numpy.asarray(X)")
+    if isinstance(first, str):
+        raise CorpusError(
+            f"X is a {type(X).__name__} of texts, and write_corpus takes numbers: sdem ingest, or sdem_dist.text.ingest, makes a "
+            "corpus of files of texts; fit takes texts as they are, and vectorizers of scikit-learn make a matrix of them"
+        )
     if any(column is not None for column in (y, ids, targets, weights)):
         raise CorpusError(
             f"X, a {type(X).__name__}, is not a matrix, and iterables of batches (X, y) bring labels, ids, targets and weights "

@@ -36,7 +36,7 @@ class OnDisk(CorpusLike, Protocol):
     def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
-SHARES = (1 << 32) - 3  # the same, of which documents are in a share
+SHARES = (1 << 32) - 3  # takes the place of an epoch in the keys that decide which documents are in a share
 _MOST_KEPT = 8
 _kept: dict[tuple[str, str], np.ndarray] = {}  # folds of the corpora of this process: tasks ask for them by the hundred
 

@@ -22,7 +22,7 @@ def differences(now: object, then: object, most: int = 3) -> str:
         return ""
     a, b = dict(_leaves(now)), dict(_leaves(then))
     found = [
-        f"{name} is {brief(a[name]) if name in a else 'not set'}, and was {brief(b[name]) if name in b else 'not set'}"
+        f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
         for name in sorted({*a, *b})
         if (name in a, a.get(name)) != (name in b, b.get(name))
     ]

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 CONVERGED = 1e-3
-"""Nats a document that a pass gains at most, once EM has converged."""
+"""Nats per document that a pass gains at most, once EM has converged."""
 
 
 @estimator

@@ -19,7 +19,14 @@ from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, o
 from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.prior_start import Known
-from sdem_dist.fitting.training_time import FEW_EPOCHS, MOST_EPOCHS, chosen, share_held_out, taken_in, without_choice
+from sdem_dist.fitting.training_time import (
+    FEW_EPOCHS,
+    MOST_EPOCHS,
+    chosen,
+    share_held_out,
+    trained_on_all,
+    without_choice,
+)
 from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -114,7 +121,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         return weighed(self, source)
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
+        """Yield the stage in which held-out documents choose how long to train, and the one with all documents."""
         n, n_labels = source.n_documents, len(source.classes)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         plan = self._plan(n, share)
@@ -177,7 +184,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
             )
         elif self.calibrate:
             learner = replace(learner, temperature=choice.temperature)
-        return (yield from taken_in(choice, learner, plan, initial, share))
+        return (yield from trained_on_all(choice, learner, plan, initial, share))
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))

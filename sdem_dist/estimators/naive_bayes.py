@@ -150,7 +150,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return weighed(self, source)
 
     def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage in which held-out documents choose how long to train, and the one that takes them in."""
+        """Yield the stage in which held-out documents choose how long to train, and the one with all documents."""
         plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         plan = replace(plan, n_blocks=blocks)
         if self.loss == "nll":
@@ -177,8 +177,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return (yield from final_stage(learner, plan, initial))
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return what of the model folds of a search decide: its temperature, where all documents are labelled."""
-        return ("temperature",) if self.calibrate and self.unlabelled is None else ()
+        """Return what of the model folds of a search decide: its temperature, where a fit with held-out documents has one."""
+        scaled = self.calibrate and self.loss != "nll" and self.unlabelled is None
+        return ("temperature",) if scaled else ()
 
     def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
         """Return what fits without held-out documents begin with, for searches that train many at once.

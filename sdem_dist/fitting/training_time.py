@@ -43,7 +43,7 @@ NO_REFIT = 0.02
 _log = logging.getLogger(__name__)
 
 
-class Chosen(NamedTuple):
+class Choice(NamedTuple):
     """The result of the held-out documents."""
 
     n_epochs: int
@@ -76,7 +76,7 @@ def chosen(
     share: float,
     patience: int | None,
     how: str = "",
-) -> Stages[Chosen | None]:
+) -> Stages[Choice | None]:
     """Yield the stage that trains without the held-out documents, scored after each epoch.
 
     Return None where none of them has a weight above 0.
@@ -120,7 +120,7 @@ def chosen(
         }
         for entry in result.history[:n_epochs]
     ]
-    return Chosen(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
+    return Choice(n_epochs, last[f"{VALIDATION}temperature"], told, result.state, best)
 
 
 def trained_by_held_out(
@@ -149,7 +149,7 @@ def trained_by_held_out(
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
     learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
-    return (yield from taken_in(choice, learner, plan, initial, share))
+    return (yield from trained_on_all(choice, learner, plan, initial, share))
 
 
 def without_choice(
@@ -160,8 +160,8 @@ def without_choice(
     return (yield from final_stage(learner, replace(plan, n_epochs=FEW_EPOCHS) if auto else plan, initial))
 
 
-def taken_in(
-    choice: Chosen,
+def trained_on_all(
+    choice: Choice,
     learner: Sdem[AnyNaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,

@@ -145,14 +145,14 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         )
     if target == "labels" and use != "score" and hidden and header.layout != DENSE and not estimator._takes_hidden:
         raise CorpusError(
-            f"{corpus.path} has {hidden:,} documents without a label, which {name} takes "
+            f"{corpus.path} has {hidden:,} documents without a label, which {name} "
             + (
-                "only if unlabelled is set (unlabelled=-1)"
+                "takes only if unlabelled is set (unlabelled=-1)"
                 if estimator.spec.unlabelled
-                else "only if documents have sets of labels (--label-separator ,; in Python a list of labels for each)"
+                else "takes only if documents have sets of labels (--label-separator ,; in Python a list of labels for each)"
                 if estimator.spec.label_sets
-                else "not: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier with "
-                "components='multinomial' (unlabelled=-1)"
+                else "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and "
+                "SdemMixtureClassifier with components='multinomial' (unlabelled=-1)"
             )
         )
     if use != "train":
@@ -195,9 +195,11 @@ def _class_weights(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> tuple[f
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     if corpus.header.layout != estimator._layout:
-        what = "write the corpus with dense=True for models of dense features, and without for models of counts"
+        what = "write_corpus(path, X, y), without dense=True, writes a corpus for it in Python"
+        if estimator._layout == DENSE:
+            what = "write_corpus(path, X, y, dense=True) writes a corpus of a table for it in Python"
         if corpus.header.layout == "sparse" and hasattr(estimator, "components"):
-            what = 'choose components="multinomial", which are of counts of words'
+            what = 'choose components="multinomial", for counts of words'
         raise CorpusError(
             f"{getattr(corpus, 'path', corpus)} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
             f"{estimator._layout} ones: {what}"

@@ -28,7 +28,7 @@ def _add(a, row, out):
 def row_products(X, table, out):
     """Write ``X @ table`` into `out`.
 
-    `X`: float32 of shape (n, d) or float64. `table`: shape (d, k), X's dtype.
+    `X`: float32 or float64 of shape (n, d). `table`: shape (d, k), X's dtype.
     `out`: shape (n, k), X's dtype, overwritten.
     """
     n, d = X.shape
@@ -50,7 +50,7 @@ def row_products(X, table, out):
 def add_transposed_products(X, R, out):
     """Add ``X.T @ R`` to `out`, in blocks of 512 rows, which are added up in X's dtype.
 
-    `X`: float32 of shape (n, d) or float64. `R`: shape (n, k), X's dtype.
+    `X`: float32 or float64 of shape (n, d). `R`: shape (n, k), X's dtype.
     `out`: float64 of shape (d, k), changed in place.
     """
     n, d = X.shape
@@ -86,7 +86,7 @@ def add_column_sums(R, out):
 def shift_rows(logits, added, top):
     """Add `added` to every row and subtract the row's largest value, which is written to `top`.
 
-    `logits`: float32 of shape (n, k) or float64, changed in place. `added`: shape (k,), logits' dtype.
+    `logits`: float32 or float64 of shape (n, k), changed in place. `added`: shape (k,), logits' dtype.
     `top`: shape (n,), logits' dtype, overwritten.
     """
     n, k = logits.shape
@@ -114,7 +114,7 @@ def shift_rows(logits, added, top):
 def normalise_rows(values, factors, totals):
     """Divide every row by its sum, which is written to `totals`, and multiply it by the document's factor.
 
-    `values`: float32 of shape (n, k) or float64, changed in place. `factors`: float64 of shape (n,), or (0,) for 1.
+    `values`: float32 or float64 of shape (n, k), changed in place. `factors`: float64 of shape (n,), or (0,) for 1.
     `totals`: float64 of shape (n,), overwritten.
     """
     n, k = values.shape

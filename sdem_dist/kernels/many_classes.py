@@ -274,7 +274,7 @@ def add_rises(documents, starts, classes, rises, out):
 
     `documents`: Counted.
     `starts`: int64 of shape (n_features + 1,), the list of word ``w`` is ``starts[w]:starts[w + 1]``.
-    `classes`, `rises`: int32 of shape (n_entries,) and float64.
+    `classes`: int32 of shape (n_entries,). `rises`: float64 of the same shape.
     `out`: float64 of shape (n_documents, n_classes), changed in place.
     """
     for d in range(documents.indptr.size - 1):

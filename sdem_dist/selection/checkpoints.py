@@ -12,9 +12,9 @@ from sdem_dist.errors import ModelError
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.learners.several import state_of
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.selection.metrics import name_of
+from sdem_dist.selection.metrics import metrics_of, name_of
 from sdem_dist.selection.packed import PARTS, packed, unpacked
-from sdem_dist.selection.predicted import Predicted
+from sdem_dist.selection.predicted import Metric, Predicted
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial
@@ -38,7 +38,7 @@ def asked(search: Search) -> Json:
         estimator=settings,
         space=[{name: drawn if hasattr(v, "rvs") else list(v) for name, v in part.items()} for part in spaces],
         sampler=search.sampler,
-        metric="the default" if search.metric is None else name_of(search.metric),
+        metric="the default" if _is_default(search) else name_of(cast(Metric, search.metric)),
         halving=search.halving,
         **{
             "settings to try": search.n_trials,
@@ -47,6 +47,12 @@ def asked(search: Search) -> Json:
             "seed": search.random_state,
         },
     )
+
+
+def _is_default(search: Search) -> bool:
+    """Whether a search has its estimator's default metric, said or not; said, it may be another of several labels."""
+    of_several = (False, True) if search.estimator.spec.label_sets else (False,)
+    return search.metric is None or {metrics_of(search.estimator, of)[0] for of in of_several} == {search.metric}
 
 
 def path_of(folder: str | Path, search: Search, *, resume: bool, undecided: Collection[str] = ()) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -49,8 +50,13 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in known:
         what = " of several labels per document" if several else ""
-        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(known)}")
+        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {any_of(known)}")
     return known[0] if metric is None else metric
+
+
+def any_of(names: Sequence[str]) -> str:
+    """Return "a", "a or b", or "a, b or c"."""
+    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def check_metric(metric: object) -> None:

@@ -228,7 +228,7 @@ class Run:
                 if not trial.epochs:
                     trial.temperature = near  # the search for its own begins there
                 trial.ended_epoch(predicted._replace(decides=trial.decides), self._metrics)
-                near = trial.temperature
+                near = trial.temperature if trial.decides else near
             self.schedule.ended_epoch(trials, epoch + 1)
             side.keep({trial.number for trial in trials if trial.alive})
             self._tell(epoch + 1)

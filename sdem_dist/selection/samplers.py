@@ -63,6 +63,7 @@ class Proposed:
         except ImportError as error:
             raise ImportError('sampler="optuna" needs Optuna: pip install "sdem_dist[optuna]"') from error
         self._spaces, self._optuna = spaces, optuna
+        n_trials = n_trials if any(spaces) else 1  # nothing varies
         self.most, self.at_once, self._given = n_trials, min(TURN, n_trials), 0
         optuna.logging.set_verbosity(optuna.logging.ERROR)
         startup = max(1, min(TURN - 1, n_trials // 3))

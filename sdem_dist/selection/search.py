@@ -64,7 +64,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     estimator : estimator of this package
         Its settings are tried, too, and are what the winner is compared with.
     space : dict, list of dict or None, default=None
-        Of parameters, lists of values to try or objects with ``rvs``. None: the estimator's own space.
+        Of parameters, lists of values to try or objects with ``rvs``. None: the estimator's own space,
+        without the parameters whose value in `estimator` is not their default.
     cv : int, Corpus or tuple (X, y), default=5
         Folds, or documents that settings are scored on.
     metric : str or callable, default=None
@@ -131,6 +132,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     temperature_ : float
     trials_ : list of Trial
     n_splits_ : int
+    n_settings_ : int
+        Settings that were to be tried; `trials_` has fewer where a budget ended the search.
     refit_time_ : float
         Seconds.
 
@@ -232,7 +235,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             self._numbers = run.side_by_side(groups, client, path)
         else:
             self._numbers = run.one_by_one(X, known, groups, client, path)
-        self.trials_ = run.trials
+        self.trials_, self.n_settings_ = run.trials, sampler.most
         self._conclude(source)
         best = self.trials_[self.best_index_]
         counted = self._counted_epochs(best, beside)

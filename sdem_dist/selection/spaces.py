@@ -53,7 +53,7 @@ DEFAULTS: dict[str, list[Grid]] = {
 
 
 def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
-    """Return the default space of an estimator.
+    """Return the default space of an estimator, without the parameters that it has other values of than by default.
 
     `weighted`: documents hold other numbers than counts: those are not weighed again.
     `orders`: longest n-grams of the corpus. Raises ValueError: there is none.
@@ -67,7 +67,18 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
         spaces = [{k: v for k, v in space.items() if k not in ("weighting", "norm", "min_df")} for space in spaces]
     if orders > 1 and "ngram_range" in known:
         spaces = [{**space, "ngram_range": [(1, n) for n in range(1, orders + 1)]} for space in spaces]
-    return spaces
+    return _without_given(estimator, spaces)
+
+
+def _without_given(estimator: EngineEstimator, spaces: list[Grid]) -> list[Grid]:
+    """Leave out what an estimator was given: other values than its defaults; of a loss all spaces of other losses."""
+    given, usual = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
+    changed = {name for space in spaces for name in space if given[name] != usual[name]}
+    if "loss" in changed:
+        of_loss = [space for space in spaces if given["loss"] in space.get("loss", [usual["loss"]])]
+        # Steps are of one loss; no space is of a loss that is an object.
+        spaces = of_loss or [{name: values for name, values in spaces[0].items() if name != "step"}]
+    return [{name: values for name, values in space.items() if name not in changed} for space in spaces]
 
 
 def settings(
@@ -82,11 +93,16 @@ def settings(
     spaces = checked_spaces(estimator, space)
     drawn = any(hasattr(values, "rvs") for part in spaces for values in part.values())
     size = sum(len(ParameterGrid({k: list(v) for k, v in part.items()})) for part in spaces) if not drawn else 0
-    if drawn or (n_trials is not None and size > n_trials - 1):
-        found = _drawn(spaces, (n_trials or 17) - 1, random_state)
-    else:
+    if not drawn and (n_trials is None or size < n_trials):
         found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
-    return _different(estimator, [{}, *found], source)
+        return _different(estimator, [{}, *found], source)
+    most = n_trials or 17
+    n = most - 1
+    found = _different(estimator, [{}, *_drawn(spaces, n, random_state)], source)
+    while len(found) < most and n < size:  # some were the default in other words
+        n *= 2
+        found = _different(estimator, [*found, *_drawn(spaces, n, random_state)], source)[:most]
+    return found
 
 
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:

@@ -27,6 +27,8 @@ OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same {}. An honest one comes from "
     "documents that took no part (sdem evaluate){}."
 )
+DISTANCES = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
+"""What is said of k-means."""
 OR_NESTED = ", or from a nested search (nested=True, --nested)"
 """What only folds allow."""
 
@@ -201,7 +203,14 @@ def _tried(search: Searched) -> str:
     dropped = sum(trial.dropped is not None for trial in search.trials_)
     on = counted(search.n_splits_, "fold") if _in_folds(search) else "the held-out documents"
     early = f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*)" if dropped else ""
-    return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}:"
+    others = "; the default space has no other" if _exhausted(search) else ""
+    return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}{others}:"
+
+
+def _exhausted(search: Searched) -> bool:
+    """Whether fewer settings were tried than were asked for, since the estimator's own space has no more."""
+    asked = search.n_trials
+    return search.space is None and asked is not None and len(search.trials_) == search.n_settings_ < asked
 
 
 def _after_the_table(search: Searched, n_shown: int) -> list[str]:
@@ -231,7 +240,11 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
         said.append(f"  {of.metric} {of.winner:.4f}, the default's {of.default:.4f}: {by}")
         said.append(f"    (95 % interval {_bound(low)} to {_bound(high)}{clear})")
     if best.number == 0:
-        said.append("  No setting was better than the default.")
+        said.append(
+            "  No setting was better than the default." if len(in_order) > 1 else "  No other setting was tried."
+        )
+    if metric == "distance":
+        said += _wrapped("  ", DISTANCES)
     if search.nested:
         sign = 1.0 if greater_is_better(search.metric_) else -1.0
         mean, spread = sign * search.nested_score_, float(search.nested_scores_.std())
@@ -245,11 +258,15 @@ def _mattered(search: Searched) -> list[str]:
     """Return how much each parameter mattered, under each other."""
     if not (found := effects(search)):
         return []
-    what = "between two settings that differ in nothing else (-: no two do), and the best of each value"
+    what = (
+        "between two settings that differ in nothing else, over the epochs that both have (-: no two do), and the best of "
+        "each value, after all of its epochs"
+    )
     said = ["", *_wrapped("", f"What mattered: the change in {name_of(search.metric_)} {what}")]
     width = max(14, *(len(effect.title) for effect in found))
     for effect in found:
-        values = ", ".join(f"{_short(value)} {score:.4f}" for value, score in effect.best)
+        named = [("not set" if value is None else _short(value), score) for value, score in effect.best]
+        values = ", ".join(f"{value} {score:.4f}" for value, score in named)
         change = "-" if np.isnan(effect.change) else f"{effect.change:.4f}"
         said += _wrapped(f"  {effect.title:<{width}} {change:>6}  ", values)
     return said

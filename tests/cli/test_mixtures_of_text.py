@@ -56,3 +56,9 @@ def test_the_report_lists_words_by_class_or_says_that_it_does_not(posts, tmp_pat
     assert "Words by class" in text
     assert (">goal</mark>" in text.split("Words by class")[-1].split("</section>")[0]) is listed
     assert ("Not listed for ManyClassNB" in text) is not listed
+
+
+@pytest.mark.parametrize("command", ["train", "tune"])
+def test_who_trains_a_model_of_tables_on_a_file_is_told_how_tables_become_corpora(posts, tmp_path, command):
+    said = refused(command, str(posts), str(tmp_path / "m"), "--estimator", "GaussianNB", code=2)
+    assert "GaussianNB learns from tables" in said and 'write_corpus("table.zarr", X, y, dense=True)' in said

@@ -11,6 +11,7 @@ import pytest
 from cli.commands import run as run_texts
 from selection.conftest import made
 
+import sdem_dist.cli.tune
 from sdem_dist import MultiLabelNB, learning_curve, load_model, open_corpus, write_corpus
 from sdem_dist.cli.tune import parts, space_of
 
@@ -92,18 +93,19 @@ def test_a_search_is_kept(folder):
     going_on = rf"^going on after epoch \d+ of {folder / 'run'}: 0 of 3 settings go on, \d done.*; best log-loss"
     assert re.search(going_on, again.stderr, re.MULTILINE)
     assert "\nepoch " not in f"\n{again.stderr}"  # it had ended
+    assert run([*arguments, "--resume", "--metric", "log-loss"]).exit_code == 0  # what the metric was anyway
     other = run([*arguments, "--resume", "--trials", 2])
-    assert other.exit_code == 1 and "(settings to try is 2, and was 17)" in other.stderr
+    assert other.exit_code == 1 and "(settings to try: 2, before 17)" in other.stderr
     other = run([*arguments, "--resume", "--folds", 4, "--set", "alpha=2"])
-    assert "estimator.alpha is 2, and was 'laplace'; folds is 4, and was 5)" in other.stderr
+    assert "estimator.alpha: 2, before 'laplace'; folds: 4, before 5)" in other.stderr
 
 
 @pytest.mark.parametrize(
     ("estimator", "values", "other", "message"),
     [
-        ("EMMixtureClassifier", "n_components=1,2", "unlabelled=none", "estimator.unlabelled is 'none', and was ''"),
+        ("EMMixtureClassifier", "n_components=1,2", "unlabelled=none", "estimator.unlabelled: 'none', before ''"),
         ("EMMixtureClassifier", "n_components=1,2", "components=gaussian", "takes dense ones"),
-        ("MultinomialNB", "step=0.1", "unlabelled=none", "estimator.unlabelled is 'none', and was ''"),
+        ("MultinomialNB", "step=0.1", "unlabelled=none", "estimator.unlabelled: 'none', before ''"),
     ],
 )
 def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, tmp_path, estimator, values, other, message):
@@ -137,9 +139,7 @@ def test_what_is_wrong_with_a_search_is_said_before_the_source_is_read(folder, t
     )
     again = run([*kept, "--resume", "--trials", 3])
     assert (
-        again.exit_code == 1
-        and "settings to try is 3, and was 17" in again.stderr
-        and len(again.stderr.splitlines()) < 4
+        again.exit_code == 1 and "settings to try: 3, before 17" in again.stderr and len(again.stderr.splitlines()) < 4
     )
     for more, message in (
         (["--checkpoint", tmp_path / "run"], "has an earlier search"),
@@ -170,13 +170,23 @@ def test_mistakes(folder, arguments, message, tmp_path):
 
 
 def test_two_means_of_one_score_are_told_apart(folder, tmp_path):
-    counting = ["--set", "loss=nll", "--set", "alpha=3000", "--space", "alpha=1.0", "--folds", 7]
+    counting = ["--set", "loss=nll", "--set", "alpha=0.1", "--space", "alpha=1.0", "--folds", 7]
     result = run(["tune", folder / "c.zarr", tmp_path / "m.model", "--quiet", *counting])
     assert result.exit_code == 0, result.output
     table, _, rest = result.stdout.partition("Best: alpha=1")
     assert "Over all documents at once" in rest and "or from a nested search" in " ".join(rest.split())
-    of_folds = float(re.search(r"(0\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1])
-    assert abs(float(re.search(r"  log-loss (0\.\d{4}),", rest)[1]) - of_folds) < 0.01
+    of_folds = float(re.search(r"(\d\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1])
+    assert abs(float(re.search(r"  log-loss (\d\.\d{4}),", rest)[1]) - of_folds) < 0.01
+
+
+def test_the_table_is_written_where_nobody_reads_the_report(folder, tmp_path, monkeypatch):
+    def closed(line):
+        raise BrokenPipeError
+
+    monkeypatch.setattr(sdem_dist.cli.tune, "say", closed)
+    more = ["--space", "step=0.1", "--max-epochs", 1, "--folds", 2, "--quiet", "--table", tmp_path / "t.csv"]
+    run(["tune", folder / "c.zarr", tmp_path / "m.model", *more])
+    assert len(list(csv.DictReader((tmp_path / "t.csv").open()))) == 2
 
 
 def test_epochs_are_those_of_the_search(folder, tmp_path):

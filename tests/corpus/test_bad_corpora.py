@@ -211,6 +211,7 @@ def dense(**changes) -> np.ndarray:
         (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "positions as ids, where strings came before"),
         (iter([dense()]), {}, "batch 0 of X is not a pair"),
         (iter([(dense(), None)]), {"y": [1]}, "bring labels, ids, targets and weights with each batch"),
+        (["a text", "more"], {"y": [0, 1]}, "a list of texts, and write_corpus takes numbers: sdem ingest"),
         (iter([]), {}, "no documents"),
         (np.zeros((0, 3)), {}, "no documents"),
         (np.zeros((3, 0)), {}, "no features"),

@@ -82,7 +82,9 @@ def test_sparse_and_dense_are_told_apart(corpus, tmp_path):
     sparse = write_corpus(tmp_path / "s.zarr", np.abs(np.nan_to_num(X)), Y)
     with pytest.raises(CorpusError, match="holds dense documents, and MultinomialNB takes sparse"):
         MultinomialNB().fit(corpus)
-    with pytest.raises(CorpusError, match="holds sparse documents, and GaussianNB takes dense"):
+    with pytest.raises(
+        CorpusError, match="holds sparse documents, and GaussianNB takes dense ones: write_corpus.*dense=True"
+    ):
         GaussianNB().fit(sparse)
     with pytest.raises(CorpusError, match='takes dense ones: choose components="multinomial"'):
         EMMixtureClassifier().fit(sparse)

@@ -126,11 +126,11 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
 @pytest.mark.parametrize(
     ("change", "named"),
     [
-        ({"loss": "ncll", "step": 0.2}, "learner.loss is 'ncll', and was 'hinge'"),
-        ({"n_lanes": 4}, "plan.n_lanes is 4, and was 5"),
-        ({"random_state": 2}, "learner.seed is 2, and was 1; plan.seed is 2, and was 1"),
-        ({"step": 0.1}, "learner.steps.class_start is .*, and was .*; learner.steps.start is .*, and was .*"),
-        ({"class_weight": "balanced"}, r"learner.class_weight is \[.*\], and was None"),
+        ({"loss": "ncll", "step": 0.2}, "learner.loss: 'ncll', before 'hinge'"),
+        ({"n_lanes": 4}, "plan.n_lanes: 4, before 5"),
+        ({"random_state": 2}, "learner.seed: 2, before 1; plan.seed: 2, before 1"),
+        ({"step": 0.1}, "learner.steps.class_start: .*, before .*; learner.steps.start: .*, before .*"),
+        ({"class_weight": "balanced"}, r"learner.class_weight: \[.*\], before None"),
         ({"alpha": 2.0, "loss": "ncll", "n_lanes": 4}, r"learner.*alpha.*; \.\.\."),
     ],
 )
@@ -166,7 +166,7 @@ def test_a_finished_run_goes_on_to_more_epochs_but_not_back(corpus, tmp_path):
 
 def test_other_documents_are_refused(corpus, held_out, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path / "disk")
-    with pytest.raises(ModelError, match=r"another corpus \(corpus is '.*', and was '"):
+    with pytest.raises(ModelError, match=r"another corpus \(corpus: '.*', before '"):
         fit("mean", held_out, checkpoint=tmp_path / "disk", resume=True)
     model("mean").fit(X, Y, checkpoint=tmp_path / "memory")
     model("mean").fit(X.copy(), Y.copy(), checkpoint=tmp_path / "memory", resume=True)

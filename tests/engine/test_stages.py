@@ -186,7 +186,7 @@ def test_other_settings_are_refused_by_name_in_any_stage(at, tmp_path):
     with pytest.raises(Killed):
         fit(tmp_path, [killing((RoundEnded, at, 2))])
     kept = sorted(tmp_path.iterdir())
-    with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay is 0.25, and was 0.5"):
+    with pytest.raises(OtherRunError, match=r"stage-000.*learner.decay: 0.25, before 0.5"):
         fit(tmp_path, resume=True, decay=0.25)
     with pytest.raises(ModelError, match="earlier run"):
         fit(tmp_path)

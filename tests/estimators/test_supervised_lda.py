@@ -263,7 +263,7 @@ def test_stored_documents_give_the_same_bits(tmp_path):
 def test_a_longer_run_is_no_continuation(tmp_path):
     SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
     longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
-    with pytest.raises(OtherRunError, match=r"other settings.*learner.n_epochs is 9"):
+    with pytest.raises(OtherRunError, match=r"other settings.*learner.n_epochs: 9"):
         longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 

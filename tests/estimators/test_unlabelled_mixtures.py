@@ -59,7 +59,7 @@ def test_weight_0_is_as_if_they_were_not_there_but_for_the_prior(kind):
 def test_others_say_who_takes_them(tmp_path):
     corpus = sd.write_corpus(tmp_path / "c.zarr", X[:N], HIDDEN, unlabelled=-1)
     for kind in (sd.LDAClassifier, sd.MultiplicativeMixtureClassifier):
-        with pytest.raises(CorpusError, match="takes not: MultinomialNB and SupervisedLDAClassifier do"):
+        with pytest.raises(CorpusError, match="does not take: MultinomialNB and SupervisedLDAClassifier do"):
             kind().fit(corpus)
     with pytest.raises(CorpusError, match="MultiLabelNB takes only if documents have sets of labels"):
         sd.MultiLabelNB().fit(corpus)

@@ -221,5 +221,5 @@ def test_a_killed_process_is_taken_up(tmp_path):
 
 def test_another_bound_is_another_search(tmp_path):
     searched(max_epochs=2, checkpoint=tmp_path / "run")
-    with pytest.raises(ValueError, match="epochs of a setting is 4, and was 2"):
+    with pytest.raises(ValueError, match="epochs of a setting: 4, before 2"):
         searched(max_epochs=4, checkpoint=tmp_path / "run", resume=True)

@@ -37,7 +37,7 @@ def test_settings_that_are_drawn_from_elsewhere_are_refused(tmp_path):
 
     first, again = drawn(0.01, False), drawn(0.01, True)
     np.testing.assert_array_equal(again.cv_results_["mean_test_score"], first.cv_results_["mean_test_score"])
-    with pytest.raises(ModelError, match=r"setting 1\.step is 5\.\d+, and was 0\.01"):
+    with pytest.raises(ModelError, match=r"setting 1\.step: 5\.\d+, before 0\.01"):
         drawn(5.0, True)
 
 
@@ -58,14 +58,14 @@ def test_other_documents_set_apart_are_refused(estimator, y, tmp_path):
 
     first = go(40, False)
     assert go(40, True).best_score_ == first.best_score_
-    with pytest.raises(ModelError, match="validation is "):
+    with pytest.raises(ModelError, match="validation: "):
         go(50, True)
 
 
 def test_another_estimator_is_refused(tmp_path):
     space = {"n_components": [1, 2]}
     searched(GaussianMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2)
-    with pytest.raises(ModelError, match="kind is 'ExponentialMixture', and was 'GaussianMixture'"):
+    with pytest.raises(ModelError, match="kind: 'ExponentialMixture', before 'GaussianMixture'"):
         searched(ExponentialMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2, resume=True)
 
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from sklearn.metrics import log_loss
+from sklearn.model_selection import PredefinedSplit, cross_val_predict
+from sklearn.naive_bayes import MultinomialNB as Theirs
 
-from sdem_dist import CorpusSearchCV, MultiLabelNB, MultinomialNB
+from sdem_dist import CorpusSearchCV, MultiLabelNB, MultinomialNB, cross_validate
 
 RNG = np.random.default_rng(0)
 TOPICS = RNG.dirichlet(np.full(300, 0.1), 4)
@@ -47,3 +49,15 @@ def test_of_several_labels():
     assert of[0] == pytest.approx(of[1])
     losses = -np.where(SETS[TRAINED], np.log(found.oof_proba_), np.log1p(-found.oof_proba_)).mean()
     assert found.trials_[0].scores["log-loss"].mean() == pytest.approx(losses, abs=0.01)
+
+
+def test_counting_has_no_temperature_in_a_search_as_it_has_none_in_a_fit():
+    found, alone = searched(MultinomialNB(loss="nll", n_jobs=1), X, Y)
+    model = found.best_estimator_
+    assert model.temperature_ == alone.temperature_ == found.temperature_ == 1.0
+    np.testing.assert_array_equal(model.predict_proba(X[TESTED]), alone.predict_proba(X[TESTED]))
+    of = cross_validate(MultinomialNB(loss="nll"), X, Y, cv=3, n_jobs=1)
+    theirs = cross_val_predict(Theirs(), X, Y, cv=PredefinedSplit(of.folds), method="predict_proba")
+    np.testing.assert_allclose(of.proba, theirs, rtol=1e-3, atol=1e-6)
+    losses = [log_loss(Y[of.folds == fold], theirs[of.folds == fold]) for fold in range(3)]
+    np.testing.assert_allclose(of.scores["log-loss"], losses, rtol=1e-4)

@@ -356,9 +356,13 @@ def score(metric, members, given):
 
 def test_what_does_not_go_together_is_refused(documents, sets):
     X, members = documents
-    with pytest.raises(ValueError, match=r"has no perplexity of several labels per document: choose micro-F1 or"):
+    with pytest.raises(
+        ValueError, match=r"has no perplexity of several labels per document: choose micro-F1, macro-F1"
+    ):
         CorpusSearchCV(MultiLabelNB(), {}, metric="perplexity").fit(sets)
-    with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss or"):
+    with pytest.raises(
+        ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss, accuracy, macro-F1 or perplexity"
+    ):
         CorpusSearchCV(MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])
     with pytest.raises(ValueError, match="train MultiLabelNB or SupervisedLDAClassifier"):
         cross_validate(MultinomialNB(), sets)
