@@ -14,7 +14,7 @@ import numpy as np
 
 from sdem_dist.corpus.folds import AnyCorpus, Folds, groups_of, labels_of, part_of, weights_of
 from sdem_dist.corpus.subsets import Chosen
-from sdem_dist.engine.monitoring import VALIDATION, Monitoring
+from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
 from sdem_dist.engine.stages import AnyStage, Stage, Stages
 from sdem_dist.fitting.training_time import FEWEST, MONITOR, MOST_HELD_OUT
 from sdem_dist.inputs.spec import Source, Trained
@@ -28,10 +28,17 @@ POINTS = 10
 _log = logging.getLogger(__name__)
 
 
-def with_temperature(fit: Fit, source: Source, share: float, seed: int) -> Stages[Trained]:
+def with_temperature(
+    fit: Fit,
+    source: Source,
+    share: float,
+    seed: int,
+    kept: Callable[[History], int] | None = None,
+) -> Stages[Trained]:
     """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
 
-    Where under 20 documents would be held out, there is no temperature.
+    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all, it is
+    the first: the other one is as long. Its history is then that of scores that no temperature divides.
 
     Parameters
     ----------
@@ -41,32 +48,38 @@ def with_temperature(fit: Fit, source: Source, share: float, seed: int) -> Stage
         Of the documents to hold out, 20,000 at most.
     seed : int
         What decides which.
+    kept : callable, default=None
+        Takes the history of a training that patience ended, and returns how many epochs are kept.
     """
     held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed)
     if held_out is None:
         return (yield from fit(source))
     rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
     scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart)
+    found = None if kept is None else (yield from fit(source))
+    n_kept = None if kept is None or found is None else kept(found.history)
 
     def without(stage: AnyStage) -> AnyStage:
-        every = max(1, stage.plan.n_epochs // POINTS)
+        plan = replace(stage.plan, n_epochs=n_kept) if n_kept and stage.monitored else stage.plan
+        every = max(1, plan.n_epochs // POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, shown=("accuracy", MONITOR))
         corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
-        return replace(stage, name=name, corpus=corpus, monitoring=watch if stage.monitored else None)
+        return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
 
     others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
     history = (yield from _changed(fit(others), without)).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
-        return (yield from fit(source))
+        return found or (yield from fit(source))
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
         return replace(stage, learner=at_temperature(stage.learner, temperature)) if stage.monitored else stage
 
-    found = yield from _changed(fit(source), tempered)
+    found = found or (yield from _changed(fit(source), tempered))
     learner = at_temperature(found.learner, temperature)
-    return Trained(learner, found.state, [{**_told(h), **f} for h, f in zip(history, found.history, strict=False)])
+    told = [_told(entry) for entry in history] + [{}] * (len(found.history) - len(history))
+    return Trained(learner, found.state, [{**h, **f} for h, f in zip(told, found.history, strict=False)])
 
 
 def held_out_of(corpus: AnyCorpus, share: float, seed: int) -> Chosen | None:

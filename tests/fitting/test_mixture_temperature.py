@@ -111,6 +111,23 @@ def test_groups_are_kept_together_where_there_are_enough(tmp_path):
         assert EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0
 
 
+@pytest.mark.parametrize("name", ["sdEM of counts", "updates"])
+def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_are_kept(name):
+    kind, settings = KINDS[name]
+    (X, y), (X_new, y_new) = table(900, 0), table(300, 2)
+    validation = given(name, X_new), y_new
+    watched = {**settings, "n_epochs": 300, "evaluate_every": 1, "patience": 1}
+    model = kind(2, **watched).fit(given(name, X), y, validation=validation)
+    n_kept = int(model.kept_["epoch"])
+    assert n_kept < model.n_iter_ < 300
+    alike = kind(2, **{**settings, "n_epochs": n_kept}).fit(given(name, X), y)
+    assert model.temperature_ == alike.temperature_ != 1.0
+    without = kind(2, **{**watched, "validation_fraction": 0}).fit(given(name, X), y, validation=validation)
+    assert len(without.history_) == len(model.history_)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, without.state_, strict=True))
+    assert any("held_out_log_loss" in entry for entry in model.history_)
+
+
 def test_few_documents_hold_nothing_out():
     X, y = table(150, 0)
     model = EMMixtureClassifier(1).fit(X, y)
