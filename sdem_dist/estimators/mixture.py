@@ -72,7 +72,8 @@ class Components(Seeded):
         """Yield the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
         kept = None if self.patience is None else self._n_kept
-        return (yield from with_temperature(self._trained, source, share, seed, kept))
+        weights = weights_of_classes(self.class_weight, source)
+        return (yield from with_temperature(self._trained, source, share, seed, weights, kept))
 
     def _n_kept(self, history: History) -> int:
         return int(self._kept_of(history)["epoch"])

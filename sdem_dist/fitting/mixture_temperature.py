@@ -33,6 +33,7 @@ def with_temperature(
     source: Source,
     share: float,
     seed: int,
+    class_weight: tuple[float, ...] | None = None,
     kept: Callable[[History], int] | None = None,
 ) -> Stages[Trained]:
     """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
@@ -48,10 +49,12 @@ def with_temperature(
         Of the documents to hold out, 20,000 at most.
     seed : int
         What decides which.
+    class_weight : tuple of float, default=None
+        Of each class: one of weight 0 has probability 0, whatever the temperature.
     kept : callable, default=None
         Takes the history of a training that patience ended, and returns how many epochs are kept.
     """
-    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed)
+    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed, class_weight)
     if held_out is None:
         return (yield from fit(source))
     rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
@@ -82,11 +85,14 @@ def with_temperature(
     return Trained(learner, found.state, [{**h, **f} for h, f in zip(told, found.history, strict=False)])
 
 
-def held_out_of(corpus: AnyCorpus, share: float, seed: int) -> Chosen | None:
+def held_out_of(
+    corpus: AnyCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
+) -> Chosen | None:
     """Return which documents to hold out, evenly of each class but never all of one; None where they would be too few."""
     labels, weights = labels_of(corpus), weights_of(corpus)
     counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
-    counted &= True if labels is None else labels >= 0
+    if labels is not None:
+        counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
     n = int(counted.sum())
     if share <= 0 or min(share * n, MOST_HELD_OUT) < FEWEST:
         return None

@@ -99,6 +99,14 @@ def test_a_class_is_never_held_out_whole():
         assert model.temperature_ != 1.0
 
 
+def test_a_class_of_weight_0_does_not_decide():
+    X, y = table(900, 0)
+    weightless = EMMixtureClassifier(2, n_epochs=5, class_weight={"c": 0}).fit(X, y)
+    rest = EMMixtureClassifier(2, n_epochs=5).fit(X[y != "c"], y[y != "c"])
+    assert weightless.temperature_ == pytest.approx(rest.temperature_, rel=0.5)
+    assert weightless.predict_proba(X[y != "c"]).max(axis=1).mean() > 0.7
+
+
 def test_groups_are_kept_together_where_there_are_enough(tmp_path):
     X, y = table(600, 0)
     for n_groups in (4, 60):
