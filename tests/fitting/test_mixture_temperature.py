@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import log_softmax
 
 from sdem_dist import (
     EMMixtureClassifier,
@@ -15,6 +16,7 @@ from sdem_dist import (
 )
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.engine.events import EpochEnded, StageStarted
+from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.fitting.mixture_temperature import held_out_of
 from sdem_dist.inputs.weighted import KnownWords
 
@@ -151,9 +153,21 @@ def test_documents_that_are_all_right_do_not_make_a_model_certain():
     weights = np.ones(40)
     plain = TEMPERATURES[tempered_losses(scores, labels, weights).argmin()]
     assert plain == TEMPERATURES[0]
-    assert cautious_temperature(tempered_sums(scores, labels, weights), 40.0) > 0.5
+    assert cautious_temperature(tempered_sums(scores, labels, weights), 40.0)[0] > 0.5
     more = tempered_sums(np.repeat(scores, 2, axis=0), np.repeat(labels, 2), np.full(80, 0.5))
-    assert cautious_temperature(more, 40.0) > 0.5
+    assert cautious_temperature(more, 40.0)[0] > 0.5
+
+
+@pytest.mark.parametrize("lead", [0.5, 2.0, 10.0])
+def test_the_log_loss_is_that_at_the_temperature(lead):
+    rng = np.random.default_rng(0)
+    labels, weights = rng.integers(0, 3, 40), rng.integers(1, 3, 40).astype(float)
+    scores = rng.normal(size=(40, 3))
+    scores[np.arange(40), labels] += lead
+    documents = scored(scores, labels, weights, np.ones(40))
+    found = classifier_metrics(classifier_sums(documents, tempered=True), 3)
+    at = log_softmax(scores / found["temperature"], axis=1)[np.arange(40), labels]
+    assert found["tempered_log_loss"] == pytest.approx(-np.average(at, weights=weights), rel=0.15)
 
 
 def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
