@@ -8,6 +8,7 @@ model of their own, which is the same as without a temperature.
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
@@ -23,6 +24,8 @@ from sdem_dist.learners.features import FeatureLearner
 from sdem_dist.models.feature_classes import FeatureClasses
 
 Fit = Callable[[Source], Stages[Trained]]
+MOST_PARTS = 20
+"""Of which some are held out, such as 7 for a share of .35."""
 POINTS = 10
 """Of the curve of held-out documents, about."""
 _log = logging.getLogger(__name__)
@@ -96,9 +99,14 @@ def held_out_of(
     n = int(counted.sum())
     if share <= 0 or min(share * n, MOST_HELD_OUT) < FEWEST:
         return None
-    k, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), groups_of(corpus)
-    torn = None if names is None or len(np.unique(names)) >= k else np.arange(len(names))  # too few to be kept together
-    mask = counted & (Folds(corpus, k, seed, groups=torn).numbers == 0)
+    fewest, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), groups_of(corpus)
+    n_groups = n if names is None else len(np.unique(names))
+    torn = None if names is None or n_groups >= fewest else np.arange(len(names))  # too few to be kept together
+    parts = min(MOST_PARTS, n_groups) if torn is None else MOST_PARTS
+    part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
+    if part * n > MOST_HELD_OUT:
+        part = Fraction(1, fewest)
+    mask = counted & (Folds(corpus, part.denominator, seed, groups=torn).numbers < part.numerator)
     if labels is not None:
         kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= kept[labels]

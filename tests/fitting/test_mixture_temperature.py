@@ -138,6 +138,14 @@ def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_ar
     assert any("held_out_log_loss" in entry for entry in model.history_)
 
 
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.25, 0.35, 0.4, 0.45, 0.5])
+def test_as_many_documents_are_held_out_as_asked(tmp_path, share):
+    X, y = table(900, 0)
+    corpus = write_corpus(tmp_path / "c", X, y, dense=True)
+    held_out = held_out_of(corpus, share, 0)
+    assert held_out.mask(0, True, 0, 900).mean() == pytest.approx(share, abs=0.005)
+
+
 def test_few_documents_hold_nothing_out():
     X, y = table(150, 0)
     model = EMMixtureClassifier(1).fit(X, y)
