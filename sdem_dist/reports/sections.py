@@ -45,6 +45,7 @@ def facts(rows: Mapping[str, str]) -> str:
 def curves(history: Sequence[Mapping[str, float]]) -> str:
     """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any.
 
+    A curve that would begin after half of the epochs is left out: it does not tell how the training went.
     Documents of a kind have one colour on the page: those that training held out, and those that it was given, are two.
     """
     pictures = []
@@ -53,7 +54,7 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
         for prefix, name in OF_CURVES.items():
             key = prefix + shown
             points = [(h["epoch"], h[key]) for h in history if np.isfinite(h.get(key, np.nan))]
-            if len(points) > 1:
+            if len(points) > 1 and 2 * points[0][0] <= points[-1][0]:
                 lines[name], last = points, prefix
         if lines:
             pictures.append(

@@ -30,7 +30,7 @@ def test_ticks_are_round_and_lie_inside(low, spread):
 def test_ticks_show_different_numbers():
     assert said_apart([0.5, 1.0]) == ["0.5", "1"]
     assert said_apart([438.11, 438.12, 438.13]) == ["438.11", "438.12", "438.13"]
-    page = curves([{"epoch": 50, "nll": 438.12341, "accuracy": 0.5}, {"epoch": 64, "nll": 438.12342, "accuracy": 0.5}])
+    page = curves([{"epoch": 1, "nll": 438.12341, "accuracy": 0.5}, {"epoch": 2, "nll": 438.12342, "accuracy": 0.5}])
     ticks = re.findall(r'text-anchor="end"[^>]*>([^<]+)<', page)
     assert len(ticks) == len(set(ticks)) >= 4
 
@@ -48,3 +48,9 @@ def test_documents_of_a_kind_have_one_colour():
     of = {name: color for color, name in found}
     assert len(found) == 6 and set(found) == {(color, name) for name, color in of.items()}
     assert len(set(of.values())) == len(of) == 3
+
+
+def test_a_curve_that_begins_late_is_left_out():
+    late = [{"epoch": 50, "nll": 3.0}, {"epoch": 64, "nll": 2.0}]
+    assert curves(late) == ""
+    assert "NLL" in curves([{"epoch": 10, "nll": 4.0}, *late])
