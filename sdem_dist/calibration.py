@@ -107,13 +107,16 @@ def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
     return np.concatenate([tempered_losses(scores, labels, weights), mistaken, [len(labels)]])
 
 
-def cautious_temperature(sums: np.ndarray, weight: float) -> float:
-    """Return the temperature with the least log-loss, one more document being wrong, from `tempered_sums`.
+def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]:
+    """Return the temperature with the least log-loss, one more document being wrong, and the log-loss of all others at it.
 
-    If all are right, that does not show how rare errors are.
+    If all are right, that does not show how rare errors are. The log-loss is interpolated between `TEMPERATURES`.
+
+    `sums`: `tempered_sums`.
     """
     losses, mistaken = sums[:-1].reshape(2, -1)
-    return best_temperature((losses + mistaken / sums[-1]) / weight)[0]
+    temperature = best_temperature((losses + mistaken / sums[-1]) / weight)[0]
+    return temperature, float(np.interp(np.log(temperature), np.log(TEMPERATURES), losses / weight))
 
 
 def possible(scores: np.ndarray) -> np.ndarray:
@@ -201,11 +204,10 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
 
 
 def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
-    """Return Brier score and calibration error; with sums by temperature the best one, and the log-loss that it leads to."""
+    """Return Brier score and calibration error; with sums by temperature `cautious_temperature`, and its log-loss."""
     n_binned = 1 + len(BINS)
     found = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
     if len(sums) == n_binned:
         return found
-    tempered = sums[n_binned:]
-    loss = best_temperature(tempered[: len(TEMPERATURES)] / weight)[1]
-    return found | {"temperature": cautious_temperature(tempered, weight), "tempered_log_loss": loss}
+    temperature, loss = cautious_temperature(sums[n_binned:], weight)
+    return found | {"temperature": temperature, "tempered_log_loss": loss}

@@ -251,10 +251,12 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
     names = [
         name for name in kept if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
     ]
-    own = [name for name in names if not name.startswith("validation_")]
+    of_held_out = [name for name in names if name.startswith("held_out_")]
+    own = [name for name in names if not name.startswith(("validation_", "held_out_"))] + of_held_out
     figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
-    if of_held_out := [i for i, name in enumerate(own) if name.startswith("held_out_")]:
-        figures[of_held_out[-1]] += " (by a model that had not learned from the held-out documents)"
+    if of_held_out:
+        of = "a held-out part of the training documents" if held_out in kept else "the held-out documents"
+        figures[-1] += f" (by a model that had not learned from {of})"
     if held_out in kept:
         figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {validation}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):

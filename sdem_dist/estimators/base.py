@@ -269,11 +269,14 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     @property
     def kept_(self) -> dict[str, float]:
         """The entry of `history_` for the epoch of this model: the last one, or with `patience` the best one."""
+        return self._kept_of(self.history_)
+
+    def _kept_of(self, history: list[dict[str, float]]) -> dict[str, float]:
         watched = f"validation_{self._monitor}"
-        scored = [entry for entry in self.history_ if watched in entry]
+        scored = [entry for entry in history if watched in entry]
         if self.patience is not None and scored:
             return min(scored, key=lambda entry: entry[watched])
-        return self.history_[-1] if self.history_ else {}
+        return history[-1] if history else {}
 
     @property
     def _parameters(self) -> Any:

@@ -12,6 +12,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.engine.monitoring import History
 from sdem_dist.engine.stages import Stages
 from sdem_dist.estimators.answers import WithDensity
 from sdem_dist.estimators.base import EngineEstimator
@@ -41,7 +42,8 @@ VALIDATION_FRACTION = (
     (
         "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
         "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
-        "0, or where it would be under 20 documents: none, and half the time."
+        "0, or where it would be under 20 documents: none, and half the time. With `patience` the history is of scores that\n"
+        "no temperature divides."
     ),
 )
 
@@ -60,6 +62,8 @@ class Components(Seeded):
     if TYPE_CHECKING:
         learner_: Any
 
+        def _kept_of(self, history: History) -> dict[str, float]: ...
+
     @abstractmethod
     def _trained(self, source: Source) -> Stages[Trained]:
         """Yield the stages of a training with a source's documents."""
@@ -67,7 +71,12 @@ class Components(Seeded):
     def stages(self, source: Source) -> Stages[Trained]:
         """Yield the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        return (yield from with_temperature(self._trained, source, share, seed))
+        kept = None if self.patience is None else self._n_kept
+        weights = weights_of_classes(self.class_weight, source)
+        return (yield from with_temperature(self._trained, source, share, seed, weights, kept))
+
+    def _n_kept(self, history: History) -> int:
+        return int(self._kept_of(history)["epoch"])
 
     @property
     def temperature_(self) -> float:

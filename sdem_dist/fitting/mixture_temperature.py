@@ -8,13 +8,14 @@ model of their own, which is the same as without a temperature.
 import logging
 from collections.abc import Callable
 from dataclasses import replace
+from fractions import Fraction
 from typing import Any, cast
 
 import numpy as np
 
 from sdem_dist.corpus.folds import AnyCorpus, Folds, groups_of, labels_of, part_of, weights_of
 from sdem_dist.corpus.subsets import Chosen
-from sdem_dist.engine.monitoring import VALIDATION, Monitoring
+from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
 from sdem_dist.engine.stages import AnyStage, Stage, Stages
 from sdem_dist.fitting.training_time import FEWEST, MONITOR, MOST_HELD_OUT
 from sdem_dist.inputs.spec import Source, Trained
@@ -23,15 +24,25 @@ from sdem_dist.learners.features import FeatureLearner
 from sdem_dist.models.feature_classes import FeatureClasses
 
 Fit = Callable[[Source], Stages[Trained]]
+MOST_PARTS = 20
+"""Of which some are held out, such as 7 for a share of .35."""
 POINTS = 10
 """Of the curve of held-out documents, about."""
 _log = logging.getLogger(__name__)
 
 
-def with_temperature(fit: Fit, source: Source, share: float, seed: int) -> Stages[Trained]:
+def with_temperature(
+    fit: Fit,
+    source: Source,
+    share: float,
+    seed: int,
+    class_weight: tuple[float, ...] | None = None,
+    kept: Callable[[History], int] | None = None,
+) -> Stages[Trained]:
     """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
 
-    Where under 20 documents would be held out, there is no temperature.
+    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all, it is
+    the first: the other one is as long. Its history is then that of scores that no temperature divides.
 
     Parameters
     ----------
@@ -41,45 +52,61 @@ def with_temperature(fit: Fit, source: Source, share: float, seed: int) -> Stage
         Of the documents to hold out, 20,000 at most.
     seed : int
         What decides which.
+    class_weight : tuple of float, default=None
+        Of each class: one of weight 0 has probability 0, whatever the temperature.
+    kept : callable, default=None
+        Takes the history of a training that patience ended, and returns how many epochs are kept.
     """
-    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed)
+    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed, class_weight)
     if held_out is None:
         return (yield from fit(source))
     rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
     scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart)
+    found = None if kept is None else (yield from fit(source))
+    n_kept = None if kept is None or found is None else kept(found.history)
 
     def without(stage: AnyStage) -> AnyStage:
-        every = max(1, stage.plan.n_epochs // POINTS)
+        plan = replace(stage.plan, n_epochs=n_kept) if n_kept and stage.monitored else stage.plan
+        every = max(1, plan.n_epochs // POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, shown=("accuracy", MONITOR))
         corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
-        return replace(stage, name=name, corpus=corpus, monitoring=watch if stage.monitored else None)
+        return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
 
     others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
     history = (yield from _changed(fit(others), without)).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
-        return (yield from fit(source))
+        return found or (yield from fit(source))
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
         return replace(stage, learner=at_temperature(stage.learner, temperature)) if stage.monitored else stage
 
-    found = yield from _changed(fit(source), tempered)
+    found = found or (yield from _changed(fit(source), tempered))
     learner = at_temperature(found.learner, temperature)
-    return Trained(learner, found.state, [{**_told(h), **f} for h, f in zip(history, found.history, strict=False)])
+    told = [_told(entry) for entry in history] + [{}] * (len(found.history) - len(history))
+    return Trained(learner, found.state, [{**h, **f} for h, f in zip(told, found.history, strict=False)])
 
 
-def held_out_of(corpus: AnyCorpus, share: float, seed: int) -> Chosen | None:
+def held_out_of(
+    corpus: AnyCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
+) -> Chosen | None:
     """Return which documents to hold out, evenly of each class but never all of one; None where they would be too few."""
     labels, weights = labels_of(corpus), weights_of(corpus)
     counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
-    counted &= True if labels is None else labels >= 0
+    if labels is not None:
+        counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
     n = int(counted.sum())
     if share <= 0 or min(share * n, MOST_HELD_OUT) < FEWEST:
         return None
-    k, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), groups_of(corpus)
-    torn = None if names is None or len(np.unique(names)) >= k else np.arange(len(names))  # too few to be kept together
-    mask = counted & (Folds(corpus, k, seed, groups=torn).numbers == 0)
+    fewest, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), groups_of(corpus)
+    n_groups = n if names is None else len(np.unique(names))
+    torn = None if names is None or n_groups >= fewest else np.arange(len(names))  # too few to be kept together
+    parts = min(MOST_PARTS, n_groups) if torn is None else MOST_PARTS
+    part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
+    if part * n > MOST_HELD_OUT:
+        part = Fraction(1, fewest)
+    mask = counted & (Folds(corpus, part.denominator, seed, groups=torn).numbers < part.numerator)
     if labels is not None:
         kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= kept[labels]

@@ -34,7 +34,7 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
         **_inputs(model),
         **_weighting(model),
         "epochs": f"{model.n_iter_}{_converged(model)}",
-        which: _listed(metrics),
+        **_listed(which, metrics),
         **({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {}),
     }
 
@@ -47,19 +47,24 @@ def _converged(model: EngineEstimator) -> str:
     return ", converged" if found else ", not converged: more n_epochs would fit better"
 
 
-def _listed(metrics: Mapping[str, float]) -> str:
-    """Return metrics on a line, and which documents were held out."""
-    where = {
-        "held_out_": " (held-out: a part of the training data)",
-        "validation_": " (held-out: documents that were given)",
-    }
-    parts = []
-    for prefix in ("", *where):
-        own = [n for n in metrics if (n.startswith(prefix) if prefix else not n.startswith(tuple(where)))]
-        if own:
-            listed = ", ".join(f"{called(name)} {metrics[name]:.4g}" for name in own)
-            parts.append(f"{listed}{where.get(prefix, '')}")
-    return ", ".join(parts) or "not evaluated"
+OF_HELD_OUT = {
+    "held_out_": "held-out: a part of the training data",
+    "validation_": "held-out: documents that were given",
+}
+"""Where metrics are of, by what their names begin with; where there are several kinds, lines have these names."""
+
+
+def _listed(which: str, metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return metrics, a line for documents of each kind; the first one is called `which`."""
+    lines: dict[str, str] = {}
+    for prefix, kind in {"": "", **OF_HELD_OUT}.items():
+        own = [n for n in metrics if (n.startswith(prefix) if prefix else not n.startswith(tuple(OF_HELD_OUT)))]
+        listed = ", ".join(f"{called(name)} {metrics[name]:.4g}" for name in own)
+        if own and not lines:
+            lines[which] = f"{listed} ({kind})" if kind else listed
+        elif own:
+            lines[kind] = listed
+    return lines or {which: "not evaluated"}
 
 
 def _trained_on(model: EngineEstimator) -> dict[str, str]:

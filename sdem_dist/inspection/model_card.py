@@ -10,7 +10,7 @@ import numpy as np
 
 from sdem_dist.glossary import metric, named
 from sdem_dist.inputs.spec import OF_THE_MACHINE
-from sdem_dist.inspection.facts import model_facts
+from sdem_dist.inspection.facts import OF_HELD_OUT, model_facts
 from sdem_dist.inspection.words import speaking_words
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.labels import HEADS, LabelReport
@@ -44,7 +44,8 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
 
 
 def _what(model: EngineEstimator) -> Iterator[str]:
-    facts = {k: v for k, v in model_facts(model).items() if k not in ("last epoch", "left out", "trained on")}
+    elsewhere = ("last epoch", "left out", "trained on", *OF_HELD_OUT.values())
+    facts = {k: v for k, v in model_facts(model).items() if k not in elsewhere}
     yield "## Model"
     yield _table(("", ""), facts.items())
     yield "Settings in full:"

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_sums
+from sdem_dist.calibration import cautious_temperature, tempered_sums
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.kernels.csr import row_sums
@@ -199,10 +199,9 @@ class ManyClasses:
         if sums[-1] < FEWEST:
             return {"temperature": float("nan")}
         weight, right = sums[:2].tolist()
-        temperature = cautious_temperature(sums[2:], weight)
-        loss = float(np.interp(np.log(temperature), np.log(TEMPERATURES), sums[2 : 2 + len(TEMPERATURES)] / weight))
-        found = {"accuracy": right / weight, "temperature": temperature * self.temperature}
-        return found | {"tempered_log_loss": loss}
+        temperature, loss = cautious_temperature(sums[2:], weight)
+        temperature *= self.temperature
+        return {"accuracy": right / weight, "temperature": temperature, "tempered_log_loss": loss}
 
 
 def _choosing(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, known: np.ndarray) -> np.ndarray:

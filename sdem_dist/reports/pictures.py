@@ -125,25 +125,34 @@ def round_ticks(low: float, high: float) -> list[float]:
     return [float(k * step) for k in range(int(np.ceil(low / step)), int(np.floor(high / step)) + 1)]
 
 
-def curve_picture(title: str, unit: str, lines: Mapping[str, Sequence[tuple[float, float]]]) -> str:
-    """Return values by epoch, a line for each kind of documents."""
+def said_apart(ticks: Sequence[float]) -> list[str]:
+    """Return numbers with as few digits, from four on, as tell them apart."""
+    said = ([f"{tick:.{digits}g}" for tick in ticks] for digits in range(4, 18))
+    return next(one for one in said if len(set(one)) == len(ticks))
+
+
+def curve_picture(
+    title: str, unit: str, lines: Mapping[str, Sequence[tuple[float, float]]], colors: Mapping[str, str]
+) -> str:
+    """Return values by epoch, a line for each kind of documents, in its colour."""
     left, top, width, height = 56.0, 14.0, 300.0, 150.0
     xs, ys = (np.array([p[i] for points in lines.values() for p in points], np.float64) for i in (0, 1))
     x0, x1, y0, y1 = xs.min(), max(xs.max(), xs.min() + 1.0), ys.min(), ys.max()
-    spread = y1 - y0 or max(abs(y0), 1e-9)
+    spread = max(y1 - y0, 1e-3 * max(abs(y0), abs(y1), 1e-6))  # a curve that hardly moves is flat
+    y0, y1 = (y0 + y1 - spread) / 2, (y0 + y1 + spread) / 2
     y0, y1 = y0 - 0.08 * spread, y1 + 0.08 * spread
 
     def at(x: float, y: float) -> tuple[float, float]:
         return left + (x - x0) / (x1 - x0) * width, top + (y1 - y) / (y1 - y0) * height
 
-    parts = []
-    for tick in round_ticks(y0, y1):
+    parts, ticks = [], round_ticks(y0, y1)
+    for tick, said in zip(ticks, said_apart(ticks), strict=True):
         parts += [line(left, at(x0, tick)[1], left + width, at(x0, tick)[1])]
-        parts.append(text(left - 6, at(x0, tick)[1] + 4, f"{tick:.4g}", anchor="end", size=10))
+        parts.append(text(left - 6, at(x0, tick)[1] + 4, said, anchor="end", size=10))
     for tick in sorted({int(x0), int((x0 + x1) / 2), int(x1)}):
         parts.append(text(at(tick, y0)[0], top + height + 14, tick, anchor="middle", size=10))
     for number, (name, points) in enumerate(lines.items()):
-        color = COLORS[number % len(COLORS)]
+        color = colors[name]
         placed = [at(*point) for point in points]
         path = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
         parts.append(f'<polyline points="{path}" fill="none" stroke="{color}" stroke-width="1.8"/>')

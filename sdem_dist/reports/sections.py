@@ -4,15 +4,17 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
-from sdem_dist.glossary import PREFIXES, metric, named
+from sdem_dist.glossary import metric, named
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.html import cell, html_table
 from sdem_dist.reports.marked_text import AGAINST, FOR
-from sdem_dist.reports.pictures import confusion_picture, curve_picture, reliability_picture
+from sdem_dist.reports.pictures import COLORS, confusion_picture, curve_picture, reliability_picture
 from sdem_dist.reports.topics import TopicReport
 
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "plug_in_nll")
+OF_CURVES = {"": "training", "validation_": "held-out", "held_out_": "held-out part"}
+"""What the documents of a metric are called, by what its name begins with: `held-out part` is of the training data."""
 LETTERS = 1500
 """Of a text that an example shows."""
 
@@ -41,17 +43,23 @@ def facts(rows: Mapping[str, str]) -> str:
 
 
 def curves(history: Sequence[Mapping[str, float]]) -> str:
-    """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any."""
+    """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any.
+
+    A curve that would begin after half of the epochs is left out: it does not tell how the training went.
+    Documents of a kind have one colour on the page: those that training held out, and those that it was given, are two.
+    """
     pictures = []
     for shown in CURVES:
         lines = {}
-        for prefix, name in PREFIXES.items():
+        for prefix, name in OF_CURVES.items():
             key = prefix + shown
             points = [(h["epoch"], h[key]) for h in history if np.isfinite(h.get(key, np.nan))]
-            if len(points) > 1 and name not in lines:
+            if len(points) > 1 and 2 * points[0][0] <= points[-1][0]:
                 lines[name], last = points, prefix
         if lines:
-            pictures.append(curve_picture(*metric(shown, last), lines))
+            pictures.append(
+                curve_picture(*metric(shown, last), lines, dict(zip(OF_CURVES.values(), COLORS, strict=True)))
+            )
     return f'<div class="pair">{"".join(pictures)}</div>' if pictures else ""
 
 

@@ -137,6 +137,17 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(made, tmp
     assert f"kept: epoch {kept['epoch']}" in shown and "last epoch" not in shown
 
 
+def test_figures_of_two_kinds_of_held_out_documents_are_told_apart(made, tmp_path):
+    held_out, path = str(made / "docs.zarr-held-out"), str(tmp_path / "m")
+    options = ("--estimator", "EMMixtureClassifier", "--epochs", "4", "--validation", held_out)
+    options += ("--set", "validation_fraction=0.5")
+    said = ok("train", str(made / "docs.zarr"), path, *options)
+    assert "training accuracy" in said and "training held-out" not in said
+    assert "(by a model that had not learned from a held-out part of the training documents), held-out accuracy" in said
+    shown = ok("inspect", path)
+    assert "held-out: a part of the training data" in shown and "held-out: documents that were given" in shown
+
+
 def test_a_warning_is_words_and_no_code(made, tmp_path):
     damaged = tmp_path / "docs.zarr"
     options = ("--held-out", "0.25", "--jobs", "1", "--shard-documents", "20")

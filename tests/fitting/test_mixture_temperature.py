@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from scipy.special import log_softmax
 
 from sdem_dist import (
     EMMixtureClassifier,
@@ -15,6 +16,7 @@ from sdem_dist import (
 )
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.engine.events import EpochEnded, StageStarted
+from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.fitting.mixture_temperature import held_out_of
 from sdem_dist.inputs.weighted import KnownWords
 
@@ -99,6 +101,14 @@ def test_a_class_is_never_held_out_whole():
         assert model.temperature_ != 1.0
 
 
+def test_a_class_of_weight_0_does_not_decide():
+    X, y = table(900, 0)
+    weightless = EMMixtureClassifier(2, n_epochs=5, class_weight={"c": 0}).fit(X, y)
+    rest = EMMixtureClassifier(2, n_epochs=5).fit(X[y != "c"], y[y != "c"])
+    assert weightless.temperature_ == pytest.approx(rest.temperature_, rel=0.5)
+    assert weightless.predict_proba(X[y != "c"]).max(axis=1).mean() > 0.7
+
+
 def test_groups_are_kept_together_where_there_are_enough(tmp_path):
     X, y = table(600, 0)
     for n_groups in (4, 60):
@@ -109,6 +119,31 @@ def test_groups_are_kept_together_where_there_are_enough(tmp_path):
         assert len(inside) >= 30
         assert (np.bincount(inside, minlength=n_groups) % 10 == 0).all() == (n_groups == 60)
         assert EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0
+
+
+@pytest.mark.parametrize("name", ["sdEM of counts", "updates"])
+def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_are_kept(name):
+    kind, settings = KINDS[name]
+    (X, y), (X_new, y_new) = table(900, 0), table(300, 2)
+    validation = given(name, X_new), y_new
+    watched = {**settings, "n_epochs": 300, "evaluate_every": 1, "patience": 1}
+    model = kind(2, **watched).fit(given(name, X), y, validation=validation)
+    n_kept = int(model.kept_["epoch"])
+    assert n_kept < model.n_iter_ < 300
+    alike = kind(2, **{**settings, "n_epochs": n_kept}).fit(given(name, X), y)
+    assert model.temperature_ == alike.temperature_ != 1.0
+    without = kind(2, **{**watched, "validation_fraction": 0}).fit(given(name, X), y, validation=validation)
+    assert len(without.history_) == len(model.history_)
+    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, without.state_, strict=True))
+    assert any("held_out_log_loss" in entry for entry in model.history_)
+
+
+@pytest.mark.parametrize("share", [0.03, 0.1, 0.25, 0.35, 0.4, 0.45, 0.5])
+def test_as_many_documents_are_held_out_as_asked(tmp_path, share):
+    X, y = table(900, 0)
+    corpus = write_corpus(tmp_path / "c", X, y, dense=True)
+    held_out = held_out_of(corpus, share, 0)
+    assert held_out.mask(0, True, 0, 900).mean() == pytest.approx(share, abs=0.005)
 
 
 def test_few_documents_hold_nothing_out():
@@ -126,9 +161,21 @@ def test_documents_that_are_all_right_do_not_make_a_model_certain():
     weights = np.ones(40)
     plain = TEMPERATURES[tempered_losses(scores, labels, weights).argmin()]
     assert plain == TEMPERATURES[0]
-    assert cautious_temperature(tempered_sums(scores, labels, weights), 40.0) > 0.5
+    assert cautious_temperature(tempered_sums(scores, labels, weights), 40.0)[0] > 0.5
     more = tempered_sums(np.repeat(scores, 2, axis=0), np.repeat(labels, 2), np.full(80, 0.5))
-    assert cautious_temperature(more, 40.0) > 0.5
+    assert cautious_temperature(more, 40.0)[0] > 0.5
+
+
+@pytest.mark.parametrize("lead", [0.5, 2.0, 10.0])
+def test_the_log_loss_is_that_at_the_temperature(lead):
+    rng = np.random.default_rng(0)
+    labels, weights = rng.integers(0, 3, 40), rng.integers(1, 3, 40).astype(float)
+    scores = rng.normal(size=(40, 3))
+    scores[np.arange(40), labels] += lead
+    documents = scored(scores, labels, weights, np.ones(40))
+    found = classifier_metrics(classifier_sums(documents, tempered=True), 3)
+    at = log_softmax(scores / found["temperature"], axis=1)[np.arange(40), labels]
+    assert found["tempered_log_loss"] == pytest.approx(-np.average(at, weights=weights), rel=0.15)
 
 
 def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
