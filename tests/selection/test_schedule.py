@@ -44,13 +44,23 @@ def said(n_right, sure, n=400):
 
 
 def test_the_last_epoch_is_taken_where_it_gained_a_little():
-    for last, n_epochs in ((0.9005, 2), (0.8995, 1)):  # a log-loss .5 % lower, or higher
+    for last, n_epochs in ((0.9005, 3), (0.8995, 1)):  # a log-loss .5 % lower, or higher
         trial = Trial(0, {}, 20)
-        trial.ended_epoch(said(400, 0.9), ("log-loss",))
-        assert trial.alive
+        for sure in (0.9, 0.9):
+            trial.ended_epoch(said(400, sure), ("log-loss",))
+            assert trial.alive and trial.n_epochs == 1
         trial.ended_epoch(said(400, last), ("log-loss",))
-        assert not trial.alive and trial.n_epochs == n_epochs and len(trial.epochs) == 2
+        assert not trial.alive and trial.n_epochs == n_epochs and len(trial.epochs) == 3
         assert trial.scores["log-loss"].mean() == pytest.approx(-np.log(max(last, 0.9)))
+
+
+def test_an_epoch_without_a_gain_at_the_start_is_not_the_end():
+    trial = Trial(0, {}, 20)
+    for sure, n_epochs in ((0.8, 1), (0.79, 1), (0.85, 3), (0.9, 4), (0.89, 4)):
+        assert trial.alive
+        trial.ended_epoch(said(400, sure), ("log-loss",))
+        assert trial.n_epochs == n_epochs
+    assert not trial.alive and trial.scores["log-loss"].mean() == pytest.approx(-np.log(0.9))
 
 
 def test_by_log_loss_a_setting_that_is_clearly_less_accurate_does_not_win():
