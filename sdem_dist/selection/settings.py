@@ -39,6 +39,7 @@ class Searched(Search, Protocol):
     tuned_: EngineEstimator
     trials_: list[Trial]
     n_splits_: int
+    _untried: int
     best_index_: int
     best_params_: dict[str, Any]
     nested_scores_: np.ndarray

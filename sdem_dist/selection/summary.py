@@ -213,6 +213,7 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
         said.append(f"  and {len(in_order) - n_shown} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
         said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these {of_all}.']
+    said += _of_budget(search)
     said += _mattered(search)
     said += ["", *_wrapped("Best: ", _winner(search))]
     if in_order[0] is not best:
@@ -239,6 +240,17 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
         said.append(f"    (+- {spread:.4f}, the standard deviation over {counted(search.n_splits_, 'fold')})")
         return [*said, *_wrapped("", NESTED)]
     return [*said, *_wrapped("", OPTIMISTIC.format(of_all, OR_NESTED if in_folds else ""))]
+
+
+def _of_budget(search: Searched) -> list[str]:
+    """Return what a budget of epochs (total_epochs, --epochs) left out."""
+    said, default = list[str](), search.trials_[0]
+    if default.dropped is not None:
+        said.append(f"The budget of epochs is used up: the default was cut after {counted(default.trained, 'epoch')}.")
+    if search._untried:
+        were = "was" if search._untried == 1 else "were"
+        said.append(f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs was used up.")
+    return ["", *_wrapped("", " ".join(said))] if said else []
 
 
 def _mattered(search: Searched) -> list[str]:
