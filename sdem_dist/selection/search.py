@@ -294,7 +294,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         model = made(self.tuned_, best)
         if beside:
             return {} if cast(Learners, model).loss == "nll" else {"n_epochs": best.n_epochs}
-        cut_short = best.alive or best.dropped is not None or best.most_epochs < model._n_epochs
+        cut_short = best.alive or best.error or best.dropped is not None or best.most_epochs < model._n_epochs
         return {"n_epochs": best.n_epochs} if cut_short else {}
 
     def _refit(self, X: object, y: object, client: Client | None, beside: bool, counted: dict[str, int]) -> None:

@@ -298,9 +298,14 @@ def _table(trials: list[Trial], metric: str) -> tuple[list[str], list[list[str]]
     for trial in trials:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
         epochs = f"{trial.n_epochs}{'*' if trial.dropped is not None else ' '}"
-        setting = described(trial.params) + (f": not trained, {trial.error}" if trial.error else "")
+        setting = described(trial.params) + (f": {_stopped(trial)}, {trial.error}" if trial.error else "")
         rows.append([*scores, epochs, setting])
     return [*names, "epochs", "setting"], rows
+
+
+def _stopped(trial: Trial) -> str:
+    """Return how far a setting with an error came."""
+    return f"trained no further than {counted(trial.n_epochs, 'epoch')}" if trial.epochs else "not trained"
 
 
 def _aligned(cells: list[str], widths: list[int]) -> str:

@@ -151,6 +151,23 @@ def test_by_itself_none_is_dropped_and_one_that_learns_longer_wins():
     assert halved.best_params_ == found.best_params_
 
 
+def test_an_error_in_a_later_training_leaves_the_scores_of_the_one_before(monkeypatch):
+    fit = GaussianNB.fit
+
+    def failing(self, *args, **more):
+        if self.n_epochs >= 4 and self.var_smoothing in SPACE["var_smoothing"]:
+            raise ValueError("it went wrong")
+        return fit(self, *args, **more)
+
+    monkeypatch.setattr(GaussianNB, "fit", failing)
+    found = searched()
+    trial = next(trial for trial in found.trials_ if trial.error)
+    assert not trial.alive and trial.n_epochs == trial.trained == 2
+    alone = cross_validate(GaussianNB(**{**trial.params, "n_epochs": 2}, n_jobs=1), X, Y, cv=2)
+    np.testing.assert_array_equal(trial.scores["log-loss"], alone.scores["log-loss"])
+    assert "trained no further than 2 epochs, it went wrong" in " ".join(found.summary().split())
+
+
 def test_how_far_settings_are_trained_at_once():
     trials = [Trial(i, {}, most) for i, most in enumerate((60, 60, 10, 3, 1))]
     schedule = Schedule("accuracy", True, None, 0)
