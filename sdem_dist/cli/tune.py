@@ -33,6 +33,7 @@ if TYPE_CHECKING:
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 SETTLED = ("components", "unlabelled")
 """Parameters that documents may settle (`take_counts`, `take_unlabelled`)."""
+HALVING: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False, "brackets": "brackets"}
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -81,10 +82,11 @@ Examples:
 )
 @click.option(
     "--halving",
-    type=click.Choice(["yes", "brackets", "no"]),
-    default="yes",
+    type=click.Choice(list(HALVING)),
+    default="auto",
     show_default=True,
-    help="Let the worse half go after epochs 1, 2, 4, 8...; some later (Hyperband's brackets); or none.",
+    help="Let the worse half go after epochs 1, 2, 4, 8...; or some later (Hyperband's brackets).  auto: where settings "
+    "learn side by side.",
 )
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together at most.")
 @click.option(
@@ -126,8 +128,9 @@ Examples:
 def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    After 1, 2, 4, 8... epochs the worse half is dropped. Settings of naive Bayes learn side by side, so that documents are
-    read once for all; one is done where another epoch lowers its log-loss by less than 1 %. At the end the command
+    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4, 8... epochs the worse
+    half is dropped; from the third epoch on, one is done where another lowers its log-loss by less than 1 %. Settings of
+    other estimators are fitted one after the other, and none is dropped unless you ask for it. At the end the command
     prints what was tried, what mattered, and the winner beside the default. Documents of one group are in one fold, where
     CORPUS was ingested with --group.
 
@@ -168,7 +171,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         max_epochs=options["max_epochs"],
         seconds=options["seconds"],
         total_epochs=options["epochs"],
-        halving="brackets" if options["halving"] == "brackets" else options["halving"] == "yes",
+        halving=HALVING[options["halving"]],
         sampler=options["sampler"],
         nested=options["nested"],
         random_state=seed or 0,

@@ -87,11 +87,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         return int(given) if isinstance(given, int | np.integer) else MOST_EPOCHS
 
     @property
-    def _n_starts(self) -> int:
-        """Starts that a fit tries before its epochs."""
-        return int(self.get_params(deep=False).get("n_init", 1))
-
-    @property
     def _layout(self) -> Layout:
         return self._trained_layout or self.spec.layout
 

@@ -85,8 +85,7 @@ def run(
         trial.error = str(error)
     trial.seconds += time.perf_counter() - started
     trial.alive = not trial.error and n_epochs <= run_epochs and n_epochs < trial.most_epochs
-    if trial.error:
-        trial.n_epochs, trial.scores, trial.found = 0, {}, None
+    if trial.error:  # scores after fewer epochs stay
         return
     # A last pass over held-out documents is not counted; what only counts needs one epoch, whatever is asked for.
     a_number = isinstance(getattr(unfitted, "n_epochs", None), int | np.integer)

@@ -81,7 +81,7 @@ class Run:
 
     `estimator`: what settings are changes of: the search's, and its loss once that is settled.
     `source`: all training documents. `beside`: settings learn side by side; else they are fitted one by one.
-    `trials`: of all turns so far.
+    `trials`: of all turns so far. `untried`: settings for which the budget of epochs had no room, in the end.
     """
 
     search: Search
@@ -91,6 +91,7 @@ class Run:
     sampler: Sampler
     beside: bool
     trials: list[Trial] = field(default_factory=list)
+    untried: int = 0
 
     def turns(self, most: int) -> Iterator[list[Trial]]:
         """Yield the settings that are tried together, `most` at most, until there are no more or a budget ends.
@@ -109,6 +110,7 @@ class Run:
                 self._ended(trials)
                 if default_loss.is_open(self.estimator):
                     yield from self._settle()
+        self.untried = self.sampler.most - len(self.trials)
 
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
@@ -286,8 +288,8 @@ class Run:
         return numbers
 
     def _rungs(self, trials: list[Trial], train: Callable[[Trial, int], None]) -> None:
-        """Train the settings of a turn and compare them after epochs 1, 2, 4, 8...; or train them for all of their epochs."""
-        schedule, epoch = self.schedule, 1
+        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or train them to the end."""
+        schedule, epoch = self.schedule, self.schedule.first
         while alive := [trial for trial in trials if trial.alive]:
             goals = {trial.number: schedule.goal(trial, trials, epoch) for trial in alive}
             for trial in alive:
@@ -303,8 +305,9 @@ class Run:
             schedule.halve(trials, epoch)
             further = {t.number: schedule.goal(t, trials, 2 * epoch) - t.trained for t in trials if t.alive}
             schedule.keep_within_budget(trials, further, epoch)
-            if epoch > 1 or any(trial.alive for trial in trials):
-                self._tell(max(trial.trained for trial in trials))
+            goes_on = any(trial.alive for trial in trials)
+            if goes_on or epoch > schedule.first:
+                self._tell(epoch if goes_on else max(trial.trained for trial in trials))
             epoch *= 2
 
     def _leave_out(self, trials: list[Trial]) -> None:

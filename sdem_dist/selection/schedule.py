@@ -14,7 +14,11 @@ from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.trials import Trial, ranked
 
 _log = logging.getLogger(__name__)
-BRACKETS = "brackets"
+BRACKETS, AUTO = "brackets", "auto"
+EQUAL = 1e-9
+"""Relative difference up to which scores are equal."""
+SHARE = 3
+"""Epochs that a setting takes on average where halving begins after epoch 1: what a budget reckons with."""
 
 
 @dataclass
@@ -22,10 +26,12 @@ class Schedule:
     """Decides which settings go on after an epoch.
 
     `halving`: let the worse half go after epochs 1, 2, 4 and 8; or, by brackets, some settings not before epoch 2, 4,
-    8 or 16.
+    8 or 16. `apart`: settings are fitted one after the other, anew each time; they are compared after 2 epochs at first, or
+    an eighth of all: models of batch learners begin as the generative fit, so that after one epoch many are still alike.
     `max_epochs`: of a setting; None: as many as it has. `seed`: decides the brackets of settings.
     `total_epochs`: of all settings together. `seconds`: for all, from `started` on.
-    `used`: epochs of the settings of earlier turns.
+    `used`: epochs of the settings of earlier turns. `own`: those of the default, once it is trained; a budget first pays
+    for these. `first`: the epoch after which settings of the turn are first compared.
     """
 
     metric: Metric
@@ -36,6 +42,9 @@ class Schedule:
     seconds: float | None = None
     started: float = field(default_factory=time.perf_counter)
     used: int = 0
+    apart: bool = False
+    own: int = 0
+    first: int = 1
 
     @property
     def elapsed(self) -> float:
@@ -57,13 +66,20 @@ class Schedule:
 
     def room(self, n: int) -> int:
         """Return how many of `n` new settings the budget of epochs has room for."""
-        return n if self.total_epochs is None else max(0, min(n, self.total_epochs - self.used))
+        if self.total_epochs is None:
+            return n
+        if not self.used:  # the default learns alone
+            return 1
+        each = min(self.own, SHARE * self.first) if self.halving else self.own
+        return max(0, min(n, (self.total_epochs - self.used) // each))
 
     def begin(self, trials: list[Trial]) -> None:
-        """Deal the settings of a turn to brackets."""
+        """Take note of when settings of a turn are compared, and deal them to brackets."""
+        most = max(trial.most_epochs for trial in trials)
+        self.first = max(2, math.ceil(most / 8)) if self.apart else 1
         if self.halving != BRACKETS:
             return
-        sizes = bracket_sizes(max(trial.most_epochs for trial in trials))
+        sizes = bracket_sizes(max(1, most // self.first))
         shares = np.cumsum(sizes) / sum(sizes)
         ranks = np.random.default_rng(self.seed).permutation(len(trials))
         for trial, rank in zip(trials, ranks.tolist(), strict=True):
@@ -75,7 +91,7 @@ class Schedule:
         return bool(self.halving) or self.total_epochs is not None
 
     def goal(self, trial: Trial, trials: list[Trial], epoch: int) -> int:
-        """Return how far a setting of a turn is trained at once, where settings are compared after epochs 1, 2, 4, 8...
+        """Return how far a setting of a turn is trained at once, where settings are compared after some epochs.
 
         That is `epoch`, one of these, or all of its epochs: where twice `epoch` is more, so that training anew each time costs
         at most twice as much, and where nothing is decided then. A setting of a later bracket has 0 before that begins; the
@@ -85,7 +101,7 @@ class Schedule:
             return trial.most_epochs
         rivals = trials
         if self.total_epochs is None:
-            if trial.number and epoch < (1 << trial.bracket):
+            if trial.number and epoch < (self.first << trial.bracket):
                 return 0
             rivals = [other for other in trials if other.bracket == trial.bracket]
         if sum(other.alive for other in rivals) == 1:
@@ -102,9 +118,9 @@ class Schedule:
         if self.halving:
             for bracket in sorted({trial.bracket for trial in trials}):
                 own = [trial for trial in trials if trial.bracket == bracket]
-                keep = kept_after(epoch, len(own), 1 << bracket)
+                keep = kept_after(epoch, len(own), self.first << bracket)
                 if keep is not None:
-                    let_go(ranked(own, self.metric)[keep:], epoch)
+                    let_go(worse(own, keep, self.metric), epoch)
 
     def keep_within_budget(self, trials: list[Trial], asked: Mapping[int, int], epoch: int) -> None:
         """Let go those for which no epochs are left, when each alive asks for so many more; the last may get fewer."""
@@ -114,14 +130,26 @@ class Schedule:
         alive = sorted((trial for trial in ranked(trials, self.metric) if trial.alive), key=lambda t: t.number != 0)
         for trial in alive:
             if left <= 0:
-                trial.alive, trial.dropped = False, epoch
+                trial.alive, trial.dropped = False, trial.trained or epoch
             elif asked[trial.number] > left:
                 trial.most_epochs = trial.trained + left
             left -= asked[trial.number]
 
     def ended_turn(self, trials: list[Trial]) -> None:
         """Take note of what a turn has used."""
-        self.used += sum(trial.trained for trial in trials)
+        used = sum(trial.trained for trial in trials)
+        self.used, self.own = self.used + used, self.own or max(1, used)
+
+
+def worse(trials: list[Trial], keep: int, metric: Metric) -> list[Trial]:
+    """Return settings that are not among the best `keep`, and whose score is not that of one that goes on."""
+    in_order = ranked(trials, metric)
+    scores = [of.score(metric) for i, of in enumerate(in_order) if (i < keep or not of.number) and of.dropped is None]
+    return [
+        trial
+        for trial in in_order[keep:]
+        if not any(math.isclose(trial.score(metric), score, rel_tol=EQUAL) for score in scores)
+    ]
 
 
 def let_go(trials: list[Trial], epoch: int) -> None:
@@ -132,13 +160,14 @@ def let_go(trials: list[Trial], epoch: int) -> None:
 
 
 def kept_after(epoch: int, n_trials: int, first: int = 1) -> int | None:
-    """Return how many settings go on after an epoch, from 1: half after epochs 1, 2, 4, 8...; None: all that went on.
+    """Return how many settings go on after an epoch, from 1: half after `first`, twice that, ...; None: all that went on.
 
-    Settings that ended by themselves are counted. In a bracket, nothing is dropped before epoch `first`.
+    Settings that ended by themselves are counted.
     """
-    if epoch & (epoch - 1) or epoch < first:
+    times, left = divmod(epoch, first)
+    if left or not times or times & (times - 1):
         return None
-    return max(1, n_trials >> (epoch // first).bit_length())
+    return max(1, n_trials >> times.bit_length())
 
 
 def bracket_sizes(max_epochs: int) -> list[int]:

@@ -30,7 +30,7 @@ from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
-from sdem_dist.selection.schedule import BRACKETS, Schedule
+from sdem_dist.selection.schedule import AUTO, BRACKETS, Schedule
 from sdem_dist.selection.side_by_side import Learners
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import Trial, best_of
@@ -44,14 +44,14 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
 
     Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared once for
     all settings of one weighting, and each setting's model of each fold has the bits of training it alone. They are scored
-    after each epoch on the fold that they have not seen. A setting ends where another epoch does not lower its log-loss by
-    1 %; with `halving`, also where it is not among the better half after epochs 1, 2, 4, 8...
+    after each epoch on the fold that they have not seen. From the third epoch on, a setting ends where another epoch does
+    not lower its log-loss by 1 %; with `halving`, also where it is not among the better half after epochs 1, 2, 4, 8...
 
-    Other estimators are fitted one setting and one fold after the other: with `halving` or `total_epochs` for 1, 2, 4, 8...
-    epochs, and those that go on up to their own `n_epochs`, else for all of these at once. Each training begins anew, so that
-    it has the bits of `n_epochs` epochs whatever its steps depend on; together they cost at most twice the longest.
-    `KMeans` and mixtures that find clusters try `n_init` starts first, which takes longer than their epochs: unless `n_init`
-    is 1, ``halving=True`` drops none of them, and brackets and `total_epochs` pay for the starts each time.
+    Other estimators are fitted one setting and one fold after the other, for their own `n_epochs`. With ``halving=True``,
+    brackets or `total_epochs` they are trained for an eighth of these epochs (2 at least) first; what goes on for twice as
+    many, and so on. Each training begins anew, so that it has the bits of `n_epochs` epochs whatever its steps depend on;
+    together they cost at most twice the longest. What takes longer than the epochs, such as the `n_init` starts of `KMeans`,
+    is paid for each time.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
     are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes, also one that only
@@ -82,13 +82,18 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         Epochs of a setting at most. None: those of its `n_epochs`; 20 of settings side by side without. There a setting with
         `n_epochs` has as many as that, unless it is dropped.
     total_epochs : int or None, default=None
-        Epochs of all settings together at most, of a fold. When they run out, only the best settings go on. Of settings that
-        are fitted one after the other only the longest training counts.
+        Epochs of all settings together at most, of a fold. They first pay for the default, which learns alone. Of other
+        settings so many are tried as there is room for: about three epochs for each with halving, three times the first
+        comparison's where settings are fitted one after the other, and without halving as many as the default has had.
+        When epochs run out, only the best settings go on. Of settings that are fitted one after the other only the longest
+        training counts.
     seconds : float or None, default=None
         End the search after this many seconds. Its result may then depend on the machine.
-    halving : bool or "brackets", default=True
-        Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on. By
-        Hyperband's brackets, some are first halved after epoch 2, 4, 8 or 16, so that those that begin slowly have a chance.
+    halving : {"auto", True, False, "brackets"}, default="auto"
+        Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so does
+        what is as good as a setting that goes on. By Hyperband's brackets, some are first halved after epoch 2, 4, 8 or 16,
+        so that those that begin slowly have a chance. "auto": True where settings learn side by side, False where they are
+        fitted one after the other: the best of these is often not seen before its last epochs.
     nested : bool, default=False
         Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an honest
         score of the whole search.
@@ -155,7 +160,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         max_epochs: int | None = None,
         total_epochs: int | None = None,
         seconds: float | None = None,
-        halving: bool | str = True,
+        halving: bool | str = AUTO,
         nested: bool = False,
         refit: bool = True,
         random_state: int = 0,
@@ -216,14 +221,15 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         source = source_of(estimator, X, y, client=client)
         several = source.members is not None
         self.metric_ = metric_of(estimator, self.metric, several)
-        # Where starts are tried, they take longer than the epochs, and each training would try them anew.
-        halving = False if self.halving is True and estimator._n_starts > 1 else self.halving
-        schedule = Schedule(self.metric_, halving, self.max_epochs, seed, self.total_epochs, self.seconds)
+        beside = _learns_beside(estimator)
+        halving = beside if self.halving == AUTO else self.halving
+        schedule = Schedule(
+            self.metric_, halving, self.max_epochs, seed, self.total_epochs, self.seconds, apart=not beside
+        )
         estimator._describe(source)
         space = self.space
         if space is None:
             space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
-        beside = _learns_beside(estimator)
         path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
         self.tuned_ = default_loss.begun(self.estimator, source)
         sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed, source)
@@ -235,7 +241,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             self._numbers = run.side_by_side(groups, client, path)
         else:
             self._numbers = run.one_by_one(X, known, groups, client, path)
-        self.trials_, self.n_settings_ = run.trials, sampler.most
+        self.trials_, self.n_settings_, self._untried = run.trials, sampler.most, run.untried
         self._conclude(source)
         best = self.trials_[self.best_index_]
         counted = self._counted_epochs(best, beside)
@@ -263,8 +269,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
                 raise ValueError(f"{name} must be a positive integer, got {value!r}")
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds must be positive or None, got {self.seconds!r}")
-        if self.halving not in (True, False, BRACKETS):
-            raise ValueError(f'halving must be True, False or "{BRACKETS}", got {self.halving!r}')
+        if self.halving not in (AUTO, True, False, BRACKETS):
+            raise ValueError(f'halving must be "{AUTO}", True, False or "{BRACKETS}", got {self.halving!r}')
         if self.sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
         if self.sampler == "optuna" and self.n_trials is None:
@@ -298,7 +304,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         model = made(self.tuned_, best)
         if beside:
             return {} if cast(Learners, model).loss == "nll" else {"n_epochs": best.n_epochs}
-        cut_short = best.alive or best.dropped is not None or best.most_epochs < model._n_epochs
+        cut_short = best.alive or best.error or best.dropped is not None or best.most_epochs < model._n_epochs
         return {"n_epochs": best.n_epochs} if cut_short else {}
 
     def _refit(self, X: object, y: object, client: Client | None, beside: bool, counted: dict[str, int]) -> None:

@@ -40,6 +40,7 @@ class Searched(Search, Protocol):
     trials_: list[Trial]
     n_splits_: int
     n_settings_: int
+    _untried: int
     best_index_: int
     best_params_: dict[str, Any]
     nested_scores_: np.ndarray

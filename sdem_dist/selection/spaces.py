@@ -29,7 +29,7 @@ _RARE: Grid = {"min_df": [1, 2]}
 _COUNTING: Grid = {"loss": ["nll"], "alpha": [0.003, 0.01, 0.03, 0.1, 0.3, 1.0]}
 DEFAULTS: dict[str, list[Grid]] = {
     "MultinomialNB": [*[{**space, **_RARE} for space in _DISCRIMINATIVE], _COUNTING],
-    "ManyClassNB": [{"step": [0.1, 0.2, 0.4], "n_epochs": [2, 4]}, _COUNTING],
+    "ManyClassNB": [{"step": [0.1, 0.2, 0.4]}, _COUNTING],
     "MultiLabelNB": _DISCRIMINATIVE,
     "BernoulliNB": [{"loss": ["ncll", "hinge", "nll"], "alpha": [0.1, 1.0]}],
     "PoissonNB": [{"loss": ["ncll", "hinge", "nll"]}],

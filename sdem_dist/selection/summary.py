@@ -222,6 +222,7 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
         said.append(f"  and {len(in_order) - n_shown} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
         said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these {of_all}.']
+    said += _of_budget(search)
     said += _mattered(search)
     said += ["", *_wrapped("Best: ", _winner(search))]
     if in_order[0] is not best:
@@ -252,6 +253,17 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
         said.append(f"    (+- {spread:.4f}, the standard deviation over {counted(search.n_splits_, 'fold')})")
         return [*said, *_wrapped("", NESTED)]
     return [*said, *_wrapped("", OPTIMISTIC.format(of_all, OR_NESTED if in_folds else ""))]
+
+
+def _of_budget(search: Searched) -> list[str]:
+    """Return what a budget of epochs (total_epochs, --epochs) left out."""
+    said, default = list[str](), search.trials_[0]
+    if default.dropped is not None:
+        said.append(f"The budget of epochs is used up: the default was cut after {counted(default.trained, 'epoch')}.")
+    if search._untried:
+        were = "was" if search._untried == 1 else "were"
+        said.append(f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs was used up.")
+    return ["", *_wrapped("", " ".join(said))] if said else []
 
 
 def _mattered(search: Searched) -> list[str]:
@@ -303,9 +315,14 @@ def _table(trials: list[Trial], metric: str) -> tuple[list[str], list[list[str]]
     for trial in trials:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
         epochs = f"{trial.n_epochs}{'*' if trial.dropped is not None else ' '}"
-        setting = described(trial.params) + (f": not trained, {trial.error}" if trial.error else "")
+        setting = described(trial.params) + (f": {_stopped(trial)}, {trial.error}" if trial.error else "")
         rows.append([*scores, epochs, setting])
     return [*names, "epochs", "setting"], rows
+
+
+def _stopped(trial: Trial) -> str:
+    """Return how far a setting with an error came."""
+    return f"trained no further than {counted(trial.n_epochs, 'epoch')}" if trial.epochs else "not trained"
 
 
 def _aligned(cells: list[str], widths: list[int]) -> str:

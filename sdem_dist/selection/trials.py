@@ -17,6 +17,8 @@ from sdem_dist.selection.shares import SHARED, shares
 
 MONITOR = "log-loss"
 """What tells whether another epoch is worth its time."""
+LEAST_EPOCHS = 3
+"""Epochs before which a setting is not done: on small folds, one without a gain at the start is chance."""
 
 
 @dataclass(repr=False)
@@ -107,15 +109,16 @@ class Trial:
         return mean if greater_is_better(metric) else -mean
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...]) -> None:
-        """Take note of the folds' scores after one more epoch; without a gain of 1 % the epochs end here."""
+        """Take note of the folds' scores after one more epoch; from the third on, those without a gain of 1 % are the last."""
         temperature = temperature_of(found, self.temperature) if "temperature" in self.decides else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}
         self.epochs.append({"epoch": len(self.epochs) + 1, **means, "temperature": temperature})
         before = self.epochs[self.n_epochs - 1][MONITOR] if self.n_epochs else np.inf
-        ends = bool(self.n_epochs) and not self.fixed and not means[MONITOR] < (1.0 - IMPROVEMENT) * before
+        may_end = not self.fixed and len(self.epochs) >= LEAST_EPOCHS
+        ends = may_end and not means[MONITOR] < (1.0 - IMPROVEMENT) * before
         self.alive = not ends and len(self.epochs) < self.most_epochs
-        if ends and not means[MONITOR] < before:  # the last epoch is taken where it gained a little
+        if self.n_epochs and not self.fixed and not means[MONITOR] < before:  # an epoch that gained a little is taken
             return
         self.n_epochs, self.scores, self.temperature, self.found = len(self.epochs), scores, temperature, found
 

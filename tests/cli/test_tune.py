@@ -209,8 +209,12 @@ def test_epochs_are_those_of_the_search(folder, tmp_path):
     result = run([*tuned, tmp_path / "l.model", *one_by_one, "--epochs", 8, "--max-epochs", 4])
     assert result.exit_code == 0, result.output
     rows = list(csv.DictReader((tmp_path / "l.csv").open()))
-    assert sum(int(row["n_epochs"]) for row in rows) <= 8 and {row["n_epochs"] for row in rows} <= {"1", "2", "4"}
-    assert "setting 3 of 3" in result.stderr and "epoch 1: " in result.stderr and "dropped" in result.stdout
+    assert [row["n_epochs"] for row in rows] == ["4", "4"] and "setting 2 of 3" in result.stderr
+    assert "1 setting was not tried: the budget of epochs was used up." in result.stdout
+    halved = [*one_by_one, "--halving", "yes", "--max-epochs", 4]
+    result = run([*tuned, tmp_path / "h.model", *halved, "--overwrite"])
+    assert result.exit_code == 0, result.output
+    assert "setting 3 of 3" in result.stderr and "epoch 2: " in result.stderr and "dropped" in result.stdout
     assert load_model(tmp_path / "l.model").n_epochs <= 4
 
 

@@ -20,7 +20,7 @@ from sdem_dist.losses import Hinge
 from sdem_dist.selection import run
 from sdem_dist.selection.predicted import Predicted
 from sdem_dist.selection.samplers import sampler_of
-from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go
+from sdem_dist.selection.schedule import Schedule, bracket_sizes, kept_after, let_go, worse
 from sdem_dist.selection.summary import WIDTH, lines
 from sdem_dist.selection.trials import Trial, best_of, ranked
 
@@ -44,13 +44,30 @@ def said(n_right, sure, n=400):
 
 
 def test_the_last_epoch_is_taken_where_it_gained_a_little():
-    for last, n_epochs in ((0.9005, 2), (0.8995, 1)):  # a log-loss .5 % lower, or higher
+    for last, n_epochs in ((0.9005, 3), (0.8995, 1)):  # a log-loss .5 % lower, or higher
         trial = Trial(0, {}, 20)
-        trial.ended_epoch(said(400, 0.9), ("log-loss",))
-        assert trial.alive
+        for sure in (0.9, 0.9):
+            trial.ended_epoch(said(400, sure), ("log-loss",))
+            assert trial.alive and trial.n_epochs == 1
         trial.ended_epoch(said(400, last), ("log-loss",))
-        assert not trial.alive and trial.n_epochs == n_epochs and len(trial.epochs) == 2
+        assert not trial.alive and trial.n_epochs == n_epochs and len(trial.epochs) == 3
         assert trial.scores["log-loss"].mean() == pytest.approx(-np.log(max(last, 0.9)))
+
+
+def test_an_epoch_without_a_gain_at_the_start_is_not_the_end():
+    trial = Trial(0, {}, 20)
+    for sure, n_epochs in ((0.8, 1), (0.79, 1), (0.85, 3), (0.9, 4), (0.89, 4)):
+        assert trial.alive
+        trial.ended_epoch(said(400, sure), ("log-loss",))
+        assert trial.n_epochs == n_epochs
+    assert not trial.alive and trial.scores["log-loss"].mean() == pytest.approx(-np.log(0.9))
+
+
+def test_what_is_as_good_as_a_setting_that_goes_on_goes_on():
+    trials = trials_of(0.5, 0.9, 0.9, 0.9 + 1e-12, 0.5, 0.4)
+    assert worse(trials, 1, "accuracy") == [trials[5]]  # the others are as good as the best, or as the default
+    trials[0].number = 6
+    assert worse(trials, 1, "accuracy") == [trials[4], trials[0], trials[5]]
 
 
 def test_by_log_loss_a_setting_that_is_clearly_less_accurate_does_not_win():
@@ -65,6 +82,7 @@ def test_by_log_loss_a_setting_that_is_clearly_less_accurate_does_not_win():
 
 def test_brackets_are_halved_later_and_cost_about_the_same():
     assert bracket_sizes(16) == [16, 10, 7, 5, 5]  # Li et al. 2018, with eta = 2 and R = 16
+    assert [kept_after(epoch, 8, first=3) for epoch in (1, 2, 3, 4, 6, 9, 12)] == [None, None, 4, None, 2, None, 1]
     assert [kept_after(epoch, 8, first=4) for epoch in (1, 2, 4, 8, 16)] == [None, None, 4, 2, 1]
     trials, schedule = trials_of(*np.linspace(0.0, 1.0, 43)), Schedule("accuracy", "brackets", 16, 0)
     schedule.begin(trials)
@@ -74,19 +92,40 @@ def test_brackets_are_halved_later_and_cost_about_the_same():
     assert sum(trial.dropped == 1 for trial in trials) in (7, 8)  # the first of all goes on
 
 
-def test_a_budget_of_epochs_lets_the_best_go_on(corpus):
+def test_a_budget_of_epochs_lets_the_best_go_on():
     trials, schedule = trials_of(0.5, 0.9, 0.7, 0.9), Schedule("accuracy", False, 20, 0, total_epochs=6)
     for trial in trials:
         trial.epochs = [{"epoch": 1}]
     schedule.ended_epoch(trials, 1)
     assert [trial.alive for trial in trials] == [True, True, False, False]
-    assert schedule.room(10) == 6
-    schedule.ended_turn(trials)
-    assert schedule.room(10) == 2
-    found = search(corpus, total_epochs=12, halving=False)
-    assert len(found.trials_) == 9 and sum(len(trial.epochs) for trial in found.trials_) <= 12
-    few = search(corpus, total_epochs=4)
-    assert len(few.trials_) == 4 and {len(trial.epochs) for trial in few.trials_} == {1}
+
+
+@pytest.mark.parametrize(("halving", "each"), [(False, 5), (True, 3)])
+def test_a_budget_of_epochs_has_room_for_the_default_and_a_few_epochs_of_each_other(halving, each):
+    schedule = Schedule("accuracy", halving, 20, 0, total_epochs=20)
+    assert schedule.room(10) == 1
+    schedule.ended_turn([Trial(0, {}, 20, epochs=[{"epoch": 5}])])
+    assert schedule.room(10) == 15 // each and schedule.room(2) == 2
+
+
+@pytest.mark.parametrize("halving", [True, False, "brackets"])
+def test_the_default_learns_to_its_end_within_a_budget(corpus, halving):
+    whole = search(corpus, halving=False).trials_[0]
+    for total in (len(whole.epochs), len(whole.epochs) + 12, 40):
+        found = search(corpus, total_epochs=total, halving=halving)
+        assert found.trials_[0].epochs == whole.epochs and found.trials_[0].dropped is None
+        assert sum(len(trial.epochs) for trial in found.trials_) <= total
+        n = 9 - len(found.trials_)
+        said = " ".join(found.summary().split())
+        assert (f"{n} setting{'s were' if n > 1 else ' was'} not tried: the budget of epochs was used up." in said) == (
+            n > 0
+        )
+    assert len(found.trials_) > 1
+    few = search(corpus, total_epochs=1, halving=halving)
+    assert len(few.trials_) == 1 and few.trials_[0].n_epochs == 1
+    assert "The budget of epochs is used up: the default was cut after 1 epoch. 8 settings were not" in " ".join(
+        few.summary().split()
+    )
 
 
 def test_memory_decides_how_many_go_side_by_side_and_a_stop_in_a_later_turn(corpus, tmp_path, monkeypatch, caplog):
