@@ -80,7 +80,7 @@ def test_folds_need_documents(source):
 
 def test_messages_name_the_source_and_not_the_hidden_corpus_of_it(source):
     said = refused("train", "s.tsv", "g", "--estimator", "GaussianNB", code=2)
-    assert "s.tsv holds counts of words" in said and "corpus-" not in said
+    assert "GaussianNB learns from tables, and s.tsv is read as texts" in said and "corpus-" not in said
 
 
 def test_a_report_of_as_many_classes_as_documents_does_not_warn(source):

@@ -37,7 +37,7 @@ def test_a_search_goes_on_with_the_same_validation_documents_only(corpus, tmp_pa
 
     first = searched(40)
     assert searched(40, resume=True).best_score_ == first.best_score_
-    with pytest.raises(ModelError, match="validation is "):
+    with pytest.raises(ModelError, match="validation: "):
         searched(50, resume=True)
 
 
