@@ -85,8 +85,9 @@ Examples:
     type=click.Choice(list(HALVING)),
     default="auto",
     show_default=True,
-    help="Let the worse half go after epochs 1, 2, 4, 8...; or some later (Hyperband's brackets).  auto: where settings "
-    "learn side by side.",
+    help="yes: drop the worse half after epochs 1, 2, 4, 8..., where settings are fitted one after the other after an "
+    "eighth of their epochs, a quarter...; brackets: some later (Hyperband); no: drop none; auto: yes where settings learn "
+    "side by side.",
 )
 @click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together at most.")
 @click.option(
@@ -128,11 +129,11 @@ Examples:
 def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of naive Bayes learn side by side, so that documents are read once for all. After 1, 2, 4, 8... epochs the worse
-    half is dropped; from the third epoch on, one is done where another lowers its log-loss by less than 1 %. Settings of
-    other estimators are fitted one after the other, and none is dropped unless you ask for it. At the end the command
-    prints what was tried, what mattered, and the winner beside the default. Documents of one group are in one fold, where
-    CORPUS was ingested with --group.
+    Settings of MultinomialNB and MultiLabelNB learn side by side, so that documents are read once for all. After 1, 2, 4,
+    8... epochs the worse half is dropped. From the third epoch on, a setting is done where another epoch lowers its log-loss
+    by less than 1 %. Settings of other estimators are fitted one after the other, and none is dropped unless you ask for it.
+    At the end the command prints what was tried, what mattered, and the winner beside the default. Documents of one group
+    are in one fold, where CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
     workers.

@@ -43,6 +43,7 @@ def asked(search: Search) -> Json:
         **{
             "settings to try": search.n_trials,
             "epochs in all": search.total_epochs,
+            "epochs of a setting": search.max_epochs,
             "folds": search.cv if isinstance(search.cv, int | np.integer) else "documents",
             "seed": search.random_state,
         },

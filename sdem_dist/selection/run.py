@@ -270,7 +270,6 @@ class Run:
                 numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
         more: dict[str, object] = {} if validation is None else {"validation": self._held_out(client).identity}
-        more["epochs of a setting"] = self.schedule.max_epochs
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
 
@@ -290,6 +289,9 @@ class Run:
     def _rungs(self, trials: list[Trial], train: Callable[[Trial, int], None]) -> None:
         """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or train them to the end."""
         schedule, epoch = self.schedule, self.schedule.first
+        while len(trials) > 1 and sum(schedule.goal(trial, trials, epoch) for trial in trials) > schedule.left(trials):
+            trials.pop()  # its first training is more than the budget pays for
+            self.trials.pop()
         while alive := [trial for trial in trials if trial.alive]:
             goals = {trial.number: schedule.goal(trial, trials, epoch) for trial in alive}
             for trial in alive:

@@ -58,7 +58,7 @@ class Schedule:
         _log.warning("the search ends after %s: its time is over", counted(done, what))
         return True
 
-    def _left(self, trials: list[Trial]) -> int:
+    def left(self, trials: list[Trial]) -> int:
         """Return how many epochs are left for the settings of a turn under way."""
         if self.total_epochs is None:
             return sys.maxsize
@@ -70,7 +70,8 @@ class Schedule:
             return n
         if not self.used:  # the default learns alone
             return 1
-        each = min(self.own, SHARE * self.first) if self.halving else self.own
+        least = min(SHARE * self.first, self.max_epochs or sys.maxsize)
+        each = least if self.halving else max(self.own, least)
         return max(0, min(n, (self.total_epochs - self.used) // each))
 
     def begin(self, trials: list[Trial]) -> None:
@@ -97,7 +98,8 @@ class Schedule:
         at most twice as much, and where nothing is decided then. A setting of a later bracket has 0 before that begins; the
         default is scored from the first epoch on.
         """
-        if not self.looks_on:
+        rest = sum(other.most_epochs - other.trained for other in trials if other.alive)
+        if not self.halving and rest <= self.left(trials):
             return trial.most_epochs
         rivals = trials
         if self.total_epochs is None:
@@ -105,7 +107,7 @@ class Schedule:
                 return 0
             rivals = [other for other in trials if other.bracket == trial.bracket]
         if sum(other.alive for other in rivals) == 1:
-            return min(trial.most_epochs, trial.trained + self._left(trials))
+            return min(trial.most_epochs, trial.trained + self.left(trials))
         return epoch if 2 * epoch <= trial.most_epochs else trial.most_epochs
 
     def ended_epoch(self, trials: list[Trial], epoch: int) -> None:
@@ -126,7 +128,7 @@ class Schedule:
         """Let go those for which no epochs are left, when each alive asks for so many more; the last may get fewer."""
         if self.total_epochs is None:
             return
-        left = self._left(trials)
+        left = self.left(trials)
         alive = sorted((trial for trial in ranked(trials, self.metric) if trial.alive), key=lambda t: t.number != 0)
         for trial in alive:
             if left <= 0:

@@ -91,9 +91,9 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         End the search after this many seconds. Its result may then depend on the machine.
     halving : {"auto", True, False, "brackets"}, default="auto"
         Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so does
-        what is as good as a setting that goes on. By Hyperband's brackets, some are first halved after epoch 2, 4, 8 or 16,
-        so that those that begin slowly have a chance. "auto": True where settings learn side by side, False where they are
-        fitted one after the other: the best of these is often not seen before its last epochs.
+        what is as good as a setting that goes on. Settings that are fitted one after the other are first compared after an
+        eighth of their epochs, 2 at least. By Hyperband's brackets, some are first halved later. "auto": True where settings
+        learn side by side, else False: the best of those is often not seen before its last epochs.
     nested : bool, default=False
         Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an honest
         score of the whole search.

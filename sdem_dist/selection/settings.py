@@ -25,6 +25,7 @@ class Search(Protocol):
     classes_: np.ndarray
     n_trials: int | None
     sampler: str
+    max_epochs: int | None
     total_epochs: int | None
     halving: bool | str
     random_state: int

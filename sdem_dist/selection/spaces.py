@@ -163,10 +163,12 @@ def _different(estimator: EngineEstimator, found: list[dict[str, object]], sourc
 
 
 def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:
-    """Return all parameters of a setting, with what "auto" and None stand for in those of weighted words."""
+    """Return all parameters of a setting, with what "auto", "laplace" and None stand for in those of weighted words."""
     whole = {**estimator.get_params(deep=False), **chosen}
     if not isinstance(estimator, WeighedWords):
         return whole
+    if isinstance(whole["alpha"], str) and whole["alpha"] == "laplace":
+        whole["alpha"] = 1.0
     words: Any = clone(estimator).set_params(**chosen)
     try:
         weighting = weighting_of(words, source)

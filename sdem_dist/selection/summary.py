@@ -261,8 +261,10 @@ def _of_budget(search: Searched) -> list[str]:
     if default.dropped is not None:
         said.append(f"The budget of epochs is used up: the default was cut after {counted(default.trained, 'epoch')}.")
     if search._untried:
-        were = "was" if search._untried == 1 else "were"
-        said.append(f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs was used up.")
+        were, them = ("was", "it") if search._untried == 1 else ("were", "them")
+        said.append(
+            f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs has no room for {them}."
+        )
     return ["", *_wrapped("", " ".join(said))] if said else []
 
 

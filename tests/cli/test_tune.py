@@ -210,7 +210,7 @@ def test_epochs_are_those_of_the_search(folder, tmp_path):
     assert result.exit_code == 0, result.output
     rows = list(csv.DictReader((tmp_path / "l.csv").open()))
     assert [row["n_epochs"] for row in rows] == ["4", "4"] and "setting 2 of 3" in result.stderr
-    assert "1 setting was not tried: the budget of epochs was used up." in result.stdout
+    assert "1 setting was not tried: the budget of epochs has no room for it." in result.stdout
     halved = [*one_by_one, "--halving", "yes", "--max-epochs", 4]
     result = run([*tuned, tmp_path / "h.model", *halved, "--overwrite"])
     assert result.exit_code == 0, result.output

@@ -244,3 +244,11 @@ def test_another_bound_is_another_search(tmp_path):
     searched(max_epochs=2, checkpoint=tmp_path / "run")
     with pytest.raises(ValueError, match="epochs of a setting: 4, before 2"):
         searched(max_epochs=4, checkpoint=tmp_path / "run", resume=True)
+
+
+@pytest.mark.parametrize(("default", "total"), [(BernoulliNB(loss="nll"), 70), (GaussianNB(n_epochs=2), 10)])
+def test_a_budget_is_kept_where_the_default_has_few_epochs(default, total):
+    X, y = load_digits(return_X_y=True)
+    space = {"loss": ["ncll", "hinge"], "alpha": [0.5, 2.0]} if default.loss == "nll" else {"n_epochs": [40]}
+    search = CorpusSearchCV(default, space, cv=2, n_trials=None, total_epochs=total, refit=False).fit(X > 7, y)
+    assert len(search.trials_) > 1 and sum(trial.trained for trial in search.trials_) <= total

@@ -117,9 +117,8 @@ def test_the_default_learns_to_its_end_within_a_budget(corpus, halving):
         assert sum(len(trial.epochs) for trial in found.trials_) <= total
         n = 9 - len(found.trials_)
         said = " ".join(found.summary().split())
-        assert (f"{n} setting{'s were' if n > 1 else ' was'} not tried: the budget of epochs was used up." in said) == (
-            n > 0
-        )
+        were = f"{n} setting{'s were' if n > 1 else ' was'} not tried: the budget of epochs has no room for"
+        assert (were in said) == (n > 0)
     assert len(found.trials_) > 1
     few = search(corpus, total_epochs=1, halving=halving)
     assert len(few.trials_) == 1 and few.trials_[0].n_epochs == 1
@@ -231,7 +230,7 @@ def test_counts_are_taken_once_a_fold_for_all_alphas_and_priors(corpus, monkeypa
     monkeypatch.setattr(prepared_cache, "get", lambda key, make: make())
     space = {"alpha": [0.01, 0.1, 0.5, 1.0, 3.0], "fit_prior": [True, False]}
     found = CorpusSearchCV(MultinomialNB(loss="nll"), space, cv=3, n_jobs=1, refit=False).fit(corpus)
-    assert len(found.trials_) == 11
+    assert len(found.trials_) == 10  # one of them is the default
     assert sum(seen) == 2 * corpus.n_documents
     monkeypatch.undo()
     folds = corpus.folds(3)
