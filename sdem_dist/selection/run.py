@@ -92,6 +92,7 @@ class Run:
     beside: bool
     trials: list[Trial] = field(default_factory=list)
     untried: int = 0
+    ncll_left_out: bool = False
 
     def turns(self, most: int) -> Iterator[list[Trial]]:
         """Yield the settings that are tried together, `most` at most, until there are no more or a budget ends.
@@ -149,6 +150,7 @@ class Run:
         else:
             _log.warning("the default has the hinge loss: nothing was left to try NCLL, which a fit would")
             self.estimator.set_params(loss="hinge")
+            self.ncll_left_out = True
             return
         chosen, seconds = default_loss.lower(default, ncll), default.seconds + ncll.seconds
         self.estimator.set_params(loss="hinge" if chosen is default else "ncll")

@@ -241,7 +241,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             self._numbers = run.side_by_side(groups, client, path)
         else:
             self._numbers = run.one_by_one(X, known, groups, client, path)
-        self.trials_, self.n_settings_, self._untried = run.trials, sampler.most, run.untried
+        self.trials_, self.n_settings_ = run.trials, sampler.most
+        self._untried, self._ncll_left_out = run.untried, run.ncll_left_out
         self._conclude(source)
         best = self.trials_[self.best_index_]
         counted = self._counted_epochs(best, beside)

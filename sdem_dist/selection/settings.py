@@ -27,6 +27,7 @@ class Search(Protocol):
     sampler: str
     max_epochs: int | None
     total_epochs: int | None
+    seconds: float | None
     halving: bool | str
     random_state: int
     n_jobs: int | None
@@ -42,6 +43,7 @@ class Searched(Search, Protocol):
     n_splits_: int
     n_settings_: int
     _untried: int
+    _ncll_left_out: bool
     best_index_: int
     best_params_: dict[str, Any]
     nested_scores_: np.ndarray

@@ -221,7 +221,10 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
     if n_shown < len(in_order):
         said.append(f"  and {len(in_order) - n_shown} more (cv_results_ in Python, --table here)")
     if (loss := settled_loss(search)) is not None:
-        said += ["", f'The default has loss="{loss}" here: "auto" chooses that by these {of_all}.']
+        why = f'"auto" chooses that by these {of_all}.'
+        if search._ncll_left_out:
+            why = "the budget left nothing to try NCLL, which a fit would."
+        said += ["", *_wrapped("", f'The default has loss="{loss}" here: {why}')]
     said += _of_budget(search)
     said += _mattered(search)
     said += ["", *_wrapped("Best: ", _winner(search))]
@@ -256,10 +259,12 @@ def _after_the_table(search: Searched, n_shown: int) -> list[str]:
 
 
 def _of_budget(search: Searched) -> list[str]:
-    """Return what a budget of epochs (total_epochs, --epochs) left out."""
+    """Return what a budget of epochs (total_epochs, --epochs) or of time (seconds, --seconds) left out."""
     said, default = list[str](), search.trials_[0]
     if default.dropped is not None:
         said.append(f"The budget of epochs is used up: the default was cut after {counted(default.trained, 'epoch')}.")
+    elif default.alive and search.seconds is not None:
+        said.append(f"The time was over: the default was cut after {counted(default.trained, 'epoch')}.")
     if search._untried:
         were, them = ("was", "it") if search._untried == 1 else ("were", "them")
         said.append(

@@ -100,6 +100,12 @@ def test_a_budget_of_epochs_lets_the_best_go_on():
     assert [trial.alive for trial in trials] == [True, True, False, False]
 
 
+def test_the_report_says_that_time_cut_the_default(corpus):
+    said = " ".join(search(corpus, seconds=1e-9).summary().split())
+    assert "The time was over: the default was cut after 1 epoch." in said
+    assert "The time was over" not in search(corpus, seconds=3600).summary()
+
+
 @pytest.mark.parametrize(("halving", "each"), [(False, 5), (True, 3)])
 def test_a_budget_of_epochs_has_room_for_the_default_and_a_few_epochs_of_each_other(halving, each):
     schedule = Schedule("accuracy", halving, 20, 0, total_epochs=20)

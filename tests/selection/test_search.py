@@ -269,6 +269,13 @@ def test_the_default_is_what_a_fit_of_it_is(tmp_path):
         assert "The default has" not in "\n".join(lines(ncll))
 
 
+def test_the_report_says_that_a_budget_left_ncll_out():
+    X, y = overlapping(900, 4, 2)
+    found = CorpusSearchCV(MultinomialNB(), cv=3, n_jobs=1, total_epochs=1).fit(X, y)
+    said = " ".join(found.summary().split())
+    assert 'The default has loss="hinge" here: the budget left nothing to try NCLL, which a fit would.' in said
+
+
 def test_the_loss_of_the_default_costs_nothing_where_classes_are_apart(documents):
     """The folds' own results settle it: nothing is fitted beside the settings, and no setting learns twice."""
     X, y = documents[0], np.arange(400) % 3
