@@ -4,7 +4,7 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from functools import partial
 from typing import Any, TypeVar, cast
@@ -219,10 +219,19 @@ def _identity(value: Value) -> Value:
 
 def _place(args: tuple[object, ...]) -> str:
     """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
-    lanes = [lane for a in args if isinstance(a, list | tuple) for lane in a if isinstance(lane, Lane)]
+    lanes = list(_lanes(args))
     if not lanes:
         return ""
     first, last = lanes[0], lanes[-1]
-    which = f"lane {first.lane}" if first is last else f"lanes {first.lane} to {last.lane}"
+    which = f"lane {first.lane}" if first.lane == last.lane else f"lanes {first.lane} to {last.lane}"
+    when = f"round {first.round}" if first.round == last.round else f"rounds {first.round} to {last.round}"
     start, stop = min(lane.start for lane in lanes), max(lane.stop for lane in lanes)
-    return f" ({which} of round {first.round} of epoch {first.epoch}, from 0; documents {start} to {stop})"
+    return f" ({which} of {when} of epoch {first.epoch}, from 0; documents {start} to {stop})"
+
+
+def _lanes(found: Iterable[object]) -> Iterator[Lane]:
+    for each in found:
+        if isinstance(each, Lane):
+            yield each
+        elif isinstance(each, list):  # of lanes, or of rounds of lanes
+            yield from _lanes(each)

@@ -112,7 +112,7 @@ class RoundEnded:
     epoch: int
     round: int
     seconds: float
-    """Wall time since the round before ended."""
+    """Wall time since the round before ended; of rounds that one task ran, their mean."""
     n_workers: int
     """Tasks that could run at once."""
     merge: float

@@ -1,8 +1,9 @@
-"""One round as tasks: bundles of lanes, a tree of sums, an update."""
+"""Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task."""
 
 from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import takewhile
 from typing import Generic, NamedTuple
 
 from sdem_dist.engine import tasks
@@ -10,12 +11,16 @@ from sdem_dist.engine.anchors import Blocks
 from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.tree import LEAVES
-from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
+from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics
 
 LONGEST = 10.0  # seconds that a task of bundled lanes should take at most
 TASK_SECONDS = 5e-3  # what a worker loses between two tasks
 SCHEDULER_SECONDS = 2e-3  # what Dask's scheduler takes for a task, one after the other
 PART_SECONDS = 5e-3  # what it takes to move and merge a sum of lanes, or a lane's statistics
+ROUND_SECONDS = 10e-3  # what workers wait for the update of a round and for its state, beside that
+TOGETHER = 0.25
+"""Seconds that one task of several rounds should take: long beside a task's messages, short for people who wait for news of
+rounds.  0: every round is dealt out to all workers."""
 UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
 DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
@@ -25,17 +30,26 @@ FEW = 64
 
 @dataclass
 class Bundling:
-    """How many lanes make a task: a power of two, by the time that lanes took.  It changes no bit."""
+    """How many lanes make a task, and how many rounds, by the time that lanes took.  Neither changes a bit.
+
+    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, one task runs them,
+    and then round after round.
+    """
 
     plan: Plan
     executor: Executor  # its workers may come and go
 
     def __post_init__(self) -> None:
         self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents
+        # In threads of this process there are no messages that could be saved.
+        self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
+        self._together = 1
 
-    def measured(self, work: Sequence[tasks.Work]) -> None:
-        """Take note of what the lanes of a round cost."""
+    def measured(self, n_rounds: int, work: Sequence[tasks.Work]) -> None:
+        """Take note of what the lanes of a task's rounds cost."""
         self._lane_seconds = sum(w.map for w in work) / max(1, sum(w.n_lanes for w in work))
+        whole = sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
+        self._together = max(1, min(max(self._together, 2 * n_rounds), int(TOGETHER / max(whole, 1e-6))))
 
     @property
     def size(self) -> int:
@@ -43,14 +57,22 @@ class Bundling:
         n_lanes, sizes = self.plan.n_lanes, [1]
         while 2 * sizes[-1] <= n_lanes and 2 * sizes[-1] * self._lane_seconds < LONGEST:
             sizes.append(2 * sizes[-1])
+        if self._alone:
+            sizes.append(1 << (n_lanes - 1).bit_length())
         return min(sizes, key=self._seconds)
+
+    def rounds(self, size: int) -> int:
+        """Rounds that a task of `size` lanes may run one after the other: 1 if these are not all."""
+        return self._together if self._alone and size >= self.plan.n_lanes else 1
 
     def _seconds(self, size: int) -> float:
         n_lanes, n_workers, task = self.plan.n_lanes, self.executor.n_workers, size * self._lane_seconds
+        if self._alone and size >= n_lanes:
+            return n_lanes * self._lane_seconds
         n_tasks = -(-n_lanes // size)
         n_parts = n_tasks if size >= LEAVES else n_lanes  # four lanes travel as one sum; fewer travel one by one
         mapped = max(-(-n_tasks // n_workers) * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS)
-        return mapped + UNEVEN * task + n_parts * PART_SECONDS / n_workers
+        return mapped + UNEVEN * task + n_parts * PART_SECONDS / n_workers + (ROUND_SECONDS if self._alone else 0.0)
 
 
 def submit_round(
@@ -66,11 +88,14 @@ def submit_round(
 
     ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
     are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut
-    first.  Bundles of fewer than 4 lanes are not sums yet: if there are more lanes, ``ceil(L / 4)`` tasks make them.
+    first.  Bundles of fewer than 4 lanes are not sums yet: if there are more lanes, ``ceil(L / 4)`` tasks make them.  Where
+    one bundle has all lanes, and the state is one block, one task does all that.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents
         return blocks
+    if len(lanes) <= bundle and plan.n_blocks == 1:
+        return submit_together(feed, plan, executor, blocks, [lanes], bundle)
     whole = bundle >= LEAVES
     parts = [
         executor.submit(
@@ -92,6 +117,19 @@ def submit_round(
         )
         for b in range(n)
     ]
+
+
+def submit_together(
+    feed: tasks.Feed[State, Statistics, Prepared],
+    plan: Plan,
+    executor: Executor,
+    blocks: Blocks[State],
+    rounds: Sequence[Sequence[Lane]],
+    bundle: int,
+) -> Blocks[State]:
+    """Submit one task of one round or more, whose lanes all fit into a bundle, and return the handle of the state after it."""
+    affinity = rounds[0][0].lane / plan.n_lanes
+    return [executor.submit(tasks.run_rounds, feed, rounds, bundle >= LEAVES, *blocks, affinity=affinity)]
 
 
 def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
@@ -131,7 +169,7 @@ class Ended(NamedTuple):
 
 
 class Flight(Generic[State, Statistics, Prepared]):
-    """Rounds submitted and not yet known to have ended, each on the state of the one before.
+    """Rounds submitted and not yet known to have ended, each on the state of those before.
 
     `blocks`: the state, block by block.
     `most_tasks`: how many may be kept behind the state, see `burdened`.
@@ -150,7 +188,7 @@ class Flight(Generic[State, Statistics, Prepared]):
         self._bundling = Bundling(plan, executor)
         # The state before the first round under way is kept: what a lost worker held is recomputed from it.
         self._states = deque([blocks])
-        self._rounds: deque[tuple[int, int, list[Handle[tuple[tasks.Work, ...]]]]] = deque()
+        self._rounds: deque[tuple[int, range, list[Handle[tuple[tasks.Work, ...]]]]] = deque()
 
     def __len__(self) -> int:
         return len(self._rounds)
@@ -165,25 +203,32 @@ class Flight(Generic[State, Statistics, Prepared]):
         """Whether too many tasks are kept behind the state, since the first or `replace`."""
         return self._executor.n_remembered - self._n_before >= self._most_tasks
 
-    def submit(self, epoch: int, round_: int) -> None:
-        """Submit one more round."""
+    def submit(self, epoch: int, round_: int, most: int) -> int:
+        """Submit the next round, or as many as one task should run, at most `most`; return how many."""
         size = self._bundling.size
-        blocks = submit_round(self._feed, self._plan, self._executor, self.blocks, epoch, round_, size)
+        ahead = range(round_, round_ + min(most, self._bundling.rounds(size)))
+        rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in ahead)))
+        if len(rounds) > 1:
+            blocks = submit_together(self._feed, self._plan, self._executor, self.blocks, rounds, size)
+        else:
+            blocks = submit_round(self._feed, self._plan, self._executor, self.blocks, epoch, round_, size)
         same = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
         # Submitted before the tasks of later rounds, so that they run first, each where its block is.
         work = [] if same else [self._executor.submit(tasks.work_behind, block) for block in blocks]
-        self._rounds.append((epoch, round_, work))
+        self._rounds.append((epoch, ahead[: max(1, len(rounds))], work))
+        return len(self._rounds[-1][1])
 
-    def land(self) -> Ended:
-        """Wait for the end of the first round under way."""
-        epoch, round_, work = self._rounds[0]
-        ended = Ended(epoch, round_, tuple(w for block in work for w in self._executor.result(block)))
+    def land(self) -> list[Ended]:
+        """Wait for the end of the first rounds under way, those of one `submit`."""
+        epoch, rounds, handles = self._rounds[0]
+        work = [w for handle in handles for w in self._executor.result(handle)]
         self._rounds.popleft()
         self._states.popleft()
-        if ended.work:
-            self._bundling.measured(ended.work)
-        return ended
+        if work:
+            self._bundling.measured(len(rounds), work)
+        each = len(work) // len(rounds)  # of several rounds all have a bundle's and an update's
+        return [Ended(epoch, round_, tuple(work[i * each : (i + 1) * each])) for i, round_ in enumerate(rounds)]
 
     def replace(self, blocks: Blocks[State]) -> None:
         """Go on from other handles of the last state; nothing is under way."""

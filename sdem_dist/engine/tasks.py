@@ -226,8 +226,20 @@ def update(
     return Timed(new, (*_works(parts), watch.work()))
 
 
+def run_rounds(
+    feed: Feed[State, Statistics, Prepared], rounds: Sequence[Sequence[Lane]], whole: bool, state: Timed[State]
+) -> Timed[State]:
+    """Return the state after rounds of which each is one bundle, see `map_lanes` for `whole`; their work follows in order."""
+    works: list[Work] = []
+    for lanes in rounds:
+        part = map_lanes(feed, lanes, whole, state)
+        state = update(feed.learner, 1 if whole else LEAVES, state, part)
+        works += state.work
+    return Timed(state.value, tuple(works))
+
+
 def work_behind(block: Timed[State]) -> tuple[Work, ...]:
-    """Return the work of the round behind a block of a state, without moving it to the driver."""
+    """Return the work of the rounds behind a block of a state, without moving it to the driver."""
     return block.work
 
 

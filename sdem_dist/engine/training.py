@@ -133,10 +133,9 @@ class Training(Generic[State, Statistics, Prepared]):
         """Run what is left of the stage."""
         self._clock = time.perf_counter()
         with _all_told(self._executor, self._emit):
-            for number in range(self._first, self._plan.number(self._plan.n_epochs, 0)):
-                if self._exhausted or self._stopped:
-                    break
-                self._advance(number)
+            number, end = self._first, self._plan.number(self._plan.n_epochs, 0)
+            while number < end and not (self._exhausted or self._stopped):
+                number = self._advance(number)
         n_epochs, best = len(self._history), self._best
         kept = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
@@ -147,37 +146,41 @@ class Training(Generic[State, Statistics, Prepared]):
     def _exhausted(self) -> bool:
         return self._monitoring.exhausted(self._history, self._best_epoch)
 
-    def _advance(self, number: int) -> None:
-        """Submit one more round, and wait for as many as is needed before the next."""
+    def _advance(self, number: int) -> int:
+        """Submit one more round or several, and wait for as many as is needed before the next, whose number is returned."""
         epoch, round_ = self._plan.place(number)
-        self._flight.submit(epoch, round_)
-        ends = round_ == self._plan.rounds(epoch) - 1
+        left = self._plan.rounds(epoch) - round_
+        most = next((n for n in range(1, left) if self._due(number + n, False)), left)
+        n_rounds = self._flight.submit(epoch, round_, most)
+        number, ends = number + n_rounds, n_rounds == left
         scores = ends and self._monitoring.due(epoch, self._plan.n_epochs)
-        saves, burdened = self._due(number + 1, ends), self._flight.burdened
+        saves, burdened = self._due(number, ends), self._flight.burdened
         waits = ends and (self._may_stop or epoch == self._plan.n_epochs - 1)
         while len(self._flight) > (0 if waits or scores or saves or burdened else self._executor.rounds_ahead):
             self._land(scores)
         if self._flight:
-            return
-        if saves or self._due(number + 1, ends):
-            self._save(number + 1)
+            return number
+        if saves or self._due(number, ends):
+            self._save(number)
         elif burdened:
             self._flight.replace(anchors.from_driver(self._executor, self._plan.n_blocks, self._flight.block))
         else:
-            return
+            return number
         self._clock = time.perf_counter()
+        return number
 
     def _due(self, rounds_done: int, end_of_epoch: bool) -> bool:
         return self._kept is not None and self._kept.checkpoints.due(rounds_done, end_of_epoch)
 
     def _land(self, scores: bool) -> None:
-        """Wait for the first round under way, and tell and record what it did."""
-        ended = self._flight.land()
+        """Wait for the first rounds under way, and tell and record what they did."""
+        rounds = self._flight.land()
         for event in self._executor.noticed():
             self._emit(event)
         before, self._clock = self._clock, time.perf_counter()
         self._seconds += self._clock - before
-        self._tell(ended, self._clock - before)
+        for ended in rounds:
+            self._tell(ended, (self._clock - before) / len(rounds))
         if ended.round == self._plan.rounds(ended.epoch) - 1:
             self._end_epoch(ended.epoch, scores and not self._flight)
 

@@ -60,17 +60,8 @@ def unseen_of(stepped: Stepped) -> list[Unseen]:
     return [stepped.unseen]
 
 
-def epoch_of_one_lane(feed: Feed, lane: Lane, block: tasks.Timed[States]) -> tasks.Timed[States]:
-    """Return the states after a round of one lane: its map and its update in one task."""
-    found = tasks.map_lanes(feed, [lane], False, block)
-    return tasks.update(feed.learner, tasks.LEAVES, block, found)
-
-
 def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States]) -> Blocks[States]:
     """Submit one epoch of learners side by side and return the handle of their states after it."""
-    if plan.rounds(0) == plan.n_lanes == 1:
-        lanes = plan.lanes(0, 0)
-        return [executor.submit(epoch_of_one_lane, feed, lanes[0], blocks[0], affinity=0.0)]
     bundle = Bundling(plan, executor).size
     for number in range(plan.rounds(0)):
         blocks = submit_round(feed, plan, executor, blocks, 0, number, bundle)

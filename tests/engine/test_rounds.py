@@ -16,7 +16,7 @@ from sdem_dist.engine import tasks
 from sdem_dist.engine.claims import Claim
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import Bundling, submit_round
+from sdem_dist.engine.rounds import Bundling, submit_round, submit_together
 from sdem_dist.engine.tree import LEAVES, reduce
 from sdem_dist.learners.protocol import Lane
 
@@ -93,8 +93,9 @@ def test_the_tree_combines_four_lanes_and_then_pairs():
 @pytest.mark.parametrize(
     ("n_lanes", "bundle", "maps", "combines"),
     [
-        (1, 1, 1, 0),
+        (1, 1, 0, 0),
         (4, 1, 4, 0),
+        (4, 4, 0, 0),
         (16, 4, 4, 0),
         (64, 16, 4, 0),
         (128, 16, 8, 2),
@@ -110,7 +111,7 @@ def test_tasks_of_a_round(n_lanes, bundle, maps, combines):
     names = [name for name, _ in trained(n_lanes, bundle)[1]]
     assert names.count("map_lanes") == maps
     assert names.count("combine") == combines
-    assert names.count("update") == 1
+    assert names[-1] == ("update" if maps else "run_rounds")  # one task where a bundle has all lanes
     assert len(names) == maps + combines + 1
 
 
@@ -118,6 +119,7 @@ def test_affinity_is_the_place_in_the_corpus_whatever_the_bundle():
     for bundle in (1, 16, 64):
         places = [place for name, place in trained(256, bundle)[1] if name == "map_lanes"]
         assert places == [i / 256 for i in range(0, 256, bundle)]
+    assert trained(256, 256)[1] == [("run_rounds", 0.0)]
 
 
 @given(st.integers(1, 600), st.sampled_from([1, LEAVES]))
@@ -161,9 +163,9 @@ def test_bundles_follow_measured_time():
     plan = Plan(n_documents=128_000, n_epochs=1, n_rounds=1, n_lanes=128, seed=0)
 
     def sizes(plan, n_workers, *seconds_a_lane):
-        bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers))
+        bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=0))
         for seconds in seconds_a_lane:
-            bundling.measured([tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
+            bundling.measured(1, [tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
             yield bundling.size
 
     # Long enough that little is lost between tasks, short enough that workers end together.
@@ -175,7 +177,44 @@ def test_bundles_follow_measured_time():
     assert list(sizes(many, 1024, 0.0133)) == [128]
     assert list(sizes(plan, 7, 0.1)) == [4]
     assert list(sizes(replace(plan, n_lanes=256), 12, 0.1)) == [2]
-    assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8)).size == 1
+    assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8, rounds_ahead=0)).size == 1
+
+
+def test_rounds_shorter_than_their_messages_go_together():
+    plan = Plan(n_documents=6_000, n_epochs=1, n_rounds=3, n_lanes=3, seed=0)
+    bundling = Bundling(plan, SimpleNamespace(n_workers=2, rounds_ahead=1))
+
+    def measured(n_rounds, seconds):  # of a round, and what it leads to
+        bundling.measured(n_rounds, [tasks.Work(0, 3, 2_000, "here", map=seconds)] * n_rounds)
+        return bundling.size, bundling.rounds(bundling.size)
+
+    assert (bundling.size, bundling.rounds(bundling.size)) == (4, 1)  # one, until one has been measured
+    assert [measured(n, 1 / 512) for n in (1, 2, 1, 64, 128)] == [(4, 2), (4, 4), (4, 4), (4, 128), (4, 128)]
+    assert measured(128, 1 / 64) == (4, 16)
+    assert measured(16, 1 / 4) == (2, 1)  # long enough for several workers
+    # Blocks are updated apart, and threads of this process need no messages.
+    for apart in (
+        Bundling(replace(plan, n_blocks=2), SimpleNamespace(n_workers=2, rounds_ahead=1)),
+        Bundling(plan, SimpleNamespace(n_workers=2, rounds_ahead=0)),
+    ):
+        apart.measured(1, [tasks.Work(0, 3, 2_000, "here", map=1 / 512)])
+        assert apart.size == 2 and apart.rounds(apart.size) == 1
+
+
+@given(st.integers(1, 60), st.lists(st.integers(1, 5), min_size=1, max_size=6))
+def test_rounds_that_go_together_are_the_same(n_lanes, together):
+    n_rounds, bundle = sum(together), 1 << (n_lanes - 1).bit_length()
+    plan = Plan(n_documents=n_lanes * n_rounds, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
+    executor = Counting()
+    apart = blocks = [executor.put(tasks.Timed([]))]
+    for round_ in range(n_rounds):
+        apart = submit_round(FEED, plan, executor, apart, 0, round_, 1)
+    rounds = iter(plan.lanes(0, round_) for round_ in range(n_rounds))
+    for n in together:
+        blocks = submit_together(FEED, plan, executor, blocks, [next(rounds) for _ in range(n)], bundle)
+    found = executor.result(blocks[0])
+    assert found.value == executor.result(apart[0]).value
+    assert [work.n_lanes for work in found.work] == [n_lanes, 0] * together[-1]  # a bundle's and an update's
 
 
 def test_work_is_carried_to_the_state_of_its_round():

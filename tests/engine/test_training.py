@@ -22,6 +22,7 @@ from sdem_dist.engine.events import (
     StageEnded,
     StageStarted,
 )
+from sdem_dist.engine.executor import InProcess
 from sdem_dist.inputs.source import documents_of
 
 X, Y = random_counts(200, 30, 3, seed=2)
@@ -115,6 +116,33 @@ def test_events_in_order(tmp_path):
     assert [e.epoch for e in ended] == [0, 1]
     assert all(set(e.metrics) == METRICS and e.documents_per_second > 0 for e in ended)
     assert events[-2:] == [StageEnded("train", 0, 2, "epochs", 2), RunEnded(1)]
+
+
+@pytest.mark.parametrize("every", [None, 1, 3])
+def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, monkeypatch):
+    def trained(folder):
+        events: list = []
+        model = MultinomialNB(n_epochs=2, n_lanes=2, rounds_per_epoch=10, n_jobs=1, **ONE_STAGE)
+        model.fit(X, Y, checkpoint=folder, checkpoint_rounds=every, callbacks=[events.append])
+        told = [
+            (type(e), e.epoch, e.round) for e in events if isinstance(e, RoundEnded | LanesEnded | CheckpointWritten)
+        ]
+        # Two lanes are told as one task, or as two.
+        return model, list(dict.fromkeys(told)), sorted(path.name for path in folder.iterdir())
+
+    apart, submit = trained(tmp_path / "apart"), InProcess.submit
+    functions: list = []
+
+    def counted(self, function, *args, affinity=None):
+        functions.append(function.__name__)
+        return submit(self, function, *args, affinity=affinity)
+
+    monkeypatch.setattr(InProcess, "submit", counted)
+    monkeypatch.setattr(InProcess, "rounds_ahead", 1)  # as on a cluster
+    together = trained(tmp_path / "together")
+    np.testing.assert_array_equal(together[0].state_.words, apart[0].state_.words)
+    assert together[1:] == apart[1:]
+    assert (functions.count("run_rounds") < 20) == (every != 1)
 
 
 def test_the_reason_of_the_end():

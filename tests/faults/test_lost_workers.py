@@ -53,6 +53,20 @@ def test_a_worker_dies(what, corpus, undisturbed, folder, tmp_path):
     assert work(folder)[POINTS[what]] >= 2
 
 
+@pytest.mark.parametrize("n_lanes", [1, pytest.param(20, marks=pytest.mark.slow)])
+def test_a_worker_dies_among_rounds_of_one_task(n_lanes, corpus, folder, monkeypatch):
+    monkeypatch.setattr(rounds, "TOGETHER", 5.0)
+    settings = {"n_lanes": n_lanes, "rounds_per_epoch": 30, "n_epochs": 2}
+    plan_faults(folder, "map 0 20 0", "update 1 17")
+    with local_cluster(2) as (_, client), sabotaged(folder):
+        fitted = model(**settings).fit(corpus, client=client)
+    assert len(killed(folder)) == 2
+    assert bits(fitted) == bits(model(**settings, n_jobs=1).fit(corpus))
+    counts = work(folder)
+    assert all(counts[f"map {epoch} {round_} 0"] for epoch in (0, 1) for round_ in range(30))
+    assert counts["update 1 18"] == 1, "rounds after the last death are run once"
+
+
 @pytest.mark.slow
 def test_a_worker_dies_at_every_point_of_one_run(corpus, undisturbed, folder, tmp_path):
     plan_faults(folder, *POINTS.values())
