@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.multi_label_nb import MultiLabelNB
-from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
@@ -31,7 +29,7 @@ from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.schedule import AUTO, BRACKETS, Schedule
-from sdem_dist.selection.side_by_side import Learners
+from sdem_dist.selection.side_by_side import Learners, halving_of, learns_beside
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import Trial, best_of
 
@@ -221,8 +219,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         source = source_of(estimator, X, y, client=client)
         several = source.members is not None
         self.metric_ = metric_of(estimator, self.metric, several)
-        beside = _learns_beside(estimator)
-        halving = beside if self.halving == AUTO else self.halving
+        beside, halving = learns_beside(estimator), halving_of(estimator, self.halving)
         schedule = Schedule(
             self.metric_, halving, self.max_epochs, seed, self.total_epochs, self.seconds, apart=not beside
         )
@@ -385,11 +382,6 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
-
-
-def _learns_beside(estimator: EngineEstimator) -> bool:
-    """Return whether settings of an estimator learn side by side, an epoch at a time."""
-    return type(estimator) in (MultinomialNB, MultiLabelNB) and estimator.unlabelled is None
 
 
 def _orders(source: Source) -> int:
