@@ -55,7 +55,7 @@ def _counts(trials: list[Trial]) -> str:
 def _state(trial: Trial) -> str:
     if trial.alive:
         return "learns" if trial.n_epochs else "waits"
-    return "error" if trial.error else "dropped" if trial.dropped else "done"
+    return "error" if trial.error else "dropped" if trial.dropped and trial.number else "done"
 
 
 def table(event: EpochOfSettings) -> Table:

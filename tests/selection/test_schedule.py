@@ -128,6 +128,7 @@ def test_the_default_learns_to_its_end_within_a_budget(corpus, halving):
     assert len(found.trials_) > 1
     few = search(corpus, total_epochs=1, halving=halving)
     assert len(few.trials_) == 1 and few.trials_[0].n_epochs == 1
+    assert "*" not in few.summary(), "others did not push it out"
     assert "The budget of epochs is used up: the default was cut after 1 epoch. 8 settings were not" in " ".join(
         few.summary().split()
     )
