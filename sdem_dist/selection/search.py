@@ -303,6 +303,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         if beside:
             return {} if cast(Learners, model).loss == "nll" else {"n_epochs": best.n_epochs}
         cut_short = best.alive or best.error or best.dropped is not None or best.most_epochs < model._n_epochs
+        cut_short = cut_short or best.n_epochs < best.trained
         return {"n_epochs": best.n_epochs} if cut_short else {}
 
     def _refit(self, X: object, y: object, client: Client | None, beside: bool, counted: dict[str, int]) -> None:
