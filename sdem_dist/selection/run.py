@@ -46,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 RESUMED = "resumed after epoch"
 """What an event says of a search that goes on from a checkpoint."""
+NESTED = "nested search"
+"""What an event says where the repetition without a fold has ended."""
 LAST = "training the best on all documents"
 """What an event says where that begins."""
 
@@ -54,15 +56,15 @@ class EpochOfSettings(NamedTuple):
     """All settings under way have run one more epoch, or one setting has been fitted, or a search goes on from a checkpoint."""
 
     epoch: int
-    """From 1; of a "setting", how many have been fitted."""
+    """From 1; of a "setting", how many have been fitted, and of `NESTED`, how many folds have had their search."""
     trials: list[Trial]
     seconds: float
     """Since the search began."""
     what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `LAST`: the
-    training of the best on all documents begins."""
+    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `NESTED`: the
+    search without a fold, whose settings `trials` are. `LAST`: the training of the best on all documents begins."""
     most: int = 0
-    """Settings that are tried in all, at most."""
+    """Settings that are tried in all, at most; of `NESTED` the folds."""
     metric: Metric = MONITOR
     """What decides."""
 
@@ -173,10 +175,15 @@ class Run:
         return tuple(names) if metric in names else (*names, metric)
 
     def _tell(self, epoch: int, what: str = "epoch") -> None:
+        self._emit(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most))
+
+    def _emit(self, event: EpochOfSettings) -> None:
         for callback in self.search.callbacks:
-            callback(
-                EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most, self.search.metric_)
-            )
+            callback(event._replace(metric=self.search.metric_))
+
+    def tell_of_nested(self, done: int, most: int, trials: list[Trial]) -> None:
+        """Tell that the search without a fold has ended."""
+        self._emit(EpochOfSettings(done, trials, self.schedule.elapsed, NESTED, most))
 
     def tell_of_the_last(self) -> None:
         """Tell that the best setting is now trained on all documents."""

@@ -48,7 +48,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     Other estimators are fitted one setting and one fold after the other, for their own `n_epochs`. With ``halving=True``,
     brackets or `total_epochs` they are trained for an eighth of these epochs (2 at least) first; what goes on for twice as
     many, and so on. Each training begins anew, so that it has the bits of `n_epochs` epochs whatever its steps depend on;
-    together they cost at most twice the longest. What takes longer than the epochs, such as the `n_init` starts of `KMeans`,
+    together they cost at most twice the longest. The best of them counts, but for the default and where `space` has
+    `n_epochs`: there the longest. What takes longer than the epochs, such as the `n_init` starts of `KMeans`,
     is paid for each time.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
@@ -86,7 +87,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         When epochs run out, only the best settings go on. Of settings that are fitted one after the other only the longest
         training counts.
     seconds : float or None, default=None
-        End the search after this many seconds. Its result may then depend on the machine.
+        End the search after this many seconds, once there is a first score. Its result may then depend on the machine.
     halving : {"auto", True, False, "brackets"}, default="auto"
         Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so does
         what is as good as a setting that goes on. Settings that are fitted one after the other are first compared after an
@@ -103,7 +104,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         Threads where there is no client; None: all cores. No bit depends on it.
     callbacks : sequence of callables
         Called with an `EpochOfSettings` after each epoch in which settings are compared, after the first training of each
-        that is fitted one by one, and where a search is resumed.
+        that is fitted one by one, after each nested search, and where a search is resumed.
 
     Attributes
     ----------
@@ -246,7 +247,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         self.best_params_ |= counted
         if self.nested:
             numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
-            self.nested_scores_ = nested_scores(self, X, known, numbers, groups, client)
+            self.nested_scores_ = nested_scores(self, X, known, numbers, groups, client, run.tell_of_nested)
             self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
             run.tell_of_the_last()

@@ -126,7 +126,7 @@ def test_equal_settings_are_trained_once(monkeypatch):
     found = searched(space={"n_epochs": [16, 32], "var_smoothing": [0.1, 0.3]}, refit=False, seconds=1e6)
     assert len(asked) == len(set(asked)) < sum(len(trial.epochs) for trial in found.trials_)
     for trial in found.trials_:
-        alone = GaussianNB(n_jobs=1, **{"n_epochs": 8, **trial.params, "n_epochs": trial.n_epochs})
+        alone = GaussianNB(n_jobs=1).set_params(**trial.params).set_params(n_epochs=trial.n_epochs)
         scores = cross_validate(alone, X, Y, cv=2).scores["log-loss"]
         np.testing.assert_array_equal(trial.scores["log-loss"], scores)
 
