@@ -116,7 +116,16 @@ def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]
     """
     losses, mistaken = sums[:-1].reshape(2, -1)
     temperature = best_temperature((losses + mistaken / sums[-1]) / weight)[0]
-    return temperature, float(np.interp(np.log(temperature), np.log(TEMPERATURES), losses / weight))
+    where = np.log2(temperature / TEMPERATURES[0]) / np.log2(TEMPERATURES[1] / TEMPERATURES[0])
+    return temperature, max(_between(losses / weight, float(where)), 0.0)  # NaN stays
+
+
+def _between(values: np.ndarray, where: float, n: int = 6) -> float:
+    """Return what values are at a position between them, by the polynomial through the nearest `n` (Lagrange)."""
+    first = int(np.clip(np.floor(where) - n // 2 + 1, 0, len(values) - n))
+    near = np.arange(first, first + n)
+    shares = [np.prod([(where - j) / (i - j) for j in near if j != i]) for i in near]
+    return float(shares @ values[near])
 
 
 def possible(scores: np.ndarray) -> np.ndarray:

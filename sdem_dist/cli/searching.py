@@ -29,15 +29,15 @@ def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
 def line(event: EpochOfSettings, folder: object = None) -> str:
     """Return an epoch as a line for logs; `folder` is where the search is kept."""
     from sdem_dist.selection.metrics import name_of
-    from sdem_dist.selection.run import LAST, RESUMED
+    from sdem_dist.selection.run import LAST, NESTED, RESUMED
     from sdem_dist.selection.summary import described
 
     best, name = _ranked(event.trials, event.metric)[0], name_of(event.metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
     if event.what == LAST:
         going = LAST
-    elif event.what == "setting":
-        going = f"setting {event.epoch} of {event.most}"
+    elif event.what in ("setting", NESTED):
+        going = f"{event.what} {event.epoch} of {event.most}"
     elif event.what == RESUMED:
         going = f"going on after epoch {event.epoch} of {folder}: {_counts(event.trials)}"
     else:
@@ -55,7 +55,7 @@ def _counts(trials: list[Trial]) -> str:
 def _state(trial: Trial) -> str:
     if trial.alive:
         return "learns" if trial.n_epochs else "waits"
-    return "error" if trial.error else "dropped" if trial.dropped else "done"
+    return "error" if trial.error else "dropped" if trial.dropped and trial.number else "done"
 
 
 def table(event: EpochOfSettings) -> Table:
@@ -99,12 +99,12 @@ def watched(quiet: bool, folder: object = None) -> Iterator[list[Callable[[Epoch
 def _updating(live: Live, folder: object) -> Callable[[EpochOfSettings], None]:
     from rich.text import Text
 
-    from sdem_dist.selection.run import LAST, RESUMED
+    from sdem_dist.selection.run import LAST, NESTED, RESUMED
 
     def update(event: EpochOfSettings) -> None:
-        if event.what in (RESUMED, LAST):
+        if event.what in (RESUMED, NESTED, LAST):
             live.console.print(Text(line(event, folder)))
-        if event.what == LAST:  # the table stays as it is
+        if event.what in (NESTED, LAST):  # the table stays as it is
             return
         live.update(table(event), refresh=True)
 

@@ -70,12 +70,8 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
 
     rows = []
     for i in range(min(number, len(found))):
-        position = int(found.documents[i])
-        text = documents.text(position) if documents.has_texts else None
-        named: dict[str, object] = {
-            "document": documents.ids_of(position, position + 1)[0],
-            "label": str(found.labels[i]),
-        }
+        text = documents.text(int(found.positions[i])) if documents.has_texts else None
+        named: dict[str, object] = {"document": found.documents[i].item(), "label": str(found.labels[i])}
         numbers = {"doubt": float(found.doubt[i]), "p_label": float(found.label_proba[i])}
         if isinstance(found, LabelSuspects):
             named["present"] = bool(found.present[i])
@@ -102,7 +98,7 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
         head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", kept)
         n_doubted = int((found.other_proba > found.label_proba).sum())
         doubted = f"of {found.n_documents:,} documents {n_doubted:,} would get another label"
-    by_place = isinstance(documents.ids_of(0, 1)[0], int)
+    by_place = found.documents.dtype.kind == "i"
     title = f"{name}: {doubted}; the most doubtful"
     title += ", documents counted from 0" if by_place else ""
     click.echo(table(title, [head, *rows]), nl=False)

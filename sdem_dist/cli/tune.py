@@ -70,7 +70,7 @@ Examples:
     "--seconds",
     type=click.FloatRange(0, min_open=True),
     metavar="S",
-    help="Begin no epoch, or no training, after this many seconds.",
+    help="End the search after this many seconds, once there is a first score.",
 )
 @click.option(
     "--space",
@@ -192,9 +192,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             if validation is not None:
                 search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
-                click.echo(
-                    "--nested: after this search it is repeated without each fold; no progress is shown", err=True
-                )
+                click.echo("--nested: after this search it is repeated without each fold", err=True)
             with watched(options["quiet"], folder) as callbacks:
                 search.set_params(callbacks=callbacks)
                 search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])

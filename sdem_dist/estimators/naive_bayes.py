@@ -25,6 +25,7 @@ from sdem_dist.estimators.common_parameters import (
     plan_of,
     short_lanes,
 )
+from sdem_dist.estimators.first_batch import check_settled, settled
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.weighed_words import (
     TOLERANCE,
@@ -52,6 +53,7 @@ from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.length_sums import Lengths
+from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
@@ -262,7 +264,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
 
-        The first batch decides document frequencies, the size of steps, and for texts the vocabulary.
+        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. What steps and the model
+        are made of, such as `loss`, `alpha`, `step` and `weighting`, stays as it was at the first call. Other parameters, such as
+        `class_weight`, may be set anew.
 
         Parameters
         ----------
@@ -275,6 +279,11 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         Returns
         -------
         self
+
+        Raises
+        ------
+        ValueError
+            Documents or parameters do not go with the model.
         """
         from sdem_dist.engine.run import run_stages
         from sdem_dist.fitting.running import executor_for
@@ -283,6 +292,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         self._check()
         self._check_batches()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
+        if not first:
+            check_settled(self, self._begun_with)
         known = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
         if first:
@@ -307,6 +318,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
         weights = weights_of_classes(self.class_weight, source)
         return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
+
+    def _take(self, learner: AnyModelLearner, state: SdemState) -> None:
+        super()._take(learner, state)
+        self._begun_with = settled(self)
 
     def _check_batches(self) -> None:
         if self.lengths is not None:

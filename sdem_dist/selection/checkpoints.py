@@ -15,8 +15,9 @@ from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import metrics_of, name_of
 from sdem_dist.selection.packed import PARTS, packed, unpacked
 from sdem_dist.selection.predicted import Metric, Predicted
+from sdem_dist.selection.schedule import AUTO
 from sdem_dist.selection.settings import Search
-from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
+from sdem_dist.selection.side_by_side import Documents, Place, SideBySide, halving_of
 from sdem_dist.selection.trials import Trial
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
@@ -34,12 +35,12 @@ def asked(search: Search) -> Json:
     spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
     drawn = "drawn by rvs"
     return identity(
-        kind=type(search.estimator).__name__,
-        estimator=settings,
+        estimator=type(search.estimator).__name__,
+        parameters=settings,
         space=[{name: drawn if hasattr(v, "rvs") else list(v) for name, v in part.items()} for part in spaces],
         sampler=search.sampler,
         metric="the default" if _is_default(search) else name_of(cast(Metric, search.metric)),
-        halving=search.halving,
+        halving=halving_of(search.estimator, search.halving),
         **{
             "settings to try": search.n_trials,
             "epochs in all": search.total_epochs,
@@ -73,15 +74,20 @@ def path_of(folder: str | Path, search: Search, *, resume: bool, undecided: Coll
         raise ModelError(f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder")
     if path.exists():
         _, metadata = read_archive(path, KIND, [])
-        then = cast(Json, metadata["run"]).get("asked")
-        check_run(path, _without(asked(search), undecided), {"run": _without(then, undecided)})
+        now, then = asked(search), cast(Json, cast(Json, metadata["run"])["asked"])
+        compared = {"estimator"}  # others have other parameters
+        if now["estimator"] == then["estimator"]:
+            open_yet = {"halving"} if search.halving == AUTO and "unlabelled" in undecided else set()
+            compared = {*now, *then} - open_yet
+        check_run(path, _compared(now, compared, undecided), {"run": _compared(then, compared, undecided)})
     return path
 
 
-def _without(asked: object, undecided: Collection[str]) -> Json:
-    """Return what was asked but for some parameters of the estimator."""
-    of = cast("dict[str, dict[str, object]]", asked)
-    return {**of, "estimator": {name: value for name, value in of["estimator"].items() if name not in undecided}}
+def _compared(asked: Json, names: Collection[str], undecided: Collection[str]) -> Json:
+    """Return some of what was asked, but for some parameters of the estimator."""
+    given = cast("dict[str, object]", asked["parameters"])
+    settled = {name: value for name, value in given.items() if name not in undecided}
+    return {name: value for name, value in {**asked, "parameters": settled}.items() if name in names}
 
 
 def write(path: Path, run: Json, epoch: int, trials: list[Trial], side: SideBySide) -> None:

@@ -24,6 +24,11 @@ def begun(estimator: EngineEstimator, source: Source) -> EngineEstimator:
     return found
 
 
+def names_of_default(estimator: EngineEstimator) -> list[dict[str, object]]:
+    """Return the settings that are the default in other words: the folds settle its loss, and train the hinge loss first."""
+    return [{}, {"loss": "hinge"}] if is_open(estimator) else [{}]
+
+
 def waits(params: Mapping[str, object]) -> bool:
     """Whether a setting has the default's loss, which has to be settled before."""
     return "loss" not in params

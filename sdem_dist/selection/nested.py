@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -18,21 +19,29 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.selection.settings import Search
+    from sdem_dist.selection.trials import Trial
 
 
 def nested_scores(
-    search: Search, X: Any, y: Any, numbers: np.ndarray, groups: ArrayLike | None, client: Client | None
+    search: Search,
+    X: Any,
+    y: Any,
+    numbers: np.ndarray,
+    groups: ArrayLike | None,
+    client: Client | None,
+    tell: Callable[[int, int, list[Trial]], None],
 ) -> np.ndarray:
     """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`.
 
     `X`, `y`: several labels as an indicator matrix. `numbers`: shape (n_documents,), the fold of each document.
+    `tell`: called after each with how many there are, of how many, and its settings.
     """
     sign = 1.0 if greater_is_better(search.metric_) else -1.0
     folds = None
     if isinstance(X, Corpus):
         folds = Folds(X, cast(int, search.cv), seed_of(search.random_state), groups=groups)
-    found = []
-    for fold in np.unique(numbers).tolist():
+    found, every = list[float](), np.unique(numbers).tolist()
+    for fold in every:
         training, scored = parts(X, y, numbers, folds, None, fold)
         of_groups = groups
         if folds is None:  # a search takes no weights
@@ -42,4 +51,5 @@ def nested_scores(
         inner.fit(*training, groups=of_groups, client=client)
         of = inner.best_estimator_, scored, numbers, fold, search.classes_, search.metric_, client
         found.append(sign * score_of(*of))
+        tell(len(found), len(every), inner.trials_)
     return np.array(found)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
@@ -15,6 +14,7 @@ from sklearn.utils import _safe_indexing
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.engine.events import Callback
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.base import EngineEstimator
@@ -26,7 +26,7 @@ from sdem_dist.label_scores import Decisions
 from sdem_dist.selection.label_metrics import measured_labels
 from sdem_dist.selection.metrics import measured, name_of, temperature_of
 from sdem_dist.selection.predicted import Metric, Predicted
-from sdem_dist.selection.trials import Trial
+from sdem_dist.selection.trials import Training
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -42,8 +42,7 @@ _NAMED = {"R2": "r2", "perplexity": "perplexity", "distance": "distance"}
 
 def run(
     unfitted: EngineEstimator,
-    trial: Trial,
-    n_epochs: int,
+    decides: tuple[str, ...],
     X: Any,
     y: Any,
     numbers: np.ndarray,
@@ -52,17 +51,17 @@ def run(
     metrics: tuple[Metric, ...],
     classes: np.ndarray,
     client: Client | None,
-) -> None:
-    """Fit one setting on all but each fold and take note of how good it is.
+    callbacks: Sequence[Callback] = (),
+) -> Training:
+    """Fit one setting on all but each fold, and return how good it is.
 
-    `n_epochs`: how far it is trained. `X`, `y`: several labels as an indicator matrix.
+    `decides`: what the folds decide, see `Trial`. `X`, `y`: several labels as an indicator matrix.
     `numbers`: shape (n_documents,), the fold of each document.
     `folds`: of a corpus; None: `X` is in memory, or `validation` is scored.
     `classes`: shape (n_classes,), of all documents; empty where they have none.
+    `callbacks`: of the fits; what they raise ends it.
     """
-    if n_epochs < unfitted._n_epochs:
-        unfitted.set_params(n_epochs=n_epochs)
-    started, run_epochs = time.perf_counter(), 0
+    asked, run_epochs = unfitted._n_epochs, 0
     of_folds: list[Predicted] = []
     scores: dict[str, list[float]] = {name_of(metric): [] for metric in metrics}
     try:
@@ -71,7 +70,7 @@ def run(
             training, scored = parts(X, y, numbers, folds, validation, fold)
             with warnings.catch_warnings():
                 warnings.filterwarnings("ignore", WITHOUT, UserWarning)
-                model.fit(*training, client=client)
+                model.fit(*training, client=client, callbacks=callbacks)
             run_epochs = max(run_epochs, model.n_iter_)
             if hasattr(model, "predict_log_proba"):
                 of_folds.append(predicted(model, scored, numbers, fold, classes, whole=validation is not None))
@@ -82,24 +81,14 @@ def run(
     except SdemError:
         raise
     except ValueError as error:
-        trial.error = str(error)
-    trial.seconds += time.perf_counter() - started
-    trial.alive = not trial.error and n_epochs <= run_epochs and n_epochs < trial.most_epochs
-    if trial.error:  # scores after fewer epochs stay
-        return
-    # A last pass over held-out documents is not counted; what only counts needs one epoch, whatever is asked for.
+        return Training(0, False, {}, error=str(error))
     a_number = isinstance(getattr(unfitted, "n_epochs", None), int | np.integer)
-    trial.n_epochs = min(n_epochs, run_epochs) if a_number else run_epochs
-    if of_folds:
-        found = _together(of_folds, numbers if validation is None else None)._replace(decides=trial.decides)
-        if found.members is None:
-            trial.temperature = temperature_of(found)
-        trial.scores, trial.found = measured(found, 1.0, metrics), found
-    else:
-        trial.scores = {name: np.array(values) for name, values in scores.items()}
-    if trial.n_epochs > trial.trained:
-        means = {name: float(values.mean()) for name, values in trial.scores.items()}
-        trial.epochs.append({"epoch": trial.n_epochs, **means})
+    reached = (min(asked, run_epochs) if a_number else run_epochs), asked <= run_epochs
+    if not of_folds:
+        return Training(*reached, {name: np.array(values) for name, values in scores.items()})
+    found = _together(of_folds, numbers if validation is None else None)._replace(decides=decides)
+    temperature = temperature_of(found) if found.members is None else 1.0
+    return Training(*reached, measured(found, 1.0, metrics), found, temperature)
 
 
 def parts(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -30,11 +31,11 @@ from sdem_dist.selection.checkpoints import Fitted
 from sdem_dist.selection.label_metrics import THRESHOLDS
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
-from sdem_dist.selection.schedule import Schedule
+from sdem_dist.selection.schedule import Schedule, TimeOver
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
 from sdem_dist.selection.spaces import spelled_out
-from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
+from sdem_dist.selection.trials import MONITOR, Training, Trial, epochs_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -45,6 +46,8 @@ _log = logging.getLogger(__name__)
 
 RESUMED = "resumed after epoch"
 """What an event says of a search that goes on from a checkpoint."""
+NESTED = "nested search"
+"""What an event says where the repetition without a fold has ended."""
 LAST = "training the best on all documents"
 """What an event says where that begins."""
 
@@ -53,15 +56,15 @@ class EpochOfSettings(NamedTuple):
     """All settings under way have run one more epoch, or one setting has been fitted, or a search goes on from a checkpoint."""
 
     epoch: int
-    """From 1; of a "setting", how many have been fitted."""
+    """From 1; of a "setting", how many have been fitted, and of `NESTED`, how many folds have had their search."""
     trials: list[Trial]
     seconds: float
     """Since the search began."""
     what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `LAST`: the
-    training of the best on all documents begins."""
+    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `NESTED`: the
+    search without a fold, whose settings `trials` are. `LAST`: the training of the best on all documents begins."""
     most: int = 0
-    """Settings that are tried in all, at most."""
+    """Settings that are tried in all, at most; of `NESTED` the folds."""
     metric: Metric = MONITOR
     """What decides."""
 
@@ -125,7 +128,8 @@ class Run:
             if not self.beside:
                 # Models predict at temperatures of their own, unlike those side by side.
                 trial.decides = tuple(name for name in trial.decides if name == THRESHOLDS)
-                trial.most_epochs, trial.fixed = min(model._n_epochs, self.schedule.max_epochs or model._n_epochs), True
+                trial.most_epochs = min(model._n_epochs, self.schedule.max_epochs or model._n_epochs)
+                trial.fixed = not trial.number or "n_epochs" in trial.params
         return trials
 
     def _ended(self, trials: list[Trial]) -> None:
@@ -171,10 +175,15 @@ class Run:
         return tuple(names) if metric in names else (*names, metric)
 
     def _tell(self, epoch: int, what: str = "epoch") -> None:
+        self._emit(EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most))
+
+    def _emit(self, event: EpochOfSettings) -> None:
         for callback in self.search.callbacks:
-            callback(
-                EpochOfSettings(epoch, self.trials, self.schedule.elapsed, what, self.sampler.most, self.search.metric_)
-            )
+            callback(event._replace(metric=self.search.metric_))
+
+    def tell_of_nested(self, done: int, most: int, trials: list[Trial]) -> None:
+        """Tell that the search without a fold has ended."""
+        self._emit(EpochOfSettings(done, trials, self.schedule.elapsed, NESTED, most))
 
     def tell_of_the_last(self) -> None:
         """Tell that the best setting is now trained on all documents."""
@@ -275,21 +284,39 @@ class Run:
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
 
+        of, done = (X, y, numbers, folds, validation, metrics, known, client), dict[int, tuple[object, Training]]()
+
         def train(trial: Trial, n_epochs: int) -> None:
             before = trial.trained
             if not kept.restored(trial):
-                of = X, y, numbers, folds, validation, metrics, known, client
-                one_by_one.run(made(self.estimator, trial), trial, n_epochs, *of)
+                model, own = made(self.estimator, trial), dict(trial.params)
+                if n_epochs < model._n_epochs:
+                    model.set_params(n_epochs=n_epochs)
+                    own["n_epochs"] = n_epochs
+                whole, started = spelled_out(self.estimator, own, self.source), time.perf_counter()
+                found = next((found for other, found in done.values() if other == whole), None)
+                if found is None:
+                    watch = self.schedule.watch(sum(map(_was_trained, self.trials)))
+                    found = one_by_one.run(model, trial.decides, *of, watch)
+                done[trial.number] = whole, found
+                trial.seconds += time.perf_counter() - started
+                trial.was_trained(found, search.metric_)
                 kept.keep(trial, before)
             if trial.number == 0 and trial.error:
                 raise ValueError(trial.error)
 
         for trials in self.turns(self.sampler.at_once if self.schedule.looks_on else 1):
-            self._rungs(trials, train)
+            try:
+                self._rungs(trials, train)
+            except TimeOver:
+                self._leave_out(trials)
         return numbers
 
     def _rungs(self, trials: list[Trial], train: Callable[[Trial, int], None]) -> None:
-        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or train them to the end."""
+        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or train them to the end.
+
+        Raises TimeOver.
+        """
         schedule, epoch = self.schedule, self.schedule.first
         while len(trials) > 1 and sum(schedule.goal(trial, trials, epoch) for trial in trials) > schedule.left(trials):
             trials.pop()  # its first training is more than the budget pays for
@@ -300,8 +327,7 @@ class Run:
                 if goals[trial.number] <= trial.trained:  # its bracket has not begun
                     continue
                 if schedule.over(done := sum(map(_was_trained, self.trials)), "setting"):
-                    self._leave_out(trials)
-                    return
+                    raise TimeOver
                 is_new = not trial.epochs
                 train(trial, goals[trial.number])
                 if is_new:

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.spec import Source
+from sdem_dist.selection import default_loss
 from sdem_dist.selection.predicted import Metric
-from sdem_dist.selection.spaces import Space, checked_spaces, settings
+from sdem_dist.selection.spaces import Space, checked_spaces, settings, spelled_out
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 SAMPLERS = ("random", "optuna")
 TURN = 8
 """Settings that Optuna proposes at a time, which learn side by side; it learns from their scores before the next."""
+REPEATS = 100
+"""Proposals in a row that have been tried, after which there are no others."""
 
 
 class Sampler(Protocol):
@@ -54,15 +57,19 @@ class Proposed:
     """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the estimator as it is.
 
     Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to the
-    same proposals.
+    same proposals. What comes to the same as an earlier proposal is not given again.
     """
 
-    def __init__(self, spaces: Sequence[Mapping[str, Any]], n_trials: int, seed: int) -> None:
+    def __init__(
+        self, estimator: EngineEstimator, spaces: Sequence[Mapping[str, Any]], n_trials: int, seed: int, source: Source
+    ) -> None:
         try:
             import optuna
         except ImportError as error:
             raise ImportError('sampler="optuna" needs Optuna: pip install "sdem_dist[optuna]"') from error
         self._spaces, self._optuna = spaces, optuna
+        self._estimator, self._source = estimator, source
+        self._seen = [spelled_out(estimator, chosen, source) for chosen in default_loss.names_of_default(estimator)]
         n_trials = n_trials if any(spaces) else 1  # nothing varies
         self.most, self.at_once, self._given = n_trials, min(TURN, n_trials), 0
         optuna.logging.set_verbosity(optuna.logging.ERROR)
@@ -79,10 +86,25 @@ class Proposed:
             if not number:
                 asked.append({})
                 continue
-            trial = self._asked[number] = self._study.ask()
-            asked.append(self._chosen(trial))
-        self._given += n
+            if (found := self._new()) is None:
+                self.most = number
+                break
+            self._asked[number], chosen = found
+            asked.append(chosen)
+        self._given += len(asked)
         return asked
+
+    def _new(self) -> tuple[optuna.Trial, dict[str, object]] | None:
+        """Return a setting that was not given before; None: there seem to be no more."""
+        for _ in range(REPEATS):
+            trial = self._study.ask()
+            chosen = self._chosen(trial)
+            whole = spelled_out(self._estimator, chosen, self._source)
+            if whole not in self._seen:
+                self._seen.append(whole)
+                return trial, chosen
+            self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)
+        return None
 
     def _chosen(self, trial: optuna.Trial) -> dict[str, object]:
         which = trial.suggest_categorical("space", list(range(len(self._spaces)))) if len(self._spaces) > 1 else 0
@@ -117,4 +139,4 @@ def sampler_of(
     """
     if name == "random":
         return Listed(settings(estimator, space, n_trials, seed, source))
-    return Proposed(checked_spaces(estimator, space), n_trials or 1, seed)
+    return Proposed(estimator, checked_spaces(estimator, space), n_trials or 1, seed, source)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from sdem_dist.counted import counted
+from sdem_dist.engine.events import Callback, Event
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.trials import Trial, ranked
 
@@ -19,6 +20,10 @@ EQUAL = 1e-9
 """Relative difference up to which scores are equal."""
 SHARE = 3
 """Epochs that a setting takes on average where halving begins after epoch 1: what a budget reckons with."""
+
+
+class TimeOver(Exception):
+    """The time of a search is over, in the midst of a fit."""
 
 
 @dataclass
@@ -45,6 +50,7 @@ class Schedule:
     apart: bool = False
     own: int = 0
     first: int = 1
+    _said: bool = False
 
     @property
     def elapsed(self) -> float:
@@ -55,8 +61,19 @@ class Schedule:
         """Return whether the time is over after some epochs, or settings, and say so."""
         if self.seconds is None or not done or self.elapsed <= self.seconds:
             return False
-        _log.warning("the search ends after %s: its time is over", counted(done, what))
+        if not self._said:
+            _log.warning("the search ends after %s: its time is over", counted(done, what))
+        self._said = True
         return True
+
+    def watch(self, done: int) -> list[Callback]:
+        """Return callbacks of a fit that end it by `TimeOver`, where some settings are done."""
+
+        def look(_: Event) -> None:
+            if self.over(done, "setting"):
+                raise TimeOver
+
+        return [] if self.seconds is None else [look]
 
     def left(self, trials: list[Trial]) -> int:
         """Return how many epochs are left for the settings of a turn under way."""

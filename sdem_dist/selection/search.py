@@ -15,8 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.multi_label_nb import MultiLabelNB
-from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
@@ -31,7 +29,7 @@ from sdem_dist.selection.results import results_of
 from sdem_dist.selection.run import EpochOfSettings, Run, made
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.schedule import AUTO, BRACKETS, Schedule
-from sdem_dist.selection.side_by_side import Learners
+from sdem_dist.selection.side_by_side import Learners, halving_of, learns_beside
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import Trial, best_of
 
@@ -50,7 +48,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     Other estimators are fitted one setting and one fold after the other, for their own `n_epochs`. With ``halving=True``,
     brackets or `total_epochs` they are trained for an eighth of these epochs (2 at least) first; what goes on for twice as
     many, and so on. Each training begins anew, so that it has the bits of `n_epochs` epochs whatever its steps depend on;
-    together they cost at most twice the longest. What takes longer than the epochs, such as the `n_init` starts of `KMeans`,
+    together they cost at most twice the longest. The best of them counts, but for the default and where `space` has
+    `n_epochs`: there the longest. What takes longer than the epochs, such as the `n_init` starts of `KMeans`,
     is paid for each time.
 
     Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
@@ -88,7 +87,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         When epochs run out, only the best settings go on. Of settings that are fitted one after the other only the longest
         training counts.
     seconds : float or None, default=None
-        End the search after this many seconds. Its result may then depend on the machine.
+        End the search after this many seconds, once there is a first score. Its result may then depend on the machine.
     halving : {"auto", True, False, "brackets"}, default="auto"
         Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so does
         what is as good as a setting that goes on. Settings that are fitted one after the other are first compared after an
@@ -105,7 +104,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         Threads where there is no client; None: all cores. No bit depends on it.
     callbacks : sequence of callables
         Called with an `EpochOfSettings` after each epoch in which settings are compared, after the first training of each
-        that is fitted one by one, and where a search is resumed.
+        that is fitted one by one, after each nested search, and where a search is resumed.
 
     Attributes
     ----------
@@ -221,8 +220,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         source = source_of(estimator, X, y, client=client)
         several = source.members is not None
         self.metric_ = metric_of(estimator, self.metric, several)
-        beside = _learns_beside(estimator)
-        halving = beside if self.halving == AUTO else self.halving
+        beside, halving = learns_beside(estimator), halving_of(estimator, self.halving)
         schedule = Schedule(
             self.metric_, halving, self.max_epochs, seed, self.total_epochs, self.seconds, apart=not beside
         )
@@ -249,7 +247,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         self.best_params_ |= counted
         if self.nested:
             numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
-            self.nested_scores_ = nested_scores(self, X, known, numbers, groups, client)
+            self.nested_scores_ = nested_scores(self, X, known, numbers, groups, client, run.tell_of_nested)
             self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
             run.tell_of_the_last()
@@ -306,6 +304,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         if beside:
             return {} if cast(Learners, model).loss == "nll" else {"n_epochs": best.n_epochs}
         cut_short = best.alive or best.error or best.dropped is not None or best.most_epochs < model._n_epochs
+        cut_short = cut_short or best.n_epochs < best.trained
         return {"n_epochs": best.n_epochs} if cut_short else {}
 
     def _refit(self, X: object, y: object, client: Client | None, beside: bool, counted: dict[str, int]) -> None:
@@ -385,11 +384,6 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
-
-
-def _learns_beside(estimator: EngineEstimator) -> bool:
-    """Return whether settings of an estimator learn side by side, an epoch at a time."""
-    return type(estimator) in (MultinomialNB, MultiLabelNB) and estimator.unlabelled is None
 
 
 def _orders(source: Source) -> int:

@@ -35,6 +35,7 @@ from sdem_dist.learners.side_by_side import fits
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.predicted import Predicted
+from sdem_dist.selection.schedule import AUTO
 from sdem_dist.selection.tasks import Feed, Submitted, submit_epoch, submit_side_by_side, submit_unseen
 from sdem_dist.selection.trials import Trial
 from sdem_dist.selection.views import Decoded, Folded
@@ -42,6 +43,18 @@ from sdem_dist.selection.views import Decoded, Folded
 Learners = MultinomialNB | MultiLabelNB
 """Estimators whose settings learn side by side."""
 _log = logging.getLogger(__name__)
+
+
+def learns_beside(estimator: EngineEstimator) -> bool:
+    """Return whether settings of an estimator learn side by side, an epoch at a time."""
+    return type(estimator) in (MultinomialNB, MultiLabelNB) and estimator.unlabelled is None
+
+
+def halving_of(estimator: EngineEstimator, asked: bool | str) -> bool | str:
+    """Return what `halving` of a search stands for: "auto" halves settings that learn side by side."""
+    return learns_beside(estimator) if asked == AUTO else asked
+
+
 STATES = 3.0
 """States that are there at once for each of a setting's models: before and after an epoch, and one under way."""
 CHUNK_BYTES = 1 << 30

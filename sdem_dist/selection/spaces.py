@@ -11,7 +11,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.weighed_words import WeighedWords, step_of, weighting_of
+from sdem_dist.estimators.weighed_words import Weighing, step_of, weighting_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.selection import default_loss
 
@@ -95,10 +95,10 @@ def settings(
     size = sum(len(ParameterGrid({k: list(v) for k, v in part.items()})) for part in spaces) if not drawn else 0
     if not drawn and (n_trials is None or size < n_trials):
         found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
-        return _different(estimator, [{}, *found], source)
+        return _different(estimator, found, source)
     most = n_trials or 17
     n = most - 1
-    found = _different(estimator, [{}, *_drawn(spaces, n, random_state)], source)
+    found = _different(estimator, _drawn(spaces, n, random_state), source)
     while len(found) < most and n < size:  # some were the default in other words
         n *= 2
         found = _different(estimator, [*found, *_drawn(spaces, n, random_state)], source)[:most]
@@ -150,13 +150,14 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
 
 
 def _different(estimator: EngineEstimator, found: list[dict[str, object]], source: Source) -> list[dict[str, object]]:
-    """Leave out settings that give the same estimator as an earlier one."""
-    # The default is trained with the hinge loss first, where the folds have to settle its loss.
-    seen = [spelled_out(estimator, {"loss": "hinge"}, source)] if default_loss.is_open(estimator) else []
-    kept = []
+    """Return the estimator as it is, and of the settings found those that give another one than all before."""
+    seen, kept = (
+        [spelled_out(estimator, own, source) for own in default_loss.names_of_default(estimator)],
+        list[dict[str, object]]([{}]),
+    )
     for chosen in found:
         whole = spelled_out(estimator, chosen, source)
-        if not any(whole == other for other in seen):
+        if whole not in seen:
             seen.append(whole)
             kept.append(chosen)
     return kept
@@ -165,7 +166,7 @@ def _different(estimator: EngineEstimator, found: list[dict[str, object]], sourc
 def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:
     """Return all parameters of a setting, with what "auto", "laplace" and None stand for in those of weighted words."""
     whole = {**estimator.get_params(deep=False), **chosen}
-    if not isinstance(estimator, WeighedWords):
+    if not isinstance(estimator, Weighing):
         return whole
     if isinstance(whole["alpha"], str) and whole["alpha"] == "laplace":
         whole["alpha"] = 1.0

@@ -200,11 +200,16 @@ def _in_folds(search: Searched) -> bool:
 
 def _tried(search: Searched) -> str:
     """Return what was tried, on what."""
-    dropped = sum(trial.dropped is not None for trial in search.trials_)
+    dropped = sum(map(_was_dropped, search.trials_))
     on = counted(search.n_splits_, "fold") if _in_folds(search) else "the held-out documents"
     early = f"; {dropped} {'was' if dropped == 1 else 'were'} dropped early (*)" if dropped else ""
     others = "; the default space has no other" if _exhausted(search) else ""
     return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}{others}:"
+
+
+def _was_dropped(trial: Trial) -> bool:
+    """Whether others were better; the default goes on, and only a budget cuts it."""
+    return trial.number > 0 and trial.dropped is not None
 
 
 def _exhausted(search: Searched) -> bool:
@@ -321,7 +326,7 @@ def _table(trials: list[Trial], metric: str) -> tuple[list[str], list[list[str]]
     rows = []
     for trial in trials:
         scores = [f"{trial.scores[name].mean():.4f}" if name in trial.scores else "-" for name in names]
-        epochs = f"{trial.n_epochs}{'*' if trial.dropped is not None else ' '}"
+        epochs = f"{trial.n_epochs}{'*' if _was_dropped(trial) else ' '}"
         setting = described(trial.params) + (f": {_stopped(trial)}, {trial.error}" if trial.error else "")
         rows.append([*scores, epochs, setting])
     return [*names, "epochs", "setting"], rows

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -31,7 +31,7 @@ class Suspects(NamedTuple):
     Attributes
     ----------
     documents : ndarray of shape (n_suspects,)
-        Position in the corpus, or row of the matrix.
+        Of a corpus the id, which is the position in the source unless documents had others; of a matrix the row.
     labels, others : ndarray of shape (n_suspects,)
         The label, and the most probable other class.
     label_proba, other_proba : ndarray of shape (n_suspects,)
@@ -40,6 +40,8 @@ class Suspects(NamedTuple):
         ``1 - p(label)``: the self-confidence of confident learning, the other way round.
     n_documents : int
         Of those that were looked at.
+    positions : ndarray of shape (n_suspects,)
+        Where each is stored in the corpus, as ``corpus.text(position)`` takes it; of a matrix the row.
     """
 
     documents: np.ndarray
@@ -49,6 +51,7 @@ class Suspects(NamedTuple):
     other_proba: np.ndarray
     doubt: np.ndarray
     n_documents: int
+    positions: np.ndarray
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -64,7 +67,7 @@ class LabelSuspects(NamedTuple):
     Attributes
     ----------
     documents : ndarray of shape (n_suspects,)
-        Position in the corpus, or row of the matrix; a document may come several times.
+        As of `Suspects`; a document may come several times.
     labels : ndarray of shape (n_suspects,)
     present : ndarray of shape (n_suspects,), bool
         Whether the document has the label.
@@ -74,6 +77,8 @@ class LabelSuspects(NamedTuple):
         ``1 - p(label)`` of a label that is present, ``p(label)`` of one that is absent.
     n_documents : int
         Of those that were looked at.
+    positions : ndarray of shape (n_suspects,)
+        Where each is stored in the corpus, as ``corpus.text(position)`` takes it; of a matrix the row.
     """
 
     documents: np.ndarray
@@ -82,6 +87,7 @@ class LabelSuspects(NamedTuple):
     label_proba: np.ndarray
     doubt: np.ndarray
     n_documents: int
+    positions: np.ndarray
 
     def __len__(self) -> int:
         return len(self.documents)
@@ -94,6 +100,9 @@ class LabelSuspects(NamedTuple):
     def said(self) -> np.ndarray:
         """What the documents say: that the label "is there", or "is missing"; shape (n_suspects,)."""
         return np.where(self.present, "is there", "is missing")
+
+
+AnySuspects = TypeVar("AnySuspects", Suspects, LabelSuspects)
 
 
 def _table(heads: tuple[str, ...], named: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
@@ -157,10 +166,17 @@ def label_suspects(
         inside = X.mask
     if out_of_fold.members is not None:
         members = members_of(X, None)[0][labels_of(X)] if isinstance(X, Corpus) else indicator_of_labels(y, None)
-        return label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, inside, n)
+        return _named(label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, inside, n), X)
     labels = labels_of(X) if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
     assert labels is not None
-    return suspects_of(search.oof_proba_, np.where(inside, labels, -1), search.classes_, n)
+    return _named(suspects_of(search.oof_proba_, np.where(inside, labels, -1), search.classes_, n), X)
+
+
+def _named(found: AnySuspects, X: object) -> AnySuspects:
+    """Return suspects with the ids of the documents of a corpus, which their source knows."""
+    if not isinstance(X, Corpus):
+        return found
+    return type(found)(np.array(X.ids_at(found.positions.tolist())), *found[1:])
 
 
 def usual_estimator(X: object, y: object = None) -> EngineEstimator:
@@ -183,7 +199,8 @@ def label_suspects_of(
     order = np.argsort(-doubt, kind="stable")[:n]
     documents, labels = np.divmod(order, proba.shape[1])
     columns = classes[labels], present.ravel()[order], proba.ravel()[order], doubt[order]
-    return LabelSuspects(looked_at[documents], *columns, len(proba))
+    positions = looked_at[documents]
+    return LabelSuspects(positions, *columns, len(proba), positions)
 
 
 def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:
@@ -209,4 +226,5 @@ def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: i
         others[order, rival[order]],
         doubt[order],
         len(labels),
+        looked_at[order],
     )

@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,6 +21,21 @@ LEAST_EPOCHS = 3
 """Epochs before which a setting is not done: on small folds, one without a gain at the start is chance."""
 
 
+class Training(NamedTuple):
+    """What training a setting on all but each fold led to."""
+
+    n_epochs: int
+    """How far it came. A last pass over held-out documents is not counted; what only counts needs one epoch."""
+    goes_on: bool
+    """It came as far as it was asked to."""
+    scores: dict[str, np.ndarray]
+    """Each metric of each fold, by name."""
+    found: Predicted | None = None
+    temperature: float = 1.0
+    error: str = ""
+    """Why it could not be trained."""
+
+
 @dataclass(repr=False)
 class Trial:
     """One setting.
@@ -35,7 +50,7 @@ class Trial:
     most_epochs : int
         1 of what only counts.
     fixed : bool
-        It runs for `most_epochs`, whatever they gain.
+        It runs for `most_epochs`, whatever they gain, and its scores are those after the last.
     alive : bool
         It goes on with another epoch.
     n_epochs : int
@@ -103,10 +118,7 @@ class Trial:
 
     def score(self, metric: Metric) -> float:
         """Return what it is chosen by: larger is better, -inf where it could not be trained."""
-        values = self.scores.get(name_of(metric))
-        if values is None or not np.isfinite(mean := float(np.mean(values))):
-            return -np.inf
-        return mean if greater_is_better(metric) else -mean
+        return score_of(self.scores, metric)
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...]) -> None:
         """Take note of the folds' scores after one more epoch; from the third on, those without a gain of 1 % are the last."""
@@ -121,6 +133,28 @@ class Trial:
         if self.n_epochs and not self.fixed and not means[MONITOR] < before:  # an epoch that gained a little is taken
             return
         self.n_epochs, self.scores, self.temperature, self.found = len(self.epochs), scores, temperature, found
+
+    def was_trained(self, training: Training, metric: Metric) -> None:
+        """Take note of one more training from the start; results after fewer epochs stay where they are better by a metric."""
+        self.error = training.error
+        self.alive = training.goes_on and training.n_epochs < self.most_epochs
+        if self.error:
+            return
+        before, earlier = self.score(metric), self.n_epochs
+        if training.n_epochs > self.trained:
+            means = {name: float(values.mean()) for name, values in training.scores.items()}
+            self.epochs.append({"epoch": training.n_epochs, **means})
+        if self.fixed or not earlier or score_of(training.scores, metric) > before:
+            self.n_epochs, self.scores = training.n_epochs, training.scores
+            self.found, self.temperature = training.found, training.temperature
+
+
+def score_of(scores: Mapping[str, np.ndarray], metric: Metric) -> float:
+    """Return the mean of a metric over folds, the other way round if less is better; -inf where there is none."""
+    values = scores.get(name_of(metric))
+    if values is None or not np.isfinite(mean := float(np.mean(values))):
+        return -np.inf
+    return mean if greater_is_better(metric) else -mean
 
 
 def used(found: Predicted) -> np.ndarray:

@@ -97,15 +97,15 @@ def test_a_search_is_kept(folder):
     other = run([*arguments, "--resume", "--trials", 2])
     assert other.exit_code == 1 and "(settings to try: 2, before 17)" in other.stderr
     other = run([*arguments, "--resume", "--folds", 4, "--set", "alpha=2"])
-    assert "estimator.alpha: 2, before 'laplace'; folds: 4, before 5)" in other.stderr
+    assert "(folds: 4, before 5; parameters.alpha: 2, before 'laplace')" in other.stderr
 
 
 @pytest.mark.parametrize(
     ("estimator", "values", "other", "message"),
     [
-        ("EMMixtureClassifier", "n_components=1,2", "unlabelled=none", "estimator.unlabelled: 'none', before ''"),
+        ("EMMixtureClassifier", "n_components=1,2", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
         ("EMMixtureClassifier", "n_components=1,2", "components=gaussian", "takes dense ones"),
-        ("MultinomialNB", "step=0.1", "unlabelled=none", "estimator.unlabelled: 'none', before ''"),
+        ("MultinomialNB", "step=0.1", "unlabelled=none", "parameters.unlabelled: 'none', before ''"),
     ],
 )
 def test_a_search_whose_documents_settle_a_parameter_goes_on(folder, tmp_path, estimator, values, other, message):

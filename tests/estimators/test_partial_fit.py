@@ -9,7 +9,7 @@ import pytest
 from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
-from sdem_dist import MultinomialNB
+from sdem_dist import MultinomialNB, load_model
 
 X, Y = random_counts(240, 30, 3, seed=2)
 X_NEW, Y_NEW = random_counts(150, 30, 3, seed=12)
@@ -74,3 +74,19 @@ def test_partial_fit_says_what_is_wrong():
         model.partial_fit(X, np.where(Y == 0, 7, Y))
     with pytest.raises(ValueError, match="features"):
         model.partial_fit(X[:, :10], Y)
+
+
+@pytest.mark.parametrize("begin", ["fit", "partial_fit", "load_model"])
+def test_what_cannot_change_between_batches_is_refused(begin, tmp_path):
+    model = MultinomialNB(loss="hinge", n_epochs=1, class_prior=[0.2, 0.3, 0.5])
+    model = model.fit(X, Y) if begin == "fit" else model.partial_fit(X, Y, classes=[0, 1, 2])
+    if begin == "load_model":
+        model.save(tmp_path / "m")
+        model = load_model(tmp_path / "m")
+    for name, value in {"loss": "ncll", "alpha": 0.1, "step": 2.0, "weighting": "binary", "class_prior": None}.items():
+        then = getattr(model, name)
+        with pytest.raises(ValueError, match=rf"{name} is {value!r}, and was .* when training began"):
+            model.set_params(**{name: value}).partial_fit(X_NEW, Y_NEW)
+        model.set_params(**{name: then})
+    model.set_params(n_jobs=1, class_weight="balanced", class_prior=[0.2, 0.3, 0.5]).partial_fit(X_NEW, Y_NEW)
+    assert model.learner_.class_weight is not None

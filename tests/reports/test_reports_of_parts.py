@@ -79,4 +79,4 @@ def test_the_perplexity_of_a_fold_is_of_its_documents(tmp_path):
 def test_suspects_of_a_part_are_in_it(tmp_path):
     part = write_corpus(tmp_path / "c.zarr", X, Y).subset(CHOSEN)
     found = label_suspects(part, estimator=MultinomialNB(n_epochs=1), cv=3, n=None)
-    assert found.n_documents == CHOSEN.sum() and part.mask[found.documents].all()
+    assert found.n_documents == CHOSEN.sum() and part.mask[found.positions].all()

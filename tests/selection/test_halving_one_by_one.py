@@ -26,6 +26,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.fitting import running
+from sdem_dist.selection import one_by_one
 from sdem_dist.selection.schedule import Schedule
 from sdem_dist.selection.trials import Trial
 
@@ -65,8 +66,8 @@ def test_the_worse_half_goes_and_what_is_left_has_the_bits_of_training_it_alone(
     assert dropped[0] is None
     assert [dropped[1:].count(epoch) for epoch in (2, 4, None)] == [4, 2, 2], "of nine the default goes on besides"
     for trial in found.trials_:
-        assert [of["epoch"] for of in trial.epochs] == [e for e in (2, 4, 8) if e <= trial.n_epochs]
-        assert trial.n_epochs == (trial.dropped or 8)
+        assert [of["epoch"] for of in trial.epochs] == [e for e in (2, 4, 8) if e <= trial.trained]
+        assert trial.trained == (trial.dropped or 8)
         alone = GaussianNB(n_jobs=1, **{**trial.params, "n_epochs": trial.n_epochs})
         for name, scores in cross_validate(alone, X, Y, cv=2).scores.items():
             np.testing.assert_array_equal(trial.scores[name], scores)
@@ -89,6 +90,64 @@ def test_all_kinds_are_halved(estimator, space, documents):
         alone = type(estimator)(**{**estimator.get_params(), **trial.params, "n_epochs": trial.n_epochs})
         for name, scores in cross_validate(alone, *documents, cv=2).scores.items():
             np.testing.assert_array_equal(trial.scores[name], scores)
+
+
+def overtrained(**more):
+    """Return a search whose settings are best after their first training."""
+    rng = np.random.default_rng(1)
+    y = rng.integers(0, 2, 60)
+    table = rng.normal(y[:, None] * 0.5, 1.0, (60, 12))
+    return searched(GaussianNB(n_epochs=32, n_jobs=1), {"var_smoothing": [0.01, 0.1], **more}, table, y)
+
+
+def test_the_best_epochs_of_a_setting_count():
+    found = overtrained()
+    default, *others = found.trials_
+    assert default.n_epochs == default.trained == 32, "the default is the default"
+    assert any(trial.n_epochs < trial.trained for trial in others)
+    for trial in found.trials_[1:]:
+        best = min(trial.epochs, key=lambda of: of["log-loss"])
+        assert (trial.n_epochs, trial.scores["log-loss"].mean()) == (best["epoch"], best["log-loss"])
+    best = found.trials_[found.best_index_]
+    assert found.best_params_["n_epochs"] == best.n_epochs == found.best_estimator_.n_iter_ < best.trained
+    named = overtrained(n_epochs=[16])
+    assert all(trial.n_epochs == trial.trained for trial in named.trials_)
+
+
+def test_equal_settings_are_trained_once(monkeypatch):
+    asked = list[tuple[object, object]]()
+    run = one_by_one.run
+
+    def noted(unfitted, *more):
+        asked.append((unfitted.var_smoothing, unfitted.n_epochs))
+        return run(unfitted, *more)
+
+    monkeypatch.setattr(one_by_one, "run", noted)
+    found = searched(space={"n_epochs": [16, 32], "var_smoothing": [0.1, 0.3]}, refit=False, seconds=1e6)
+    assert len(asked) == len(set(asked)) < sum(len(trial.epochs) for trial in found.trials_)
+    for trial in found.trials_:
+        alone = GaussianNB(n_jobs=1).set_params(**trial.params).set_params(n_epochs=trial.n_epochs)
+        scores = cross_validate(alone, X, Y, cv=2).scores["log-loss"]
+        np.testing.assert_array_equal(trial.scores["log-loss"], scores)
+
+
+def test_time_ends_a_setting_in_its_midst(monkeypatch, caplog):
+    began, clock = list[int](), iter(range(10**9))
+
+    class Later(Schedule):
+        elapsed = property(lambda self: next(clock) if began else 0.0)
+
+    monkeypatch.setattr("sdem_dist.selection.search.Schedule", Later)
+    for halving in (True, False):
+        began.clear()
+
+        def see(event):
+            began.append(event.epoch)
+
+        found = searched(seconds=30, halving=halving, callbacks=[see], refit=False)
+        assert len(found.trials_) < 8 or any(trial.error == "the time was over" for trial in found.trials_)
+        assert found.best_index_ == 0 or found.trials_[found.best_index_].scores
+    assert sum("its time is over" in record.message for record in caplog.records) == 2
 
 
 def test_epochs_are_bounded_and_the_best_is_trained_for_as_many():

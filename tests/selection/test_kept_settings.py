@@ -15,6 +15,7 @@ from sdem_dist import (
     GaussianRegressor,
     LDAClassifier,
     ModelError,
+    MultinomialNB,
     SupervisedLDAClassifier,
 )
 
@@ -65,8 +66,21 @@ def test_other_documents_set_apart_are_refused(estimator, y, tmp_path):
 def test_another_estimator_is_refused(tmp_path):
     space = {"n_components": [1, 2]}
     searched(GaussianMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2)
-    with pytest.raises(ModelError, match="kind: 'ExponentialMixture', before 'GaussianMixture'"):
-        searched(ExponentialMixture(n_epochs=1), space, tmp_path / "run", X + 0.1, cv=2, resume=True)
+    named = r"\(estimator: 'ExponentialMixture', before 'GaussianMixture'\)"  # its parameters are others, too
+    with pytest.raises(ModelError, match=named):
+        searched(ExponentialMixture(n_epochs=2), space, tmp_path / "run", X + 0.1, cv=2, resume=True)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "stands_for"), [(MultinomialNB(n_epochs=1), True), (MultinomialNB(n_epochs=1, unlabelled=9), False)]
+)
+def test_what_auto_stands_for_may_be_said(estimator, stands_for, tmp_path):
+    first = searched(estimator, {"step": [0.1]}, tmp_path / "run", cv=2)
+    for halving in (stands_for, "auto"):
+        again = searched(estimator, {"step": [0.1]}, tmp_path / "run", cv=2, halving=halving, resume=True)
+        assert again.best_score_ == first.best_score_
+    with pytest.raises(ModelError, match=rf"halving: {not stands_for}, before {stands_for}"):
+        searched(estimator, {"step": [0.1]}, tmp_path / "run", cv=2, halving=not stands_for, resume=True)
 
 
 @pytest.mark.parametrize("several", [False, True], ids=["classes", "labels"])

@@ -128,6 +128,7 @@ def test_the_default_learns_to_its_end_within_a_budget(corpus, halving):
     assert len(found.trials_) > 1
     few = search(corpus, total_epochs=1, halving=halving)
     assert len(few.trials_) == 1 and few.trials_[0].n_epochs == 1
+    assert "*" not in few.summary(), "others did not push it out"
     assert "The budget of epochs is used up: the default was cut after 1 epoch. 8 settings were not" in " ".join(
         few.summary().split()
     )
@@ -182,7 +183,9 @@ def test_optuna_that_is_not_installed(monkeypatch):
 
 def test_a_nested_score_is_of_searches_without_the_fold(corpus):
     space = {"loss": ["hinge", "ncll"]}
-    found = CorpusSearchCV(MultinomialNB(), space, cv=3, nested=True, n_jobs=1).fit(corpus)
+    told = list[run.EpochOfSettings]()
+    found = CorpusSearchCV(MultinomialNB(), space, cv=3, nested=True, n_jobs=1, callbacks=[told.append]).fit(corpus)
+    assert [(event.epoch, event.most) for event in told if event.what == run.NESTED] == [(1, 3), (2, 3), (3, 3)]
     folds, whole = corpus.folds(3), corpus.read(0, corpus.n_documents)
     for fold in range(3):
         inner = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1).fit(folds.train(fold))

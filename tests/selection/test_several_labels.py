@@ -293,7 +293,7 @@ def test_wrong_labels_are_suspected(documents, tmp_path):
     corpus = write_corpus(tmp_path / "c.zarr", X, lists_of(flipped))
     on_disk, codes = label_suspects(corpus, n=50, n_jobs=1), corpus.labels()
     has = [
-        label in corpus.header.label_sets[codes[d]] for d, label in zip(on_disk.documents, on_disk.labels, strict=True)
+        label in corpus.header.label_sets[codes[d]] for d, label in zip(on_disk.positions, on_disk.labels, strict=True)
     ]
     assert on_disk.present.tolist() == has and len(on_disk) == 50
 

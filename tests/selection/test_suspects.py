@@ -46,10 +46,12 @@ def test_documents_without_a_label_are_left_out():
     assert found.doubt == pytest.approx([0.9, 0.6, 0.2])
 
 
-def test_a_corpus_and_its_rows_in_memory(corpus):
+def test_a_corpus_and_its_rows_in_memory(corpus, documents):
     on_disk = label_suspects(corpus, n=20, n_jobs=1)
     whole = corpus.read(0, corpus.n_documents)
-    assert np.array_equal(np.array(corpus.header.classes)[whole.labels[on_disk.documents]], on_disk.labels)
+    assert np.array_equal(np.array(corpus.header.classes)[whole.labels[on_disk.positions]], on_disk.labels)
+    assert np.array_equal(documents[1][on_disk.documents], on_disk.labels), "as the source counts them"
+    assert corpus.ids_at(on_disk.positions.tolist()) == on_disk.documents.tolist() != on_disk.positions.tolist()
     assert len(on_disk) == 20
     with pytest.raises(ValueError, match="positive"):
         label_suspects(corpus, n=0)
@@ -57,11 +59,11 @@ def test_a_corpus_and_its_rows_in_memory(corpus):
 
 def test_documents_outside_a_subset_are_not_suspected(corpus, tmp_path):
     half = corpus.subset(np.arange(0, 400, 2))
-    assert not (label_suspects(half, n=None, n_jobs=1).documents % 2).any()
+    assert not (label_suspects(half, n=None, n_jobs=1).positions % 2).any()
     X, y, _ = made(90)
     several = write_corpus(tmp_path / "c.zarr", X, [[label] for label in y]).subset(np.arange(1, 90, 2))
     found = label_suspects(several, n=None, n_jobs=1)
-    assert (found.documents % 2).all() and found.n_documents == 45 and len(found) == 135
+    assert (found.positions % 2).all() and found.n_documents == 45 and len(found) == 135
 
 
 @pytest.mark.parametrize("n_epochs", [1, 7])
