@@ -197,14 +197,13 @@ def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_sourc
 
 def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
     X = sp.random_array((20, 6), density=0.5, rng=np.random.default_rng(0)).tocsr()
-    sp.save_npz(tmp_path / "x.npz", X)
-    (tmp_path / "y.txt").write_text("a\nb\n" * 10)
-    reading = Reading(labels_file=tmp_path / "y.txt")
-    ingest([tmp_path / "x.npz"], tmp_path / "real", reading=reading, block_documents=3)
+    dump_svmlight_file(X, np.arange(20) % 2, str(tmp_path / "x.svm"), zero_based=True)
+    reading = Reading(zero_based=True)
+    ingest([tmp_path / "x.svm"], tmp_path / "real", reading=reading, block_documents=3)
     assert open_corpus(tmp_path / "real").header.weighted
     np.testing.assert_array_equal(rows_in_source_order(tmp_path / "real")[0].toarray(), X.astype(np.float32).toarray())
     with pytest.raises(ValueError, match="min_df does not apply to sources of numbers"):
-        ingest([tmp_path / "x.npz"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
+        ingest([tmp_path / "x.svm"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
     with pytest.raises(IngestError, match=r"the sources hold text, but .* was made from numbers"):
         ingest([write_lines(tmp_path / "d.txt", [("a", "b")])], tmp_path / "y", vocabulary_from=tmp_path / "real")
 
