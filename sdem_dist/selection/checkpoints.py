@@ -1,5 +1,7 @@
 """The progress of a search in files of a folder: settings, their states, and the folds' predictions."""
 
+from __future__ import annotations
+
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
