@@ -205,16 +205,12 @@ def blocks_of_source(
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
     form, group, weight = source_format(source, reading), reading.group, reading.weight
     columns = Columns(reading.text, reading.label, reading.id, keep=group is not None or weight is not None)
+    numbered = form == "tsv"
     for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
         ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
-        groups = None if group is None else groups_of_records(source, block, group, numbered=form == "tsv")
-        weights = None if weight is None else _weights_of(source, block, weight, numbered=form == "tsv")
+        groups = None if group is None else list(map(str, _column_of(source, block, group, "group", numbered=numbered)))
+        weights = None if weight is None else _weights_of(source, block, weight, numbered=numbered)
         yield replace(block, ids=ids, groups=groups, weights=weights, columns={})
-
-
-def groups_of_records(source: Path, block: Records, name: str | int, *, numbered: bool) -> list[str]:
-    """Return the groups of documents from a column, which a number names where there is no header; see `_column_of`."""
-    return list(map(str, _column_of(source, block, name, "group", numbered=numbered)))
 
 
 def _column_of(source: Path, block: Records, name: str | int, what: str, *, numbered: bool) -> list[object]:
