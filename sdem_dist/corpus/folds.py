@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,18 +18,45 @@ from sdem_dist.corpus.memory import InMemory, MemoryCorpus
 from sdem_dist.counted import is_count
 from sdem_dist.documents import CorpusLike, DenseDocuments, Documents
 
-if TYPE_CHECKING:
-    from sdem_dist.corpus.reader import Corpus
-    from sdem_dist.corpus.subsets import Chosen
+
+class OnDisk(CorpusLike, Protocol):
+    """What folds need of a corpus on disk, see `sdem_dist.corpus.reader.Corpus`."""
+
+    @property
+    def header(self) -> Header: ...  # noqa: D102
+    @property
+    def document_frequency(self) -> np.ndarray: ...  # noqa: D102
+    @property
+    def weights(self) -> np.ndarray | None: ...  # noqa: D102
+    def vocabulary(self) -> list[str] | None: ...  # noqa: D102
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    @property
+    def has_groups(self) -> bool: ...  # noqa: D102
+    def groups(self, shard: int) -> np.ndarray: ...  # noqa: D102
+    def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
 SHARES = (1 << 32) - 3  # takes the place of an epoch in the keys that decide which documents are in a share
 _MOST_KEPT = 8
 _kept: dict[tuple[str, str], np.ndarray] = {}  # folds of the corpora of this process: tasks ask for them by the hundred
 
-AnyCorpus: TypeAlias = "Corpus | MemoryCorpus | DenseMemoryCorpus"
-Masks: TypeAlias = "Folds | Chosen"
-"""What decides which documents are in a part: folds, or a choice of documents."""
+AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
+
+
+class Masks(Protocol):
+    """What decides which documents are in a part: folds, or a choice of documents."""
+
+    reads: CorpusLike
+    k: int
+
+    @property
+    def corpus(self) -> AnyCorpus: ...  # noqa: D102
+    @property
+    def name(self) -> str: ...  # noqa: D102
+    @property
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def title(self, number: int, inside: bool) -> str: ...  # noqa: D102
+    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray: ...  # noqa: D102
 
 
 class Folds:

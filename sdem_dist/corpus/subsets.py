@@ -5,20 +5,23 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import AnyCorpus, Part, labels_of
+from sdem_dist.corpus.folds import AnyCorpus, OnDisk, Part, labels_of
 from sdem_dist.corpus.layout import ClassLabel
 from sdem_dist.documents import CorpusLike
 
-if TYPE_CHECKING:
-    from sdem_dist.corpus.reader import Corpus
-
 Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
 """A mask, positions, or a function of the label and the id of a document."""
+
+
+class WithIds(OnDisk, Protocol):
+    """What a choice needs of a corpus, see `sdem_dist.corpus.reader.Corpus`."""
+
+    def ids(self, shard: int) -> np.ndarray | list[str]: ...  # noqa: D102
 
 
 class Chosen:
@@ -64,7 +67,7 @@ class Chosen:
         return self._mask[start:stop] == inside
 
 
-def chosen(corpus: Corpus, which: Which) -> Chosen:
+def chosen(corpus: WithIds, which: Which) -> Chosen:
     """Return a choice of documents; see `sdem_dist.corpus.Corpus.subset`."""
     n = corpus.n_documents
     mask = np.zeros(n, bool)
@@ -86,7 +89,7 @@ def chosen(corpus: Corpus, which: Which) -> Chosen:
     return Chosen(corpus, np.packbits(mask).tobytes())
 
 
-def _asked(corpus: Corpus, which: Callable[[ClassLabel | None, int | str], bool]) -> list[bool]:
+def _asked(corpus: WithIds, which: Callable[[ClassLabel | None, int | str], bool]) -> list[bool]:
     header, labels = corpus.header, corpus.labels()
     positions = [-1] * header.n_documents if labels is None else labels.tolist()
     ids = (id_ for shard in range(len(header.shards)) for id_ in list(corpus.ids(shard)))

@@ -1,17 +1,31 @@
 """Naive Bayes of words as what it is to a document: a linear classifier of its weighted counts."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
 from sdem_dist.errors import ModelError
 from sdem_dist.models.weighting import Weighting
 
-if TYPE_CHECKING:
-    from sdem_dist.estimators.naive_bayes import MultinomialNB
+
+class WordModel(Protocol):
+    """What of a fitted `MultinomialNB` counts."""
+
+    weighting_: Weighting | None
+    document_frequency_: np.ndarray | None
+    vocabulary_: list[str] | None
+    classes_: np.ndarray
+    lengths: str | None
+
+    @property
+    def temperature_(self) -> float: ...  # noqa: D102
+
+    @property
+    def feature_log_prob_(self) -> np.ndarray: ...  # noqa: D102
+
+    @property
+    def class_log_prior_(self) -> np.ndarray: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -28,7 +42,7 @@ class LinearClassifier:
     classes: np.ndarray  # shape (n_classes,)
 
 
-def linear_classifier(model: MultinomialNB) -> LinearClassifier:
+def linear_classifier(model: WordModel) -> LinearClassifier:
     """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
 
     Raises ModelError: a class without documents has no logarithm of its probability, or the model counts the length of

@@ -57,7 +57,7 @@ def with_temperature(
     kept : callable, default=None
         Takes the history of a training that patience ended, and returns how many epochs are kept.
     """
-    held_out = held_out_of(source.corpus, share, seed, class_weight)
+    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed, class_weight)
     if held_out is None:
         return (yield from fit(source))
     rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)

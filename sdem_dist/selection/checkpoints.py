@@ -1,10 +1,8 @@
 """The progress of a search in files of a folder: settings, their states, and the folds' predictions."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -17,14 +15,12 @@ from sdem_dist.models.word_counts import SdemState
 from sdem_dist.selection.metrics import metrics_of, name_of
 from sdem_dist.selection.packed import PARTS, packed, unpacked
 from sdem_dist.selection.predicted import Metric, Predicted
+from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide
 from sdem_dist.selection.trials import Trial
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.places import place as to_place
-
-if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
 
 KIND = "sdem-search"
 _FIELDS = ("scores", "log_likelihood", "lengths")
@@ -32,7 +28,7 @@ _WORDS = tuple(f"words_{part}" for part in PARTS)
 _HELD = ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "bracket", "error")
 
 
-def asked(search: CorpusSearchCV) -> Json:
+def asked(search: Search) -> Json:
     """Return what a resumed search must have been asked for, by names for people; nothing of it is of documents."""
     settings = {name: value for name, value in search.estimator.get_params().items() if name not in OF_THE_MACHINE}
     spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
@@ -54,13 +50,13 @@ def asked(search: CorpusSearchCV) -> Json:
     )
 
 
-def _is_default(search: CorpusSearchCV) -> bool:
+def _is_default(search: Search) -> bool:
     """Whether a search has its estimator's default metric, said or not; said, it may be another of several labels."""
     of_several = (False, True) if search.estimator.spec.label_sets else (False,)
     return search.metric is None or {metrics_of(search.estimator, of)[0] for of in of_several} == {search.metric}
 
 
-def path_of(folder: str | Path, search: CorpusSearchCV, *, resume: bool, undecided: Collection[str] = ()) -> Path:
+def path_of(folder: str | Path, search: Search, *, resume: bool, undecided: Collection[str] = ()) -> Path:
     """Return the file of a folder, which is made.
 
     `undecided`: parameters of the estimator that are not compared: its documents, not read yet, may settle them.

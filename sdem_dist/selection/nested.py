@@ -17,11 +17,11 @@ from sdem_dist.selection.one_by_one import parts, rows_of, score_of
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.selection.search import CorpusSearchCV
+    from sdem_dist.selection.settings import Search
 
 
 def nested_scores(
-    search: CorpusSearchCV, X: Any, y: Any, numbers: np.ndarray, groups: ArrayLike | None, client: Client | None
+    search: Search, X: Any, y: Any, numbers: np.ndarray, groups: ArrayLike | None, client: Client | None
 ) -> np.ndarray:
     """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`.
 

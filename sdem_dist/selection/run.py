@@ -31,14 +31,13 @@ from sdem_dist.selection.label_metrics import THRESHOLDS
 from sdem_dist.selection.predicted import Metric
 from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule
+from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
 from sdem_dist.selection.spaces import spelled_out
 from sdem_dist.selection.trials import MONITOR, Trial, epochs_of
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from sdem_dist.selection.search import CorpusSearchCV
 
 
 _log = logging.getLogger(__name__)
@@ -85,7 +84,7 @@ class Run:
     `trials`: of all turns so far. `untried`: settings for which the budget of epochs had no room, in the end.
     """
 
-    search: CorpusSearchCV
+    search: Search
     estimator: EngineEstimator
     schedule: Schedule
     source: Source

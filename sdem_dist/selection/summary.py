@@ -17,7 +17,7 @@ from sdem_dist.selection.shares import SHARED
 from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, by_document, mean_and_error, ranked, used
 
 if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
+    from sdem_dist.selection.settings import Searched
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
@@ -77,13 +77,13 @@ def _short(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float) else str(value)
 
 
-def settled_loss(search: CorpusSearchCV) -> str | None:
+def settled_loss(search: Searched) -> str | None:
     """Return what ``loss="auto"`` of the tuned estimator stands for on these documents; None where it has a loss."""
     before, after = (of.get_params().get("loss") for of in (search.estimator, search.tuned_))
     return after if before == "auto" and isinstance(after, str) and after != before else None
 
 
-def effects(search: CorpusSearchCV) -> list[Effect]:
+def effects(search: Searched) -> list[Effect]:
     """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value.
 
     A parameter has an effect of its own with each loss.
@@ -130,7 +130,7 @@ def _after(trial: Trial, epoch: int) -> dict[str, float]:
     return next((of for of in reversed(trial.epochs) if of["epoch"] <= epoch), trial.epochs[0])
 
 
-def differences(search: CorpusSearchCV) -> list[Difference]:
+def differences(search: Searched) -> list[Difference]:
     """Return how the winner compares with the estimator as it is; empty where they are one.
 
     Document by document where a metric allows that; other metrics that decide fold by fold.
@@ -157,7 +157,7 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     return found
 
 
-def _by_folds(name: str, before: np.ndarray, after: np.ndarray, search: CorpusSearchCV) -> Difference:
+def _by_folds(name: str, before: np.ndarray, after: np.ndarray, search: Searched) -> Difference:
     """Return the difference with an interval by Student's t of the folds' differences, as of a paired test."""
     gains = after - before if greater_is_better(search.metric_) else before - after
     half = stdtrit(len(gains) - 1, 0.975) * gains.std(ddof=1) / len(gains) ** 0.5
@@ -165,7 +165,7 @@ def _by_folds(name: str, before: np.ndarray, after: np.ndarray, search: CorpusSe
     return Difference(name, float(before.mean()), float(after.mean()), float(low), float(high), len(gains))
 
 
-def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
+def lines(search: Searched, most: int = 10) -> list[str]:
     """Return a report of a search, line by line.
 
     `most`: settings that are shown; the default is shown in any case.
@@ -179,7 +179,7 @@ def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     return said + _after_the_table(search, len(shown))
 
 
-def html(search: CorpusSearchCV, most: int = 10) -> str:
+def html(search: Searched, most: int = 10) -> str:
     """Return the report of `lines` for a notebook, with the settings as a table."""
     shown = _shown(search, most)
     heads, rows = _table(shown, name_of(search.metric_))
@@ -188,17 +188,17 @@ def html(search: CorpusSearchCV, most: int = 10) -> str:
     return f"<p>{cell(_tried(search))}</p>{table}<pre>{cell(after)}</pre>"
 
 
-def _shown(search: CorpusSearchCV, most: int) -> list[Trial]:
+def _shown(search: Searched, most: int) -> list[Trial]:
     """Return the best settings, and the default."""
     in_order = ranked(search.trials_, search.metric_)
     return [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
 
 
-def _in_folds(search: CorpusSearchCV) -> bool:
+def _in_folds(search: Searched) -> bool:
     return isinstance(search.cv, int | np.integer)
 
 
-def _tried(search: CorpusSearchCV) -> str:
+def _tried(search: Searched) -> str:
     """Return what was tried, on what."""
     dropped = sum(trial.dropped is not None for trial in search.trials_)
     on = counted(search.n_splits_, "fold") if _in_folds(search) else "the held-out documents"
@@ -207,13 +207,13 @@ def _tried(search: CorpusSearchCV) -> str:
     return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}{others}:"
 
 
-def _exhausted(search: CorpusSearchCV) -> bool:
+def _exhausted(search: Searched) -> bool:
     """Whether fewer settings were tried than were asked for, since the estimator's own space has no more."""
     asked = search.n_trials
     return search.space is None and asked is not None and len(search.trials_) == search.n_settings_ < asked
 
 
-def _after_the_table(search: CorpusSearchCV, n_shown: int) -> list[str]:
+def _after_the_table(search: Searched, n_shown: int) -> list[str]:
     """Return what is said after the table of settings, line by line."""
     metric, best, said = name_of(search.metric_), search.trials_[search.best_index_], list[str]()
     in_order, in_folds = ranked(search.trials_, search.metric_), _in_folds(search)
@@ -258,7 +258,7 @@ def _after_the_table(search: CorpusSearchCV, n_shown: int) -> list[str]:
     return [*said, *_wrapped("", OPTIMISTIC.format(of_all, OR_NESTED if in_folds else ""))]
 
 
-def _of_budget(search: CorpusSearchCV) -> list[str]:
+def _of_budget(search: Searched) -> list[str]:
     """Return what a budget of epochs (total_epochs, --epochs) or of time (seconds, --seconds) left out."""
     said, default = list[str](), search.trials_[0]
     if default.dropped is not None:
@@ -273,7 +273,7 @@ def _of_budget(search: CorpusSearchCV) -> list[str]:
     return ["", *_wrapped("", " ".join(said))] if said else []
 
 
-def _mattered(search: CorpusSearchCV) -> list[str]:
+def _mattered(search: Searched) -> list[str]:
     """Return how much each parameter mattered, under each other."""
     if not (found := effects(search)):
         return []
@@ -296,14 +296,14 @@ def _bound(value: float) -> str:
     return f"{value:.0e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 
-def _winner(search: CorpusSearchCV) -> str:
+def _winner(search: Searched) -> str:
     """Return the winner in words, with the epochs that a search counted."""
     if search.trials_[search.best_index_].params:
         return described(search.best_params_)
     return f"the default, with {described(search.best_params_)}" if search.best_params_ else "the default"
 
 
-def _passed_over(search: CorpusSearchCV, trial: Trial) -> str:
+def _passed_over(search: Searched, trial: Trial) -> str:
     """Return why the setting with the lowest log-loss did not win."""
     trials = search.trials_
     lost, least = accuracy_lost(trial, trials[0], len(trials))
