@@ -84,7 +84,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
     """Read SOURCES and write them as one CORPUS.
 
     A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
-    .svm (svmlight) or .npz (a SciPy CSR matrix); text also as .gz, .xz or .zst. Nothing is written until all is read.
+    or .svm (svmlight); text also as .gz, .xz or .zst. Nothing is written until all is read.
     """
     from sdem_dist import open_corpus, text
 

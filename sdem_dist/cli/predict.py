@@ -11,13 +11,13 @@ import click
 
 from sdem_dist.cli.outputs import overwrite_option
 from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.shown import say_left_out
 from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import Where, where_options
-from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
     from sdem_dist.cli.answers import Answers
-    from sdem_dist.cli.streaming import Block, Sources
+    from sdem_dist.cli.streaming import Block
     from sdem_dist.estimators.base import EngineEstimator
 
 BLOCK = 1 << 14  # most documents predicted at a time
@@ -187,7 +187,7 @@ def _run(
             clear_kept(output, "predicted")  # of a run by workers that was killed
         elif not _printed(found(lines_of(answers, with_ids=reading.id is not None)), flush=streaming) and not quiet:
             click.echo("the sources hold no document", err=True)
-    _say_what_was_left_out(sources)
+    say_left_out(sources.gate.skipped, sources.gate.examples)
     if output is not None and not quiet:
         click.echo(f"wrote the predictions to {output}{altered(n_altered)}", err=True)
     if verbose and transformer is not None:
@@ -219,12 +219,6 @@ def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
         return {**beside, **found}
 
     return columns
-
-
-def _say_what_was_left_out(sources: Sources) -> None:
-    gate = sources.gate
-    if gate.skipped:
-        click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
 
 
 def _refuse_the_wrong_order(model: Path, paths: tuple[Path, ...]) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
+from sdem_dist.cli.shown import say_left_out
 from sdem_dist.cli.text_options import (
     CHOOSING,
     READING,
@@ -272,8 +273,7 @@ def examined_by_workers(
                 client=client,
                 overwrite=True,
             )
-        if report.n_skipped:
-            click.echo(f"{counted(report.n_skipped, 'line')} left out, such as {report.skipped_examples[0]}", err=True)
+        say_left_out(report.n_skipped, report.skipped_examples)
         with _by_source(documents, [path]):
             yield Examined(open_corpus(documents))
 
@@ -349,8 +349,7 @@ def examined_documents(
                 texts.append(block.texts)
     if n_unlabelled:
         click.echo(f"{counted(n_unlabelled, 'document')} without a label left out", err=True)
-    if gate.skipped:
-        click.echo(f"{counted(gate.skipped, 'line')} left out, such as {gate.examples[0]}", err=True)
+    say_left_out(gate.skipped, gate.examples)
     if not counts:
         what = "no document with a label" if gate.skipped or n_unlabelled else "no document"
         raise click.ClickException(f"{path} holds {what}{_PREDICT.format(path) if gate.skipped else ''}")

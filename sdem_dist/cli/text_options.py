@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import Lengths, Place, Share, StopWords
+from sdem_dist.cli.parameters import Lengths, Share, StopWords
 from sdem_dist.storage.numbers import JsonObject
 
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ READING = (
     "id",
     "group",
     "weight",
-    "labels_file",
     "zero_based",
     "encoding",
 )
@@ -52,7 +51,7 @@ HOW_READ = (
 )
 """Options of every command that reads sources."""
 _READING = (
-    format_option("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz"),
+    format_option("folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
     click.option(
         "--label", metavar="COLUMN", help="Column of the label: a name, or a number from 0 in a .tsv or .txt."
     ),
@@ -75,7 +74,6 @@ _READING = (
     click.option("--id", metavar="COLUMN", help="Column of the documents' ids.  [default: their positions]"),
     click.option("--group", metavar="COLUMN", help="Column of what folds keep together, such as an author."),
     click.option("--weight", metavar="COLUMN", help="Column of the documents' weights in training."),
-    click.option("--labels-file", type=Place(), help="Labels of an .npz matrix, one per line, or .npy."),
     click.option(
         "--first-column",
         "zero_based",

@@ -14,8 +14,8 @@ from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.endings import told
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import refuse_existing, refuse_lasting, refuse_one_file
-from sdem_dist.cli.parameters import Alpha, LocalPath, Place
+from sdem_dist.cli.outputs import refuse_existing, refuse_lasting
+from sdem_dist.cli.parameters import Alpha, Place
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     corpus_of,
@@ -141,12 +141,6 @@ class TrainCommand(SectionedCommand):
     help="Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
 )
 @click.option("--log", type=Place(), metavar="FILE", help="Write events as JSON Lines; read by sdem log.")
-@click.option(
-    "--performance-report",
-    type=LocalPath(),
-    metavar="FILE.html",
-    help="Write Dask's own report of tasks and workers.",
-)
 @click.option("--quiet", is_flag=True, help="No progress.")
 @reading_options
 @text_options
@@ -167,14 +161,11 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
         options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
     ):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
-    if options["performance_report"] is not None and where.here:
-        raise click.UsageError("--performance-report is Dask's: it needs --workers, --scheduler or --cluster")
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
     from sdem_dist import ClusterError
     from sdem_dist.cluster import job_script
-    from sdem_dist.cluster.client import reported
     from sdem_dist.saving import check_destination
 
     if options["dry_run"] and where.cluster is not None:
@@ -183,11 +174,9 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     check_destination(model)  # not after hours of training
     overwrite = options["overwrite"] or options["resume"]
     refuse_existing(model, overwrite)
-    for name in ("log", "performance_report"):
-        if options[name] is not None:
-            refuse_lasting(options[name], (model, *corpora))
-            refuse_existing(options[name], overwrite)
-    refuse_one_file(options["log"], options["performance_report"])
+    if options["log"] is not None:
+        refuse_lasting(options["log"], (model, *corpora))
+        refuse_existing(options["log"], overwrite)
     estimator = estimator_of(options)
     refuse_far_sources((*corpora, options["validation"]), where.far)
     folder = options["checkpoint"]
@@ -198,7 +187,6 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
             where.client(options["lifetime"]) as client,
-            reported(client, options["performance_report"]),
         ):
             take_counts(estimator, documents, options)
             _check_fits(estimator, documents)
@@ -220,7 +208,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             )
             hidden = without_label(documents) if estimator.unlabelled is not None else 0
             n_labelled = documents.n_documents - hidden
-            estimator.save(model)  # before the cluster ends and Dask's report is written, which may fail
+            estimator.save(model)  # before the cluster ends, which may fail
     except ClusterError as error:
         if folder is None:
             raise

@@ -8,7 +8,6 @@ import logging
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,6 @@ from sdem_dist.cluster.gateways import gateway_client, is_gateway
 from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.errors import ClusterError
-from sdem_dist.storage.publish import check_writable
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -113,31 +111,6 @@ def _told_what_to_do() -> Iterator[None]:
         yield
     except RuntimeError as error:  # Dask's, of processes that ended at once
         raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
-
-
-@contextmanager
-def reported(client: Client | None, path: Path | None) -> Iterator[None]:
-    """Write Dask's report of what a client's cluster does meanwhile as an HTML page, if a path is given.
-
-    Raises
-    ------
-    ClusterError
-        `path` cannot be written, or bokeh is missing, which draws the page where the scheduler runs.
-    """
-    if client is None or path is None:
-        yield
-        return
-
-    from distributed import performance_report
-
-    if find_spec("bokeh") is None:
-        raise ClusterError("Dask's report needs bokeh, here and at the scheduler: pip install 'sdem_dist[report]'")
-    if path.is_dir() or not path.absolute().parent.is_dir():
-        raise ClusterError(f"{path} cannot be written: it is a folder, or lies in one that does not exist")
-    check_writable(path, error=ClusterError)  # Dask writes it when the block ends
-
-    with client.as_current(), performance_report(filename=str(path)):
-        yield
 
 
 def _client(scheduler: str, timeout: float) -> Client:

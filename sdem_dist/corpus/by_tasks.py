@@ -18,10 +18,11 @@ from sdem_dist.corpus.contents import destination, reopened, write_contents
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import Classes
 from sdem_dist.corpus.parts import column_kinds, is_frame, parts_of
+from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import shuffle_keys
-from sdem_dist.corpus.sorted_rows import SortedDocuments, rows_between, write_pieces, write_rows
+from sdem_dist.corpus.sorted_rows import SortedDocuments, write_rows
 from sdem_dist.corpus.tables import TABLE, encoded_table, facts_of_table, joined_categories, numbering
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import buckets
@@ -210,7 +211,7 @@ def sort_part(part: Path, folder: Path, classes: Classes, as_weights: bool, seed
 
     def sorted_rows(partial_folder: Path) -> JsonObject:
         summary = json.loads((part / SUMMARY).read_text(encoding="utf-8"))
-        rows = KeyedRows.concatenate(rows_between(part, summary, 0, 1 << 64))
+        rows = KeyedRows.concatenate(rows_between(part, summary["pieces"], 0, 1 << 64))
         n, labels = rows.n_documents, rows.labels
         if classes:
             kinds = {(type(name), name): i for i, name in enumerate(classes)}

@@ -1,17 +1,22 @@
 """Several corpora with one vocabulary as one: nothing is copied."""
 
+from __future__ import annotations
+
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import cached_property
 from itertools import accumulate
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    from sdem_dist.storage.arrays import Group
 
 SAME = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share."""
@@ -110,15 +115,9 @@ class JoinedCorpus(Corpus):
         corpus = bisect_right(self._firsts, self._stored(shard)) - 1
         return self.corpora[corpus], shard - self._firsts[corpus]
 
-    def read_shard(self, shard: int) -> Documents | DenseDocuments:
-        """Read the documents of one shard."""
+    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
         corpus, number = self._owner(shard)
-        return corpus.read_shard(number)
-
-    def ids(self, shard: int) -> np.ndarray | list[str]:
-        """Read the ids of a shard's documents; ids of several corpora may be equal."""
-        corpus, number = self._owner(shard)
-        return corpus.ids(number)
+        return corpus._place_of(number)
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents."""
@@ -130,16 +129,6 @@ class JoinedCorpus(Corpus):
         """The weights of all documents."""
         found = [weights for corpus in self.corpora if (weights := corpus.weights) is not None]
         return np.concatenate(found) if found else None
-
-    def texts(self, shard: int) -> list[str]:
-        """Read the texts of a shard's documents."""
-        corpus, number = self._owner(shard)
-        return corpus.texts(number)
-
-    @property
-    def has_texts(self) -> bool:
-        """Whether all of them have texts."""
-        return all(corpus.has_texts for corpus in self.corpora)
 
     def place(self, document: int) -> str:
         """Return where a document is, for people."""

@@ -175,7 +175,7 @@ class Corpus:
 
     def read_shard(self, shard: int) -> Documents | DenseDocuments:
         """Read the documents of one shard; see `read`."""
-        return read_shard(*self._parts, self._stored(shard), self.path)
+        return read_shard(*self._place_of(shard))
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
@@ -202,7 +202,7 @@ class Corpus:
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return read_ids(*self._parts, self._stored(shard), self.path)
+        return read_ids(*self._place_of(shard))
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
         """Return the ids of the documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
@@ -219,20 +219,20 @@ class Corpus:
     @property
     def has_texts(self) -> bool:
         """Whether the texts of the documents were kept."""
-        return "texts_bytes" in self.header.shards[0].checksums
+        return all("texts_bytes" in shard.checksums for shard in self.header.shards)
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
-        return read_texts(*self._parts, self._stored(shard), self.path)
+        return read_texts(*self._place_of(shard))
 
     @property
     def has_groups(self) -> bool:
         """Whether groups of documents were kept, which folds do not tear apart."""
-        return "groups" in self.header.shards[0].checksums
+        return all("groups" in shard.checksums for shard in self.header.shards)
 
     def groups(self, shard: int) -> np.ndarray:
         """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
-        return read_groups(*self._parts, self._stored(shard), self.path)
+        return read_groups(*self._place_of(shard))
 
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
@@ -282,6 +282,10 @@ class Corpus:
             ) from None
         except IndexError:
             raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
+
+    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
+        """Return where a shard is: root and manifest of its corpus, its number there, and the corpus's path."""
+        return *self._parts, self._stored(shard), self.path
 
     def _stored(self, shard: int) -> int:
         """Return the number of a shard on disk."""
@@ -377,13 +381,8 @@ class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it r
 
     part = Corpus.part
 
-    def ids(self, shard: int) -> np.ndarray | list[str]:
-        """Read the ids of all documents of a shard."""
-        return self.corpus.ids(shard)
-
-    def texts(self, shard: int) -> list[str]:
-        """Read the texts of all documents of a shard."""
-        return self.corpus.texts(shard)
+    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
+        return self.corpus._place_of(shard)
 
 
 def _received(path: str) -> Corpus:

@@ -1,24 +1,15 @@
-"""Putting documents in their stored order with bounded memory, whatever the batches they arrive in.
+"""The stored order of documents: every document has a 64-bit key, and a corpus is stored by ascending key.
 
-Every document has a 64-bit key, and the corpus is stored by ascending key. To shuffle is to draw the key from a hash of
-(seed, position): a pure function of both, so that the order cannot depend on how the input was cut into batches, and a
-permutation, since the hash is a bijection. Batches are dealt into buckets by the leading bits of the keys; then each
-bucket is sorted, in turn. A bucket too large for the memory is dealt again by the next bits.
+To shuffle is to draw the key from a hash of (seed, position): a pure function of both, so that the order cannot depend
+on how the input was cut into batches, and a permutation, since the hash is a bijection.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from functools import partial
-from itertools import accumulate, pairwise
-from pathlib import Path
+from collections.abc import Sequence
 
 import numpy as np
 
-from sdem_dist.corpus.rows import KeyedRows, Layout, alike, cut
-
-_BITS = 6  # 64 buckets: two levels hold 4096 times the memory
-_FAN_OUT = 1 << _BITS
 _RANK_BITS, _AT_A_TIME = 16, 1 << 20
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 
@@ -68,113 +59,3 @@ def mixed(z: np.ndarray) -> np.ndarray:
     z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     z ^= z >> np.uint64(31)
     return z
-
-
-class Spill:
-    """Documents waiting for their place, beyond a limit in files of raw arrays.
-
-    `folder`: existing directory that this object may fill; its owner removes it.
-    `memory_limit`: bytes of documents to hold in memory. Sorting a bucket takes a few times as much for a while.
-    `ordered`: the documents arrive by ascending key: they are kept as they come.
-    """
-
-    def __init__(self, folder: Path, memory_limit: int, *, ordered: bool) -> None:
-        self._folder = folder
-        self._memory_limit = memory_limit
-        self._ordered = ordered
-        self._level = 0
-        self._buckets: list[_Bucket] = [_Bucket(folder / f"{b:02d}") for b in range(1 if ordered else _FAN_OUT)]
-        self._held: list[KeyedRows] = []
-        self._held_bytes = 0
-
-    def add(self, rows: KeyedRows) -> None:
-        """Take the next documents."""
-        self._held.append(rows)
-        self._held_bytes += rows.nbytes
-        if self._held_bytes > self._memory_limit:
-            self._flush()
-
-    def _flush(self) -> None:
-        """Write what is in memory to the files of the buckets."""
-        held, self._held, self._held_bytes = alike(self._held), [], 0
-        if not held:
-            return
-        digits = np.zeros(sum(rows.n_documents for rows in held), np.uint64)
-        if not self._ordered:
-            keys = np.concatenate([rows.keys for rows in held])
-            digits = (keys >> np.uint64(64 - _BITS * (self._level + 1))) & np.uint64(_FAN_OUT - 1)
-        order = np.argsort(digits, kind="stable")
-        borders = np.searchsorted(digits, np.arange(_FAN_OUT + 1, dtype=np.uint64), sorter=order).tolist()
-        for bucket, (first, stop) in enumerate(pairwise(borders)):
-            if first < stop:
-                self._buckets[bucket].add(KeyedRows.gathered(held, order[first:stop]))
-
-    def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield what makes the next documents by ascending key, so many of them each, which is all; threads may call it."""
-        if any(bucket.n_documents for bucket in self._buckets):
-            for rows in cut(self.drain(), sizes):
-                yield partial(_given, rows)
-            return
-        held, self._held = alike(self._held), []
-        order = np.argsort(np.concatenate([rows.keys for rows in held]))
-        for first, stop in pairwise(accumulate(sizes, initial=0)):
-            yield partial(KeyedRows.gathered, held, order[first:stop])
-
-    def drain(self) -> Iterator[KeyedRows]:
-        """Yield all documents by ascending key, in pieces of any length, and forget them."""
-        self._flush()
-        for bucket in self._buckets:
-            if self._ordered:
-                yield from bucket.pieces()
-            elif bucket.nbytes <= self._memory_limit or bucket.n_documents < 2 or _BITS * (self._level + 2) > 64:
-                pieces = list(bucket.pieces())
-                if pieces:
-                    order = np.argsort(np.concatenate([rows.keys for rows in pieces]))
-                    yield KeyedRows.gathered(alike(pieces), order)
-            else:
-                yield from self._dealt_again(bucket)
-            bucket.clear()
-
-    def _dealt_again(self, bucket: _Bucket) -> Iterator[KeyedRows]:
-        folder = bucket.path.with_suffix(".split")
-        folder.mkdir()
-        finer = Spill(folder, self._memory_limit, ordered=False)
-        finer._level = self._level + 1
-        for piece in bucket.pieces():
-            finer.add(piece)
-        bucket.clear()
-        yield from finer.drain()
-
-
-class _Bucket:
-    """Pieces of one bucket, in a file."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        self._layouts: list[Layout] = []
-
-    @property
-    def nbytes(self) -> int:
-        return sum(np.dtype(kind).itemsize * n for layout in self._layouts for kind, n in layout)
-
-    @property
-    def n_documents(self) -> int:
-        return sum(layout[0][1] for layout in self._layouts)  # the keys come first
-
-    def add(self, rows: KeyedRows) -> None:
-        with self.path.open("ab") as file:
-            self._layouts.append(rows.write(file))
-
-    def pieces(self) -> Iterator[KeyedRows]:
-        if self._layouts:
-            with self.path.open("rb") as file:
-                for layout in self._layouts:
-                    yield KeyedRows.read(file, layout)
-
-    def clear(self) -> None:
-        self._layouts = []
-        self.path.unlink(missing_ok=True)
-
-
-def _given(rows: KeyedRows) -> KeyedRows:
-    return rows

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,21 +12,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.corpus.layout import SHARDS, Facts, ShardInfo
+from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.corpus.shuffle import keys_of_ranks
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
-from sdem_dist.storage.shared_files import REQUESTS, load_array, read_values, save_array
+from sdem_dist.storage.shared_files import REQUESTS, load_array, save_array
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
     from sdem_dist.engine.executor import Executor
     from sdem_dist.storage.arrays import Group
 
-ROWS, GROUPS = "rows", "groups.npy"
-PIECE_BYTES = 1 << 20
-"""Of what is read together, about: a task that writes shards needs some of the documents of each file."""
+GROUPS = "groups.npy"
 TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
 
 
@@ -47,36 +45,6 @@ def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
     """Write the hashes of the groups of documents with these keys beside their rows."""
     order = np.argsort(keys)
     np.save(folder / GROUPS, np.stack([keys[order], hashes[order]]))
-
-
-def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> list[list[object]]:
-    """Write documents to a file; return where each piece of them is, and its first and last key."""
-    pieces: list[list[object]] = []
-    with (folder / ROWS).open("wb") as file:
-        for rows in (piece for part in parts for piece in _small(part)):
-            place = file.tell()
-            keys = int(rows.keys[0]), int(rows.keys[-1])
-            pieces.append([place, *keys, [list(part) for part in rows.write(file)]])
-    return pieces
-
-
-def _small(rows: KeyedRows) -> Iterator[KeyedRows]:
-    step = max(1, rows.n_documents * PIECE_BYTES // max(1, rows.nbytes))
-    return (rows.slice(i, min(i + step, rows.n_documents)) for i in range(0, rows.n_documents, step))
-
-
-def rows_between(folder: Path, summary: JsonObject, first: int, stop: int) -> list[KeyedRows]:
-    """Return the documents of `write_rows` with keys from `first` up to `stop`."""
-    found = []
-    for place, low, high, layout in summary["pieces"]:
-        if low < stop and high >= first:
-            size = sum(np.dtype(kind).itemsize * n for kind, n in layout)
-            piece = read_values(folder / ROWS, np.uint8, place, place + size)
-            rows = KeyedRows.read(BytesIO(piece.data), tuple((kind, n) for kind, n in layout))
-            start = int(np.searchsorted(rows.keys, np.uint64(first)))
-            end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
-            found.append(rows.slice(start, end))
-    return found
 
 
 def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
@@ -152,7 +120,8 @@ def write_some_shards(
     from sdem_dist.storage.kept import SUMMARY
 
     def found(folder: Path) -> list[KeyedRows]:
-        return rows_between(folder, json.loads((folder / SUMMARY).read_text(encoding="utf-8")), *between)
+        summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        return rows_between(folder, summary["pieces"], *between)
 
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         rows = KeyedRows.concatenate([part for parts in pool.map(found, folders) for part in parts])

@@ -24,18 +24,16 @@ from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.matching import check_classes, check_words
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.spec import Estimator, Extra, Layout, Source
+from sdem_dist.inputs.spec import Estimator, Layout, Source
 from sdem_dist.inputs.validation import is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.text.texts import texts_of_strings
-from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
     from sklearn.pipeline import Pipeline
 
     from sdem_dist.inspection.reporting import Report
-    from sdem_dist.models.weighting import Weighting
 
 
 class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
@@ -51,29 +49,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
     }
     """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
-    # Parameters that some estimators lack; they have these values.
-    patience: int | None = None
-    random_state: object = 0
-    unlabelled: object = None
-    vectorizer: VectorizerSettings | None = None
-
     learner_: Any
-    weighting_: Weighting | None = None
-    document_frequency_: np.ndarray | None = None
-    _trained_layout: Layout | None = None
     _lazy_parameters: LazyParameters
-    _several: bool = False
-    label_separator_: str | None = None
-
-    @property
-    def holds_out(self) -> bool:
-        """Whether training holds out documents of its own, by which it may stop."""
-        return False
-
-    @property
-    def several_labels(self) -> bool:
-        """Whether the model gives a document any number of labels; False: each document has one class."""
-        return self._several
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
@@ -85,41 +62,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
         given = self.get_params(deep=False).get("n_epochs", 1)
         return int(given) if isinstance(given, int | np.integer) else MOST_EPOCHS
-
-    @property
-    def _layout(self) -> Layout:
-        return self._trained_layout or self.spec.layout
-
-    @property
-    def _n_columns(self) -> int:
-        return self.n_features_in_
-
-    @property
-    def _takes_hidden(self) -> bool:
-        return self.unlabelled is not None
-
-    def _check(self) -> None: ...
-
-    def _weighed(self, source: Source) -> Source:
-        return source
-
-    def _encoded(self, X: object, *, reset: bool) -> Any:
-        return X
-
-    def _checked(self, X: np.ndarray) -> np.ndarray:
-        return X
-
-    def extra(self) -> dict[str, object]:
-        """Return what documents are, where the first fit decides that."""
-        return {"layout": self._layout} if self.spec.either else {}
-
-    def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned."""
-        if not self.spec.either:
-            return
-        if extra["layout"] not in ("sparse", "dense"):
-            raise ValueError(f"its layout is {extra['layout']!r}")
-        self._trained_layout = extra["layout"]
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
         """Return which fields of the learner the folds of a search decide; `several`: documents have several labels."""

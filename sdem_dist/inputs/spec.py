@@ -135,14 +135,14 @@ class Trained(NamedTuple):
 
 
 class Estimator(Protocol):
-    """What checks, files and runs see of an estimator; `sdem_dist.estimators.base` has what most of it is by default."""
+    """What checks, files and runs see of an estimator, and what most of it is by default."""
 
     spec: ClassVar[Spec]
-    # Parameters of all, but for the first four, for which estimators that lack them have a value.
-    patience: int | None
-    random_state: object
-    unlabelled: object
-    vectorizer: VectorizerSettings | None
+    # Parameters of all, but for the first four: estimators that lack them have these values.
+    patience: int | None = None
+    random_state: object = 0
+    unlabelled: object = None
+    vectorizer: VectorizerSettings | None = None
     evaluate_every: int
     n_jobs: int | None
     verbose: bool
@@ -157,9 +157,11 @@ class Estimator(Protocol):
     n_features_in_: int
     vocabulary_: list[str] | None
     vectorizer_: dict[str, Any] | None
-    label_separator_: str | None
-    weighting_: Weighting | None
-    document_frequency_: np.ndarray | None
+    label_separator_: str | None = None
+    weighting_: Weighting | None = None
+    document_frequency_: np.ndarray | None = None
+    _trained_layout: Layout | None = None
+    _several: bool = False
 
     @abstractmethod
     def stages(self, source: Source) -> Stages[Trained]:
@@ -180,34 +182,42 @@ class Estimator(Protocol):
     @property
     def holds_out(self) -> bool:
         """Whether training holds out documents of its own, by which it may stop."""
+        return False
 
     @property
     def _takes_hidden(self) -> bool:
         """Whether documents whose class is hidden may be trained on."""
+        return self.unlabelled is not None
 
     def _check(self) -> None:
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
 
     def _weighed(self, source: Source) -> Source:
         """Return training documents as the model weighs them, and take note of how."""
+        return source
 
     @property
     def several_labels(self) -> bool:
-        """Whether the model gives a document several labels, or none."""
+        """Whether the model gives a document any number of labels; False: each document has one class."""
+        return self._several
 
     @property
     def _layout(self) -> Layout:
         """What documents are."""
+        return self._trained_layout or self.spec.layout
 
     @property
     def _n_columns(self) -> int:
         """Columns of the documents, the target's included where it is one."""
+        return self.n_features_in_
 
     def _encoded(self, X: object, *, reset: bool) -> Any:
         """Return a table as numbers."""
+        return X
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         """Return a table, or raise ValueError where it cannot be one of the model's."""
+        return X
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus does not match the training documents."""
@@ -222,10 +232,19 @@ class Estimator(Protocol):
         """Return the parameters by name, as scikit-learn has them."""
 
     def extra(self) -> dict[str, object]:
-        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
+        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records.
+
+        Here it is what documents are, where the first fit decides that.
+        """
+        return {"layout": self._layout} if self.spec.either else {}
 
     def take_extra(self, extra: Extra) -> None:
         """Take back what `extra` returned, or raise ValueError where it does not fit."""
+        if not self.spec.either:
+            return
+        if extra["layout"] not in ("sparse", "dense"):
+            raise ValueError(f"its layout is {extra['layout']!r}")
+        self._trained_layout = extra["layout"]
 
 
 def final_stage(

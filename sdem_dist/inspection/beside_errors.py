@@ -8,14 +8,12 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 
-from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.validation import is_dask
 from sdem_dist.inspection.examined import BLOCK, Examined, telling_words
-from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.reports.explanation import Explanation
+from sdem_dist.text.texts import texts_of_strings
 
 Beside = Callable[[np.ndarray, list[object]], dict[str, list[str]]]
 
@@ -27,53 +25,31 @@ def beside_errors(estimator: Any, given: Any, X: Any, report: ClassificationRepo
 
     `given`, `X`: as they came, and with texts as counts.
     """
-    if isinstance(X, AnyCorpus):
-        return partial(_of_corpus, estimator, Examined(X))
     if is_dask(X):
         return None
+    if isinstance(X, AnyCorpus):
+        return partial(_beside, estimator, Examined(X), None)
     kept = np.sort(report.positions[report.errors])
     rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, kept)
-    texts = None
-    if are_texts(given):
-        texts = [str(text) for text in _safe_indexing(given, kept)]
-    return partial(_in_memory, estimator, kept, rows, texts)
+    texts = [texts_of_strings([str(text) for text in _safe_indexing(given, kept)])] if are_texts(given) else []
+    return partial(_beside, estimator, Examined(rows, texts=texts), kept)
 
 
-def _in_memory(
-    estimator: Any, kept: np.ndarray, rows: Any, texts: list[str] | None, positions: np.ndarray, labels: list[object]
+def _beside(
+    estimator: Any, examined: Examined, kept: np.ndarray | None, positions: np.ndarray, labels: list[object]
 ) -> dict[str, list[str]]:
-    places = np.searchsorted(kept, positions)
+    """Return telling words and texts of errors; no words of a model whose scores are not a sum over them.
 
-    def explained(start: int) -> list[Explanation]:
+    `kept`: the positions that `examined` holds, ascending; None: all.
+    """
+    found = examined.gathered(positions if kept is None else np.searchsorted(kept, positions))
+    places, columns = np.arange(len(positions)), telling_words([])
+    for start in range(0, len(places), BLOCK):
         block = slice(start, start + BLOCK)
-        return explanations(estimator, _safe_indexing(rows, places[block]), labels[block])
-
-    beside = {} if texts is None else {"text": [texts[place] for place in places.tolist()]}
-    return _told(explained, len(labels)) | beside
-
-
-def _of_corpus(estimator: Any, examined: Examined, positions: np.ndarray, labels: list[object]) -> dict[str, list[str]]:
-    found = examined.gathered(positions)
-    places = np.arange(len(positions))
-
-    def explained(start: int) -> list[Explanation] | None:
-        block = slice(start, start + BLOCK)
-        return found.explained(estimator, places[block], labels[block])
-
-    beside = {"text": found.texts_of(places)} if examined.has_texts else {}
-    return _told(explained, len(labels)) | beside
-
-
-def _told(explained: Callable[[int], list[Explanation] | None], n: int) -> dict[str, list[str]]:
-    """Return columns of telling words of all errors; none for a model whose scores are not a sum over words."""
-    columns = telling_words([])
-    try:
-        for start in range(0, n, BLOCK):
-            told = explained(start)
-            if told is None:
-                return {}
-            for name, words in telling_words(told).items():
-                columns[name] += words
-    except ModelError:
-        return {}
-    return columns
+        told = found.explained(estimator, places[block], labels[block])
+        if told is None:
+            columns = {}
+            break
+        for name, words in telling_words(told).items():
+            columns[name] += words
+    return columns | ({"text": found.texts_of(places)} if found.has_texts else {})

@@ -10,6 +10,7 @@ from typing import Any, cast
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils import _safe_indexing
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
@@ -61,9 +62,11 @@ class Examined:
         return [self.ids[p] for p in wanted] if self.ids else list(wanted)
 
     def rows(self, positions: np.ndarray) -> Any:
-        """Return some documents, in the order asked for: a CSR matrix, or rows of a table."""
-        if not isinstance(self.documents, AnyCorpus):
+        """Return some documents, in the order asked for: as they were given, of a corpus a CSR matrix or rows of a table."""
+        if isinstance(self.documents, DenseDocuments):
             return self.documents[positions]
+        if not isinstance(self.documents, AnyCorpus):
+            return _safe_indexing(self.documents, positions)
         order = np.argsort(positions, kind="stable")
         wanted, parts = positions[order], []
         for start, documents in documents_in_pieces(self.documents):
@@ -74,7 +77,7 @@ class Examined:
                 )
         back = np.argsort(order, kind="stable")
         if parts and isinstance(parts[0], np.ndarray):
-            return np.concatenate(parts)[back]
+            return DenseDocuments(np.concatenate(parts)[back])
         return sp.vstack(parts, format="csr")[back]
 
     def gathered(self, positions: np.ndarray) -> Examined:
@@ -96,11 +99,8 @@ class Examined:
         self, estimator: Any, positions: np.ndarray, against: list[object] | None, labels: np.ndarray | None
     ) -> list[Explanation] | None:
         texts = self.texts_of(positions) if self.has_texts else None
-        rows = self.rows(positions)
-        if isinstance(rows, np.ndarray):
-            rows = DenseDocuments(rows)
         try:
-            return explanations(estimator, rows, against, texts, labels)
+            return explanations(estimator, self.rows(positions), against, texts, labels)
         except ModelError:
             return None
 

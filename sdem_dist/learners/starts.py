@@ -1,12 +1,11 @@
 """Where the training of mixtures starts: at random examples that a survey drew, or at what EM found."""
 
 from collections.abc import Iterable, Sequence
-from typing import Protocol
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import CorpusLike, Documents
 from sdem_dist.learners.features import FeatureState, started
 from sdem_dist.learners.k_means_start import k_means
 from sdem_dist.models.features import FeatureModel
@@ -14,14 +13,7 @@ from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform
 
 
-class Readable(Protocol):
-    """A corpus."""
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return the documents at stored positions ``start:stop``."""
-
-
-def rows_at(corpus: Readable, positions: Iterable[int]) -> np.ndarray:
+def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
     """Return some documents as rows of a table, float64."""
     rows = []
     for position in positions:

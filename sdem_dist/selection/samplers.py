@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.spec import Source
@@ -23,29 +23,14 @@ REPEATS = 100
 """Proposals in a row that have been tried, after which there are no others."""
 
 
-class Sampler(Protocol):
-    """Where settings come from."""
-
-    most: int
-    """Settings that it gives at most."""
-    at_once: int
-    """How many of them at a time."""
-
-    def ask(self, n: int) -> list[dict[str, object]]:
-        """Return the next settings, `n` at most; none: there are no more."""
-
-    def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Take note of how good they were."""
-
-
 class Listed:
-    """Settings that are known at once."""
+    """Settings that are known at once; `most` of them, and `at_once` at a time."""
 
     def __init__(self, found: list[dict[str, object]]) -> None:
         self._left, self.most, self.at_once = found, len(found), len(found)
 
     def ask(self, n: int) -> list[dict[str, object]]:
-        """Return the next settings."""
+        """Return the next settings, `n` at most; none: there are no more."""
         asked, self._left = self._left[:n], self._left[n:]
         return asked
 
@@ -127,6 +112,9 @@ class Proposed:
             score = trial.score(metric)
             failed = self._optuna.trial.TrialState.FAIL
             self._study.tell(asked, **({"state": failed} if score == -float("inf") else {"values": score}))
+
+
+Sampler = Listed | Proposed
 
 
 def sampler_of(

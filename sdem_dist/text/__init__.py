@@ -3,7 +3,7 @@
 from sdem_dist.text.docstrings import collect_docstrings
 from sdem_dist.text.ingest import IngestReport, ingest
 from sdem_dist.text.sources import Reading
-from sdem_dist.text.transform import count_texts, transform_texts
+from sdem_dist.text.transform import count_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 __all__ = [
@@ -13,5 +13,4 @@ __all__ = [
     "collect_docstrings",
     "count_texts",
     "ingest",
-    "transform_texts",
 ]

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -20,6 +20,9 @@ from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from sdem_dist.text.runs import MergedTerms
+    from sdem_dist.text.term_ranges import TermColumns
+
 MOST_RUNS = 2  # runs whose columns are in memory at a time
 Batch = tuple[
     "sp.csr_matrix | Canonical", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None
@@ -27,19 +30,12 @@ Batch = tuple[
 Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix | Canonical", np.ndarray | None]
 
 
-class RunColumns(Protocol):
-    """Knows the column of every term of a run."""
-
-    def columns(self, run: int) -> np.ndarray:
-        """Return the column of every node of a run, -1 for those left out, int32."""
-
-
 @dataclass(frozen=True)
 class ColumnMap:
     """How a block's columns become those of the corpus."""
 
     n_features: int
-    terms: RunColumns | None = None
+    terms: "MergedTerms | TermColumns | None" = None
     """Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers."""
     offset: int = 0  # of numbers: the column that becomes 0
 

@@ -275,14 +275,8 @@ class ByTasks:
     def _counted(self, executor: Executor) -> Iterator[Counted]:
         """Count all sources; what is done is kept beside the corpus until the block has ended."""
         asked, how, path = self._asked, self._counting, to_place(self._asked.destinations[0])
-        labels = how.reading.labels_file
-        beside = (
-            None
-            if labels is None or not to_place(labels).exists()
-            else (to_place(labels).stat().st_size, to_place(labels).stat().st_mtime_ns)
-        )
         # the known classes are those of the reference, and sets have no order
-        content = repr((FORMAT, replace(how, known_classes=None), asked.held_out, asked.random_state, beside))
+        content = repr((FORMAT, replace(how, known_classes=None), asked.held_out, asked.random_state))
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         try:
             with kept_folder(path.absolute(), "counted", identity) as scratch, driver_folder(scratch) as here:

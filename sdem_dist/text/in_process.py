@@ -76,9 +76,7 @@ def _counted(
     how = asked.held_out, asked.random_state
     if asked.form is not None:
         size = min(asked.block_documents, MATRIX_DOCUMENTS)
-        return count_matrices(
-            matrix_blocks(asked.sources, asked.reading, asked.gate, size), folder, *how, asked.progress
-        )
+        return count_matrices(matrix_blocks(asked.sources, asked.gate, size), folder, *how, asked.progress)
     settings, words = asked.plan.settings, asked.plan.vocabulary
     blocks = text_blocks(asked.sources, asked.reading, asked.gate, asked.block_documents)
     terms = runs if words is None else Vocabulary(settings, words)

@@ -15,7 +15,6 @@ from sdem_dist.text.formats.tab_lines import whole_lines
 from sdem_dist.text.sources import (
     LINES,
     LINES_OR_TSV,
-    NUMERIC_FORMATS,
     SUFFIXES,
     Reading,
     read_columns,
@@ -50,7 +49,7 @@ def records_format(source: Path, reading: Reading) -> str:
     form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix, LINES))
     if reading.format is None and (form == LINES or suffix == ".txt"):
         form = LINES_OR_TSV if reading.text is None and reading.id is None else LINES
-    if form in NUMERIC_FORMATS:
+    if form == "svmlight":
         raise IngestError(
             f"{source} is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
             "--vocabulary-from CORPUS, the one of the training), and give that"

@@ -99,7 +99,7 @@ class Runs:
         with_totals = self._settings.max_features is not None  # nobody else asks
         found = merge(slices, limits, with_totals, self._folder / "vocabulary")
         for run in self._written:
-            save_columns(self._folder, run, found.numbers.pop(0))
+            save_arrays(self._path(run, "columns"), columns_of_nodes(self._folder, run, found.numbers.pop(0)))
         return MergedTerms(self._folder, vocabulary_file(self._folder / "vocabulary", found.sizes), found.totals)
 
     def write_all(self) -> dict[int, int]:
@@ -116,11 +116,6 @@ class Runs:
 def run_path(folder: Path, run: int, part: str) -> Path:
     """Return where a part of a run lies."""
     return folder / f"run-{run:04d}-{part}"
-
-
-def save_columns(folder: Path, run: int, columns_of_terms: np.ndarray) -> None:
-    """Save the column of every node of a run, given those of its sorted terms, -1 for terms left out."""
-    save_arrays(run_path(folder, run, "columns"), columns_of_nodes(folder, run, columns_of_terms))
 
 
 def columns_of_nodes(folder: Path, run: int, columns_of_terms: np.ndarray) -> np.ndarray:

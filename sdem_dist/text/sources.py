@@ -13,7 +13,6 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
-from sdem_dist.storage.places import place
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
@@ -26,8 +25,7 @@ LINES = "lines"
 """The format of plain lines, one document each, without labels: for prediction only."""
 LINES_OR_TSV = "lines or tsv"
 """Plain lines, or ``label<TAB>text`` if that is what the first line is: for prediction only, of sources that do not say."""
-FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight", "npz")
-NUMERIC_FORMATS = ("svmlight", "npz")
+FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 SUFFIXES = {
     ".txt": "tsv",
     ".tsv": "tsv",
@@ -39,7 +37,6 @@ SUFFIXES = {
     ".svm": "svmlight",
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
-    ".npz": "npz",
 }
 PACKED = (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2")
 SHEETS = (".xlsx", ".xls", ".ods")
@@ -61,8 +58,6 @@ class Reading:
         "csv", "jsonl" and "parquet" (None: "label" and "text"). The other formats have no choice.
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
-    labels_file : path, or None
-        Labels of the rows of an "npz" source: one per line, or an .npy array.
     label_separator : str, or None
         Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
         of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
@@ -70,7 +65,7 @@ class Reading:
         The label that stands for none: the corpus knows such documents, and those whose label is empty, null or not a
         number, as documents without a label. None: a document without a label is a bad line.
     id : str, int or None
-        The column of the documents' ids, as `label` and `text`; not of "folder", "svmlight" and "npz" sources.
+        The column of the documents' ids, as `label` and `text`; not of "folder" and "svmlight" sources.
     group : str, int or None
         The column of groups that folds keep together, such as authors; likewise.
     weight : str, int or None
@@ -83,7 +78,6 @@ class Reading:
     label: str | int | None = None
     text: str | int | None = None
     encoding: str = "utf-8"
-    labels_file: str | Path | None = None
     zero_based: bool | Literal["auto"] = "auto"
     id: str | int | None = None
     label_separator: str | None = None
@@ -144,28 +138,25 @@ def refuse_no_documents(source: Path) -> None:
     suffix = plain_suffix(source)
     if suffix in PACKED:
         raise IngestError(f"{source} is packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)")
+    if suffix == ".npz":
+        raise IngestError(
+            f"{source} is arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns"
+        )
     if suffix in SHEETS:
         raise IngestError(f"{source} is a spreadsheet: save it as .csv, with commas, and give that")
     if source.is_file() and is_archive(source, "sdem-model"):
         raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
 
 
-def numeric_format(sources: Sequence[Path], reading: Reading) -> str | None:
-    """Return the one format of sources that hold numbers, or None if all hold text.
-
-    Raises
-    ------
-    IngestError
-        If they hold both, or numbers in two formats, whose columns cannot be matched.
-    """
+def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlight"] | None:
+    """Return the format of sources that hold numbers, or None if all hold text; IngestError if they hold both."""
     forms = {source_format(source, reading): source for source in sources}
-    numeric = [form for form in forms if form in NUMERIC_FORMATS]
-    if numeric and len(forms) > 1:
+    if "svmlight" in forms and len(forms) > 1:
         first, second = list(forms.items())[:2]
         raise IngestError(
             f"{first[1]} is {first[0]} and {second[1]} is {second[0]}, which do not go together into one corpus"
         )
-    return numeric[0] if numeric else None
+    return "svmlight" if "svmlight" in forms else None
 
 
 def text_blocks(
@@ -198,20 +189,13 @@ def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Re
 
 
 def matrix_blocks(
-    sources: Iterable[Path], reading: Reading, gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
+    sources: Iterable[Path], gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
 ) -> Iterator[MatrixBlock]:
     """Yield the rows of numeric sources, in order, in blocks of at most `block_documents`."""
+    from sdem_dist.text.formats.svmlight import read_svmlight
+
     for source in sources:
-        if source_format(source, reading) == "npz":
-            from sdem_dist.text.formats.npz import read_npz
-
-            labels_file = None if reading.labels_file is None else place(reading.labels_file)
-            blocks = read_npz(source, labels_file, reading.encoding, gate, block_documents)
-        else:
-            from sdem_dist.text.formats.svmlight import read_svmlight
-
-            blocks = read_svmlight(source, gate, block_documents)
-        for matrix, labels in blocks:
+        for matrix, labels in read_svmlight(source, gate, block_documents):
             yield MatrixBlock(labels, matrix)
 
 
@@ -221,16 +205,12 @@ def blocks_of_source(
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
     form, group, weight = source_format(source, reading), reading.group, reading.weight
     columns = Columns(reading.text, reading.label, reading.id, keep=group is not None or weight is not None)
+    numbered = form == "tsv"
     for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
         ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
-        groups = None if group is None else groups_of_records(source, block, group, numbered=form == "tsv")
-        weights = None if weight is None else _weights_of(source, block, weight, numbered=form == "tsv")
+        groups = None if group is None else list(map(str, _column_of(source, block, group, "group", numbered=numbered)))
+        weights = None if weight is None else _weights_of(source, block, weight, numbered=numbered)
         yield replace(block, ids=ids, groups=groups, weights=weights, columns={})
-
-
-def groups_of_records(source: Path, block: Records, name: str | int, *, numbered: bool) -> list[str]:
-    """Return the groups of documents from a column, which a number names where there is no header; see `_column_of`."""
-    return list(map(str, _column_of(source, block, name, "group", numbered=numbered)))
 
 
 def _column_of(source: Path, block: Records, name: str | int, what: str, *, numbered: bool) -> list[object]:

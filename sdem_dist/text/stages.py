@@ -79,7 +79,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     gate = LineGate(on_error, known, counting.targets, separator=separator, unlabelled=reading.unlabelled)
     runs = None
     if counting.numeric:
-        blocks = matrix_blocks([stretch.source], reading, gate, min(counting.block_documents, MATRIX_DOCUMENTS))
+        blocks = matrix_blocks([stretch.source], gate, min(counting.block_documents, MATRIX_DOCUMENTS))
         tally = count_matrices(blocks, folder, 0.0, 0, silent)
     else:
         if stretch.part is not None:

@@ -90,7 +90,7 @@ def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | No
 
 @dataclass(frozen=True)
 class TermColumns:
-    """The columns of the runs of one stretch, see `sdem_dist.text.batches.RunColumns`."""
+    """The columns of the runs of one stretch."""
 
     folder: Path  # of the stretch
     places: dict[int, int]  # place of each of its runs among all

@@ -153,29 +153,3 @@ class TextTransformer:
         of_words = self._settings.analyzer == "word"
         n_words = sum(counter.n_words for counter in self._counters) if of_words else 0
         return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None
-
-
-def transform_texts(
-    texts: Sequence[str], settings: VectorizerSettings, vocabulary: Sequence[str] | None = None
-) -> sp.csr_matrix:
-    """Return the documents `texts` as a corpus of these settings would hold them.
-
-    Parameters
-    ----------
-    texts : sequence of str
-    settings : VectorizerSettings
-        Of the corpus or model; its kind is not "matrix".
-    vocabulary : sequence of str, or None
-        The words of kind "count"; other words are passed over.
-
-    Returns
-    -------
-    csr_matrix of shape (n_documents, n_features), int64 counts, indices sorted.
-
-    Raises
-    ------
-    ValueError
-        If the settings need a vocabulary that is not given, or something is not text.
-    """
-    found = texts_of_strings(texts)
-    return TextTransformer(settings, vocabulary).counter()(found)

@@ -14,7 +14,6 @@ import numpy as np
 import pyarrow
 import pyarrow.parquet
 import pytest
-import scipy.sparse as sp
 from buckets.needs import everywhere
 from buckets.test_corpora import X, Y
 
@@ -24,7 +23,6 @@ from sdem_dist.errors import OtherRunError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.places import place
 from sdem_dist.storage.urls import BLOCK
-from sdem_dist.text import Reading
 
 
 @everywhere
@@ -141,8 +139,6 @@ def write_sources(folder):
     (folder / "s.jsonl").write_text("\n".join(rows))
     (folder / "s.csv").write_text("label,text\n" + "\n".join(f"{a},{b}" for a, b in zip(labels, texts, strict=True)))
     (folder / "s.svm").write_text("".join(f"{i % 2} {i % 9 + 1}:2\n" for i in range(90)))
-    sp.save_npz(folder / "s.npz", sp.csr_matrix(np.arange(180).reshape(90, 2)))
-    (folder / "labels.txt").write_text("\n".join(labels))
     for i, (label, words) in enumerate(zip(labels, texts, strict=True)):
         name = folder / "classes" / label / (f"{i}.txt" if i % 3 else f"more {i % 2}/{i} \u00e9.txt")
         name.parent.mkdir(parents=True, exist_ok=True)
@@ -165,13 +161,11 @@ def test_sources(bucket, tmp_path):
         "s.jsonl",
         "s.csv",
         "s.svm",
-        "s.npz",
         "classes",
     ):
         uids = []
         for base in (str(tmp_path), bucket):
-            reading = Reading(labels_file=f"{base}/labels.txt") if name == "s.npz" else None
-            ingest(f"{base}/{name}", f"{base}/{name}.zarr", reading=reading)
+            ingest(f"{base}/{name}", f"{base}/{name}.zarr")
             uids.append(open_corpus(f"{base}/{name}.zarr").header.uid)
         assert uids[0] == uids[1], name
 

@@ -129,21 +129,3 @@ def test_from_python(tmp_path):
     X, y = random_counts(50, 20, 2)
     MultinomialNB(n_epochs=1).fit(X, y, callbacks=[JsonLines(tmp_path / "log")])
     assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["event"] == "RunEnded"
-
-
-@pytest.mark.slow
-def test_dasks_own_report(corpus, tmp_path):
-    page = tmp_path / "report.html"
-    result = run(
-        "train", corpus, tmp_path / "m", "--epochs", 2, "--quiet", "--workers", 1, "--performance-report", page
-    )
-    assert result.exit_code == 0, result.output
-    assert "<html" in page.read_text()[:500]
-
-
-def test_a_report_that_cannot_be(corpus, tmp_path):
-    assert "needs --workers" in run("train", corpus, tmp_path / "m", "--performance-report", tmp_path / "r.html").output
-    result = run(
-        "train", corpus, tmp_path / "m", "--workers", 1, "--performance-report", tmp_path / "absent" / "r.html"
-    )
-    assert "cannot be written" in result.output

@@ -108,14 +108,7 @@ def test_a_log_is_replaced_only_by_a_training_that_begins(folder, monkeypatch, t
     assert "precious" not in log.read_text()
 
 
-@pytest.mark.parametrize(
-    "outputs",
-    [
-        ("train s.csv n", "--workers 1 --log ONE --performance-report ONE"),
-        ("tune s.csv n", "--curve ONE --table ONE"),
-    ],
-)
-def test_two_outputs_are_two_files(folder, monkeypatch, tmp_path, outputs):
+def test_two_outputs_are_two_files(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
-    words = " ".join(outputs).replace("ONE", str(tmp_path / "one.png"), 1).replace("ONE", f"{tmp_path}/x/../one.png")
-    assert "would hold two outputs" in refused(*words.split(), code=2)
+    pictures = "--curve", str(tmp_path / "one.png"), "--table", f"{tmp_path}/x/../one.png"
+    assert "would hold two outputs" in refused("tune", "s.csv", "n", *pictures, code=2)

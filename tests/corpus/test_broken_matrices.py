@@ -11,7 +11,7 @@ import scipy.sparse as sp
 
 from sdem_dist.corpus import MemoryCorpus, write_corpus
 from sdem_dist.corpus.entries import check_structure
-from sdem_dist.errors import CorpusError, IngestError
+from sdem_dist.errors import CorpusError
 
 FAR = 1 << 40
 
@@ -89,16 +89,6 @@ def test_sound_matrices_pass(form):
         sp.csr_matrix((3, 4)).asformat(form),
     ):
         check_structure(matrix, "X")
-
-
-def test_an_npz_source(tmp_path):
-    from sdem_dist.text import Reading, ingest
-
-    X = with_changed(sp.csr_matrix(np.eye(3)), "indices", 2, 65536 + 1)
-    np.savez(tmp_path / "x.npz", data=X.data, indices=X.indices, indptr=X.indptr, format="csr", shape=X.shape)
-    (tmp_path / "labels").write_text("a\nb\na\n")
-    with pytest.raises(IngestError, match=r"x\.npz: rows from 1 .*: row 2 .* column 65537 of 3"):
-        ingest([tmp_path / "x.npz"], tmp_path / "c", reading=Reading(labels_file=tmp_path / "labels"))
 
 
 def test_the_process_lives_on(tmp_path):

@@ -9,7 +9,7 @@ import pytest
 from cli.commands import run
 from selection.conftest import made
 
-from sdem_dist import CorpusError, CorpusSearchCV, IngestError, MultinomialNB, ingest, open_corpus, write_corpus
+from sdem_dist import CorpusError, CorpusSearchCV, IngestError, MultinomialNB, concat, ingest, open_corpus, write_corpus
 from sdem_dist.corpus.dealing import dealt, group_hashes
 from sdem_dist.corpus.folds import Folds, groups_of
 from sdem_dist.corpus.labelled import Labelled
@@ -123,3 +123,17 @@ def test_labelled_documents_keep_their_groups(documents, tmp_path):
     assert len(numbers) == labelled.n_documents < 400 and np.array_equal(groups_of(labelled), names)
     assert together(numbers, names) and len(set(names)) > K
     assert groups_of(Labelled.of(write_corpus(tmp_path / "none.zarr", X, hidden, unlabelled=""))) is None
+
+
+def test_joined_corpora_keep_their_groups(tmp_path):
+    X = np.ones((12, 3), int)
+    parts = [
+        write_corpus(tmp_path / name, X, list("ab") * 6, groups=[f"{name}{i // 3}" for i in range(12)]) for name in "xy"
+    ]
+    joined = concat(parts)
+    groups = np.concatenate([joined.groups(shard) for shard in range(len(joined.header.shards))])
+    assert len(set(groups)) == 8
+    folds = joined.folds(4).numbers
+    assert together(folds, groups)
+    plain = write_corpus(tmp_path / "plain", X, list("ab") * 6)
+    assert not concat([parts[0], plain]).has_groups

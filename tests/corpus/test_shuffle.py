@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.corpus import sorted_rows
+from sdem_dist.corpus import pieces, sorted_rows
+from sdem_dist.corpus.pieces import Spill, rows_between, write_pieces
 from sdem_dist.corpus.rows import KeyedRows, cut
-from sdem_dist.corpus.shuffle import Spill, shuffle_keys
+from sdem_dist.corpus.shuffle import shuffle_keys
 
 
 def rows(keys, names=None) -> KeyedRows:
@@ -42,7 +43,7 @@ def assert_same(found: KeyedRows, expected: KeyedRows) -> None:
 @pytest.mark.parametrize("names", [False, True])
 def test_drains_by_ascending_key(tmp_path, memory, names):
     keys = shuffle_keys(4, 0, 400) >> np.uint64(1)
-    spill = Spill(tmp_path, memory, ordered=False)
+    spill = Spill(tmp_path, memory)
     for start in range(0, 400, 130):
         spill.add(rows(keys[start : start + 130], names))
     found = KeyedRows.concatenate(list(spill.drain()))
@@ -52,12 +53,12 @@ def test_drains_by_ascending_key(tmp_path, memory, names):
 
 @pytest.mark.parametrize("names", [False, True])
 def test_documents_between_keys_come_back_from_pieces(tmp_path, monkeypatch, names):
-    monkeypatch.setattr(sorted_rows, "PIECE_BYTES", 200)
+    monkeypatch.setattr(pieces, "PIECE_BYTES", 200)
     keys = np.sort(shuffle_keys(4, 0, 400) >> np.uint64(1))
-    pieces = sorted_rows.write_pieces(tmp_path, [rows(keys[:150], names), rows(keys[150:], names), rows([], names)])
-    assert len(pieces) > 50
+    made = write_pieces(tmp_path, [rows(keys[:150], names), rows(keys[150:], names), rows([], names)])
+    assert len(made) > 50
     for first, stop in ((0, 1 << 64), (int(keys[17]), int(keys[203])), (int(keys[5]) + 1, int(keys[5]) + 2)):
-        found = sorted_rows.rows_between(tmp_path, {"pieces": pieces}, first, stop)
+        found = rows_between(tmp_path, made, first, stop)
         wanted = [key for key in keys.tolist() if first <= key < stop]
         if wanted:
             assert_same(KeyedRows.concatenate(found), rows(wanted, names))
@@ -76,7 +77,7 @@ def test_words_are_counted_alike_in_few_and_in_many_columns():
 @pytest.mark.parametrize("ordered", [False, True])
 def test_parts_are_those_of_the_sorted_documents(tmp_path, memory, ordered):
     keys = np.arange(400, dtype=np.uint64) if ordered else shuffle_keys(4, 0, 400) >> np.uint64(1)
-    spill = Spill(tmp_path, memory, ordered=ordered)
+    spill = Spill(tmp_path, memory)
     for start in range(0, 400, 130):
         part = rows(keys[start : start + 130], names=True)
         spill.add(part if start else replace(part, data=part.data.astype(np.uint16)))
@@ -89,19 +90,19 @@ def test_parts_are_those_of_the_sorted_documents(tmp_path, memory, ordered):
 
 def test_keys_that_share_leading_bits_still_sort(tmp_path):
     keys = np.random.default_rng(0).permutation(500)
-    spill = Spill(tmp_path, 1000, ordered=False)
+    spill = Spill(tmp_path, 1000)
     spill.add(rows(keys))
     assert_same(KeyedRows.concatenate(list(spill.drain())), rows(np.arange(500)))
 
 
 def test_memory_held_is_bounded(tmp_path):
     keys = shuffle_keys(0, 0, 20_000) >> np.uint64(1)
-    spill = Spill(tmp_path, 20_000, ordered=False)
+    spill = Spill(tmp_path, 20_000)
     for start in range(0, 20_000, 100):
         spill.add(rows(keys[start : start + 100]))
-    pieces = [piece.nbytes for piece in spill.drain()]
-    assert sum(pieces) > 25 * 20_000
-    assert max(pieces) <= 21_000
+    sizes = [part.nbytes for part in spill.drain()]
+    assert sum(sizes) > 25 * 20_000
+    assert max(sizes) <= 2 * 20_000
 
 
 @settings(max_examples=50)

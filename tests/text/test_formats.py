@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import builtins
-import lzma
 
 import numpy as np
 import pyarrow
@@ -23,8 +22,8 @@ def read(path, reading=None, block_documents=4, gate=None):
     return [pair for b in blocks for pair in zip(b.labels, b.texts, strict=True)]
 
 
-def read_matrix(path, reading=None, block_documents=4, gate=None):
-    blocks = list(matrix_blocks([path], reading or Reading(), gate or LineGate(), block_documents))
+def read_matrix(path, block_documents=4, gate=None):
+    blocks = list(matrix_blocks([path], gate or LineGate(), block_documents))
     width = max(b.matrix.shape[1] for b in blocks)
     for block in blocks:
         block.matrix.resize(block.matrix.shape[0], width)
@@ -57,22 +56,6 @@ def test_svmlight_round_trip(tmp_path, suffix, compressed):
     matrix, labels = read_matrix(path)
     np.testing.assert_allclose(matrix, X.toarray()[:, : matrix.shape[1]])
     assert labels == [str(int(v)) for v in y]
-
-
-@pytest.mark.parametrize("compress", [True, False])
-@pytest.mark.parametrize("container", [sp.csr_array, sp.csr_matrix])
-@pytest.mark.parametrize("labels_form", ["txt.gz", "npy"])
-def test_npz_round_trip(tmp_path, compress, container, labels_form, compressed):
-    X = container(sp.random_array((11, 9), density=0.4, rng=np.random.default_rng(0)))
-    labels = [f"class {i % 3}" for i in range(11)]
-    sp.save_npz(tmp_path / "docs.npz", X, compressed=compress)
-    labels_file = tmp_path / f"labels.{labels_form}"
-    if labels_form == "npy":
-        np.save(labels_file, np.array(labels))
-    else:
-        labels_file.write_bytes(compressed("\n".join(labels).encode(), ".gz"))
-    matrix, found = read_matrix(tmp_path / "docs.npz", Reading(labels_file=labels_file))
-    assert (matrix == X.toarray()).all() and found == labels
 
 
 def test_parquet_round_trip(tmp_path, documents):
@@ -223,39 +206,6 @@ def test_formats_are_told_apart(tmp_path, write_source, documents):
     (tmp_path / "a.svm").write_text("1 1:1\n")
     with pytest.raises(IngestError, match="do not go together"):
         numeric_format([tmp_path / "a.svm", tmp_path / "DOCS.NDJSON.XZ"], Reading())
-
-
-def test_npz_that_is_no_matrix_of_counts(tmp_path):
-    path, labels = tmp_path / "x.npz", tmp_path / "labels.txt"
-    labels.write_text("a\nb\n")
-    reading = Reading(labels_file=labels)
-    eye = sp.csr_matrix(np.eye(2))
-    cases = [
-        (lambda: sp.save_npz(path, eye.tocsc()), "save it as CSR"),
-        (lambda: sp.save_npz(path, -eye), r"row 1 \(from 1\): the value -1\.0: .* not negative"),
-        (lambda: sp.save_npz(path, sp.csr_matrix(np.eye(3))), "2 labels for the 3 rows"),
-        (lambda: np.savez(path, a=np.eye(2)), r"no sparse matrix, but arrays \(a\)"),
-        (lambda: path.write_bytes(b"PK"), "cannot be read as an .npz matrix"),
-        (lambda: path.write_bytes(lzma.compress(b"x")), "cannot be read as an .npz matrix"),
-        (lambda: np.savez(path, **_parts(eye, data=np.array([1, 2], object))), "Python objects"),
-        (
-            lambda: np.savez(path, **_parts(eye, indices=np.array([0, 7]))),
-            r"row 1 \(from 0\) has an entry in column 7 of 2",
-        ),
-        (lambda: np.savez(path, **_parts(eye, indptr=np.array([0, 3, 2]))), "does not delimit"),
-        (lambda: np.savez(path, **_parts(eye, data=np.ones(1))), "cut short"),
-    ]
-    for write, message in cases:
-        write()
-        with pytest.raises(IngestError, match=message):
-            read_matrix(path, reading)
-    with pytest.raises(IngestError, match="--labels-file"):
-        read_matrix(path)
-
-
-def _parts(matrix, **changed):
-    parts = {"format": b"csr", "shape": matrix.shape, "data": matrix.data}
-    return {**parts, "indices": matrix.indices, "indptr": matrix.indptr, **changed}
 
 
 @pytest.mark.parametrize("size", [1, 7, 50, 4000])

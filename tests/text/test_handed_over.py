@@ -11,7 +11,7 @@ import pytest
 
 from sdem_dist import MultinomialNB, ingest, open_corpus, write_corpus
 from sdem_dist.errors import CorpusError, IngestError
-from sdem_dist.text import VectorizerSettings, transform_texts
+from sdem_dist.text import VectorizerSettings, count_texts
 
 LINES = "a\tgood fine\nb\tbad sad\n" * 20
 
@@ -91,9 +91,9 @@ def test_numbers_and_texts_that_look_alike_are_not_one_class(tmp_path, one, othe
 def test_a_text_that_is_none(missing):
     texts = pd.Series(["good", missing, "bad"], dtype=object)
     with pytest.raises(ValueError, match=r"text 1 \(from 0\) is .*, not a text"):
-        transform_texts(texts, VectorizerSettings(), ["bad", "good"])
+        count_texts(texts, VectorizerSettings(), ["bad", "good"])[0]
     with pytest.raises(ValueError, match="a list of texts"):
-        transform_texts("good", VectorizerSettings(), ["bad", "good"])
+        count_texts("good", VectorizerSettings(), ["bad", "good"])[0]
 
 
 def test_labels_of_numpys_strings(tmp_path):

@@ -19,7 +19,7 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.corpus import open_corpus, write_corpus
 from sdem_dist.errors import CorpusError, IngestError
-from sdem_dist.text import Reading, VectorizerSettings, ingest, transform_texts
+from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 
 WORDS = st.sampled_from(["a", "ab", "b", "bb", "ba", "é", "東", "zz"])
 DOCUMENT = st.tuples(st.sampled_from(["x", "y", "10", "2"]), st.lists(WORDS, max_size=6).map(" ".join))
@@ -65,7 +65,7 @@ def test_vocabulary_and_counts_are_count_vectorizers(
     assert report.n_empty == int((np.diff(expected.indptr) == 0).sum())
 
 
-def test_a_corpus_holds_counts_as_transform_texts_makes_them_and_document_frequencies(
+def test_a_corpus_holds_counts_as_count_texts_makes_them_and_document_frequencies(
     tmp_path, documents, rows_in_source_order
 ):
     texts, settings = [text for _, text in documents], VectorizerSettings(ngram_range=(1, 2))
@@ -73,7 +73,7 @@ def test_a_corpus_holds_counts_as_transform_texts_makes_them_and_document_freque
     corpus = open_corpus(tmp_path / "c")
     found, _ = rows_in_source_order(tmp_path / "c")
     again = VectorizerSettings.from_json(corpus.header.vectorizer)
-    assert again == settings and (transform_texts(texts, again, corpus.vocabulary()) != found).nnz == 0
+    assert again == settings and (count_texts(texts, again, corpus.vocabulary())[0] != found).nnz == 0
     assert not corpus.header.weighted
     assert corpus.document_frequency.tolist() == (found.toarray() > 0).sum(axis=0).tolist()
 
@@ -85,7 +85,7 @@ def test_stemmed_ngrams(tmp_path, documents, rows_in_source_order):
     words = open_corpus(tmp_path / "c").vocabulary()
     assert words == ["bank", "share"]
     found, _ = rows_in_source_order(tmp_path / "c")
-    assert (transform_texts([t for _, t in documents], settings, words) != found).nnz == 0
+    assert (count_texts([t for _, t in documents], settings, words)[0] != found).nnz == 0
 
 
 def test_hashing(tmp_path, documents, rows_in_source_order):
@@ -164,7 +164,7 @@ def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path, d
     assert corpus.header.classes == train.header.classes and corpus.header.vectorizer == train.header.vectorizer
     stored = corpus.read(0, 3)
     assert [corpus.header.classes[i] for i in stored.labels] == ["earn", "acq", "earn"], "the order is kept"
-    expected = transform_texts([t for _, t in test], settings, train.vocabulary())
+    expected = count_texts([t for _, t in test], settings, train.vocabulary())[0]
     assert (stored.to_csr() != expected).nnz == 0
 
     source = write_lines(tmp_path / "odd.txt", [*test, ("sport", "goal")])
@@ -197,14 +197,13 @@ def test_svmlight_columns_are_shifted_as_one(tmp_path, zero_based, rows_in_sourc
 
 def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
     X = sp.random_array((20, 6), density=0.5, rng=np.random.default_rng(0)).tocsr()
-    sp.save_npz(tmp_path / "x.npz", X)
-    (tmp_path / "y.txt").write_text("a\nb\n" * 10)
-    reading = Reading(labels_file=tmp_path / "y.txt")
-    ingest([tmp_path / "x.npz"], tmp_path / "real", reading=reading, block_documents=3)
+    dump_svmlight_file(X, np.arange(20) % 2, str(tmp_path / "x.svm"), zero_based=True)
+    reading = Reading(zero_based=True)
+    ingest([tmp_path / "x.svm"], tmp_path / "real", reading=reading, block_documents=3)
     assert open_corpus(tmp_path / "real").header.weighted
     np.testing.assert_array_equal(rows_in_source_order(tmp_path / "real")[0].toarray(), X.astype(np.float32).toarray())
     with pytest.raises(ValueError, match="min_df does not apply to sources of numbers"):
-        ingest([tmp_path / "x.npz"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
+        ingest([tmp_path / "x.svm"], tmp_path / "y", VectorizerSettings(min_df=2), reading=reading)
     with pytest.raises(IngestError, match=r"the sources hold text, but .* was made from numbers"):
         ingest([write_lines(tmp_path / "d.txt", [("a", "b")])], tmp_path / "y", vocabulary_from=tmp_path / "real")
 

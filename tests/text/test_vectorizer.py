@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer, HashingVectorizer
 
-from sdem_dist.text.transform import count_texts, transform_texts
+from sdem_dist.text.transform import TextTransformer, count_texts
 from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer
 
 TEXTS = [
@@ -99,7 +99,7 @@ def test_prediction_text_is_counted_like_scikit_learn():
     words = reference.get_feature_names_out().tolist()
     settings = VectorizerSettings(ngram_range=(1, 2), stop_words=("the",))
     new = [*TEXTS, "unheard words, and the bank bank"]
-    found = transform_texts(new, settings, words)
+    found = count_texts(new, settings, words)[0]
     assert found.dtype == np.int64 and (found != reference.transform(new)).nnz == 0
 
 
@@ -107,11 +107,11 @@ def test_prediction_text_is_counted_like_scikit_learn():
 def test_hashing_is_scikit_learns_without_signs(analyzer):
     settings = VectorizerSettings(kind="hashing", n_features=16, analyzer=analyzer)
     reference = HashingVectorizer(n_features=16, analyzer=analyzer, alternate_sign=False, norm=None)
-    assert (transform_texts(TEXTS, settings) != reference.transform(TEXTS)).nnz == 0
+    assert (count_texts(TEXTS, settings)[0] != reference.transform(TEXTS)).nnz == 0
 
 
 def test_what_a_model_must_carry():
     with pytest.raises(ValueError, match="vocabulary"):
-        transform_texts(TEXTS, VectorizerSettings())
+        TextTransformer(VectorizerSettings())
     with pytest.raises(ValueError, match="came as numbers"):
-        transform_texts(TEXTS, VectorizerSettings(kind="matrix"), ["bank"])
+        TextTransformer(VectorizerSettings(kind="matrix"), ["bank"])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +43,7 @@ def read_csv(path: Path, encoding: str, gate: LineGate, columns: Columns, block_
             yield _documents(block, bounds[:n].copy(), slow, names)
         start = stop
         if not simple or (n == 0 and len(block.raw) - start > LARGEST_FIELD):
-            rest = blocks if after is None else _chained(after, blocks)
+            rest = blocks if after is None else chain([after], blocks)
             yield from in_blocks(slow.documents(block, start, rest), block_documents)
             return
         if n == len(bounds) and start < block.size:
@@ -51,11 +52,6 @@ def read_csv(path: Path, encoding: str, gate: LineGate, columns: Columns, block_
             return
         raw = block.raw[start : block.size] + after.raw
         block, start, after = LineBlock(raw, len(raw) - PADDING, after.escaped), 0, next(blocks, None)
-
-
-def _chained(first: LineBlock, rest: Iterator[LineBlock]) -> Iterator[LineBlock]:
-    yield first
-    yield from rest
 
 
 def _simple_header(block: LineBlock) -> tuple[list[str] | None, int]:
