@@ -123,6 +123,8 @@ def plain_label(label: object) -> ClassLabel:
     if isinstance(plain, float) and not math.isfinite(plain):
         raise CorpusError(f"{plain} cannot be a class label")
     if isinstance(plain, str):
+        if plain.endswith("\0"):
+            raise CorpusError(f"{plain!r} cannot be a class label: it ends with a NUL, which NumPy drops")
         try:
             plain.encode()
         except UnicodeEncodeError as error:

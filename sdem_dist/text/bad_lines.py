@@ -15,8 +15,6 @@ EXAMPLES_KEPT = 5
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
-_PACKED = {"\x1f\udc8b": ".gz", "\udcfd7zXZ": ".xz", "(\udcb5/\udcfd": ".zst"}
-"""How packed files begin, decoded with "surrogateescape"."""
 
 
 class NoLabelError(IngestError):
@@ -63,7 +61,7 @@ class LineGate:
             return
         if self.start:
             line += _lines_before(path, self.start)
-        message = f"{path}, {unit} {line}: {problem}"
+        message = f"{'standard input' if str(path) == '-' else path}, {unit} {line}: {problem}"
         if self.on_error == "raise":
             error = kind(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
             if isinstance(error, NoLabelError):
@@ -110,8 +108,12 @@ class LineGate:
     def _problem(self, raw: object, name: str | None) -> str | None:
         if name is None and raw is None:
             return "the label is missing; --unlabelled '' takes such documents as ones without a label"
+        if name is None and isinstance(raw, list):
+            return f"the label is a list, {raw!r:.60}: --label-separator , takes the labels of lists"
         if name is None:
             return f"the label is {raw!r}, neither a text nor a finite number"
+        if name.endswith("\0"):
+            return f"the label {name!r} ends with a NUL, which arrays drop: remove it"
         if not name:
             return (
                 "the label is empty; --unlabelled '' takes such documents as ones without a label (where documents may have "
@@ -186,11 +188,6 @@ def not_unicode(text: str) -> str | None:
         text.encode("utf-8")
     except UnicodeEncodeError as error:
         code = ord(text[error.start])
-        if text.startswith(("\udcff\udcfe", "\udcfe\udcff")):
-            return "the first two bytes of UTF-16; --encoding utf-16 reads it"
-        for first, suffix in _PACKED.items():
-            if text.startswith(first):
-                return f"the first bytes of a packed file; give it the suffix {suffix}"
         if 0xDC80 <= code <= 0xDCFF:
             return (
                 f"the byte 0x{code - 0xDC00:02x}, which the encoding does not allow; name the file's own (--encoding)"

@@ -10,6 +10,7 @@ import numpy as np
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.text.compressed import open_binary
 from sdem_dist.text.decoded import open_text
+from sdem_dist.text.foreign import text_alone
 
 BLOCK_BYTES = 1 << 22
 MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
@@ -47,7 +48,10 @@ def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator
     With `part` some lines only, of a file that is not compressed and in UTF-8.
     """
     held: list[bytes] = []
-    for piece in _pieces(path, encoding) if part is None else _pieces_of_part(path, *part):
+    pieces = _pieces(path, encoding) if part is None else _pieces_of_part(path, *part)
+    if is_utf8_name(encoding) and (part is None or part[0] == 0):
+        pieces = text_alone(path, pieces)
+    for piece in pieces:
         cut = piece.rfind(b"\n") + 1
         if cut == 0:
             held.append(piece)

@@ -194,8 +194,9 @@ def _encoded(texts: list[str]) -> Iterator[tuple[bytes, np.ndarray]]:
     except TypeError:
         for row, text in enumerate(texts):
             if not isinstance(text, str):
+                advice = "decode it, or " if isinstance(text, bytes) else ""
                 raise ValueError(
-                    f"text {row} (from 0) is {text!r:.60}, not a text: leave it out, or put '' in its place"
+                    f"text {row} (from 0) is {text!r:.60}, not a text: {advice}leave it out, or put '' in its place"
                 ) from None
         raise
 

@@ -7,7 +7,10 @@ import gzip
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from click.testing import CliRunner
 from commands import ok, refused, run
+
+from sdem_dist.cli import main
 
 LINES = [f"{label}\t{text} {i % 7}xx" for i in range(30) for label, text in (("sport", "goal"), ("money", "bank"))]
 
@@ -44,16 +47,62 @@ def test_numbers_are_not_for_a_model_of_text_nor_for_predict(source):
         assert found.exit_code and "make a corpus of it (sdem ingest n.svm NAME.zarr" in " ".join(found.stderr.split())
 
 
-def test_files_of_windows_say_their_encoding(source):
-    (source / "w.tsv").write_text("\n".join(LINES), encoding="utf-16")
-    assert "the first two bytes of UTF-16; --encoding utf-16 reads it" in refused("train", "w.tsv", "w")
-    ok("train", "w.tsv", "w", "--encoding", "utf-16", "--epochs", "1", "--quiet")
+@pytest.mark.parametrize("encoding", ["utf-16", "utf-16-le", "utf-16-be", "utf-32", "utf-32-le", "utf-32-be"])
+@pytest.mark.parametrize("name", ["w.tsv", "w.csv", "w.jsonl"])
+def test_files_of_windows_say_their_encoding(source, encoding, name):
+    cells = [line.split("\t") for line in LINES]
+    made = {
+        "w.tsv": "\n".join(LINES),
+        "w.csv": "label,text\n" + "".join(f"{label},{text}\n" for label, text in cells),
+        "w.jsonl": "".join(f'{{"label": "{label}", "text": "{text}"}}\n' for label, text in cells),
+    }
+    (source / name).write_text(made[name], encoding=encoding)
+    for command in (["train", name, "w"], ["predict", "m", name], ["ingest", name, "c", "--on-error", "skip"]):
+        assert f"--encoding {encoding} reads it" in refused(*command)
+    ok("train", name, "w", "--encoding", encoding, "--epochs", "1", "--quiet")
     assert ok("predict", "w", "s.tsv") == ok("predict", "m", "s.tsv")
 
 
-def test_a_packed_file_whose_name_does_not_say_so(source):
-    (source / "p.tsv").write_bytes(gzip.compress("\n".join(LINES).encode()))
-    assert "the first bytes of a packed file; give it the suffix .gz" in refused("train", "p.tsv", "p")
+def test_utf_16_in_folders_and_at_a_pipe(source):
+    for i in range(2):
+        (source / "f" / "ab"[i]).mkdir(parents=True)
+        (source / "f" / "ab"[i] / "1.txt").write_text("one goal")
+    (source / "f" / "a" / "2.txt").write_text("a goal of Windows", encoding="utf-16-le")
+    said = refused("ingest", "f", "c")
+    assert "2.txt, file 1: it is text of UTF-16-LE" in said and "--on-error skip leaves such files out" in said
+    ok("ingest", "f", "c", "--on-error", "skip")
+    found = CliRunner().invoke(main, ["predict", "m", "-"], input="one goal\n".encode("utf-16-le"))
+    assert "standard input: it is text of UTF-16-LE" in " ".join(found.stderr.split())
+    found = CliRunner().invoke(main, ["predict", "m", "-"], input="größe\n".encode("latin-1"))
+    assert "standard input, line 1: the line has the byte" in " ".join(found.stderr.split())
+
+
+def test_nuls_of_a_text_in_utf_8_are_blanks(source):
+    (source / "n.txt").write_text("goal\0goal\0\0\0goal\n")
+    (source / "o.txt").write_text("goal goal goal\n")
+    assert ok("predict", "m", "n.txt") == ok("predict", "m", "o.txt")
+
+
+@pytest.mark.parametrize(
+    ("first", "said"),
+    [
+        (gzip.compress(b"x"), "it has the first bytes of a .gz file: give it the suffix .gz"),
+        (
+            b"PK\x03\x04" + bytes(range(90)),
+            "first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV",
+        ),
+    ],
+)
+@pytest.mark.parametrize("name", ["p.tsv", "p.csv", "p.jsonl"])
+def test_a_packed_file_whose_name_does_not_say_so(source, first, said, name):
+    (source / name).write_bytes(first)
+    assert said in refused("train", name, "p")
+
+
+def test_files_of_many_documents_in_a_folder(source):
+    (source / "parts").mkdir()
+    (source / "parts" / "1.tsv").write_text("\n".join(LINES))
+    assert "Files of many documents are sources themselves: parts/*.tsv" in refused("ingest", "parts", "c")
 
 
 def test_columns_between_other_marks_are_named(source):

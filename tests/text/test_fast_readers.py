@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import LineGate, not_unicode
+from sdem_dist.text.foreign import foreign
 from sdem_dist.text.formats import csv_table
 from sdem_dist.text.records import read_records
 from sdem_dist.text.sources import Reading, text_blocks
@@ -42,7 +43,14 @@ PIECES += [
     b'"x","y ""z"""\n',
     b"long text " * 3,
 ]
-CONTENT = st.lists(st.sampled_from(PIECES), max_size=25).map(b"".join)
+
+
+def read_as_text(content):
+    """Say whether no first bytes of a file look as if they were of another encoding."""
+    return all(foreign(content[:n]) is None for n in range(len(content) + 1))
+
+
+CONTENT = st.lists(st.sampled_from(PIECES), max_size=25).map(b"".join).filter(read_as_text)
 
 
 def outcome(path, form, size, **reading):
@@ -88,10 +96,12 @@ def tab_lines(content: bytes, wanted: tuple[int, int] | None):
         columns = line.rstrip("\r").split("\t")
         label, text = wanted or (0, 1)
         fine = not_unicode(line) is None and (len(columns) == 2 if wanted is None else True)
-        if not fine or not all(-len(columns) <= w < len(columns) for w in (label, text)) or not columns[label].strip():
+        there = fine and all(-len(columns) <= w < len(columns) for w in (label, text))
+        name = columns[label].strip() if there else ""
+        if not name or name.endswith("\0"):
             bad.append(number)
         else:
-            documents.append((columns[label].strip(), columns[text]))
+            documents.append((name, columns[text]))
     return documents, bad
 
 

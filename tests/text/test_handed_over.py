@@ -79,6 +79,12 @@ def test_labels_of_json_that_are_not_finite(tmp_path, label):
         ingest(json_lines(tmp_path / "a.jsonl", ["x", label]), tmp_path / "c")
 
 
+@pytest.mark.parametrize(("label", "said"), [([], "a list, .*--label-separator"), ("x\0", "ends with a NUL")])
+def test_labels_of_json_that_no_class_can_have(tmp_path, label, said):
+    with pytest.raises(IngestError, match=f"line 2: the label .*{said}"):
+        ingest(json_lines(tmp_path / "a.jsonl", ["x", label]), tmp_path / "c")
+
+
 @pytest.mark.parametrize(("one", "other"), [(1, "1"), ("1", 1.0), (True, "true")])
 def test_numbers_and_texts_that_look_alike_are_not_one_class(tmp_path, one, other):
     with pytest.raises(IngestError, match="line 2: the label .* write both alike"):
@@ -118,6 +124,11 @@ def test_half_a_surrogate_pair_is_no_label(tmp_path):
     for options in ({"y": ["a", "\ud800"]}, {"y": ["a", "b"], "classes": ["a", "b", "\ud800"]}):
         with pytest.raises(CorpusError, match=r"'\\ud800' cannot be a class label"):
             write_corpus(tmp_path / "c", np.eye(2), **options)
+
+
+def test_a_label_that_ends_with_a_nul_is_not_another_one(tmp_path):
+    with pytest.raises(CorpusError, match="it ends with a NUL, which NumPy drops"):
+        write_corpus(tmp_path / "c", np.eye(2), np.array(["money\0", "money"], object))
 
 
 def test_reviews_are_no_categories(tmp_path):

@@ -9,8 +9,13 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.places import place
 from sdem_dist.storage.urls import Url
 from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
+from sdem_dist.text.compressed import plain_suffix
 from sdem_dist.text.decoded import open_text
+from sdem_dist.text.foreign import HEAD, foreign
+from sdem_dist.text.line_blocks import is_utf8_name
 from sdem_dist.text.texts import Columns, Row
+
+_OF_MANY = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
 
 
 def read_folder(
@@ -46,6 +51,8 @@ def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
             continue
         if not (path / entry).is_dir():
             problem = "the file lies in no class folder; a class folder's name is the label"
+            if (suffix := plain_suffix(Path(entry))) in _OF_MANY:
+                problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
             gate.refuse(path / entry, 1, problem, "file", NoLabelError)
             continue
         label = gate.label(path / entry, 1, entry, "folder")
@@ -68,6 +75,9 @@ def decoded_file(file: Path, encoding: str, gate: LineGate) -> str | None:
     """Return the text of a file, or None if it is refused."""
     with open_text(file, encoding, newline="") as stream:
         text = stream.read()
+    if is_utf8_name(encoding) and (problem := foreign(text[:HEAD].encode("utf-8", "surrogateescape"))) is not None:
+        gate.refuse(file, 1, problem, "file")
+        return None
     if not_unicode(text) is None:
         return text
     number, problem = next((n, p) for n, line in enumerate(text.split("\n"), 1) if (p := not_unicode(line)) is not None)
