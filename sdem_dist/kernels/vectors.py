@@ -186,35 +186,37 @@ def add_logarithms(typingctx, values, words, rows, column, sums):
 
 
 @intrinsic
-def _fetch(typingctx, array, place):
-    """Ask for the line of cache that holds an element of a flat array."""
+def _fetch(typingctx, array, place, column):
+    """Ask for the line of cache that holds an element: of a flat array, or so many columns behind the start of a row."""
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
         byte, index = ir.IntType(8).as_pointer(), ir.IntType(32)
-        wanted = builder.bitcast(builder.gep(array.data, [args[1]]), byte)
+        stride = cgutils.unpack_tuple(builder, array.strides)[0]
+        row = builder.gep(builder.bitcast(array.data, byte), [builder.mul(args[1], stride)])
+        wanted = builder.gep(builder.bitcast(row, array.data.type), [args[2]])
         asked = ir.FunctionType(ir.VoidType(), [byte, index, index, index])
         fetch = cgutils.get_or_insert_function(builder.module, asked, "llvm.prefetch.p0")
         to_read, near, data = ir.Constant(index, 0), ir.Constant(index, 3), ir.Constant(index, 1)
-        builder.call(fetch, [wanted, to_read, near, data])
+        builder.call(fetch, [builder.bitcast(wanted, byte), to_read, near, data])
         return context.get_dummy_value()
 
-    return types.void(array, types.intp), codegen
+    return types.void(array, types.intp, types.intp), codegen
 
 
 @jit_inline
 def fetch(array, first, last):
     """Bring a part of a flat array into the cache."""
     for place in range(first, last, LINE // array.itemsize):
-        _fetch(array, place)
+        _fetch(array, place, 0)
 
 
 @jit_inline
 def fetch_row(table, words, i):
     """Bring the row of float64 that is needed soon after that of ``words[i]`` into the cache."""
-    row = table[words[min(i + AHEAD, words.size - 1)]]
-    for place in range(0, row.size, LINE // 8):
-        _fetch(row, place)
+    row = words[min(i + AHEAD, words.size - 1)]
+    for column in range(0, table.shape[1], LINE // 8):
+        _fetch(table, row, column)
 
 
 @jit_inline
@@ -233,6 +235,5 @@ def fetch_columns(words, rows, first, last):
 @jit_inline
 def fetch_place(rows, place, first, n):
     """Bring `n` columns of a row, float32, into the cache; a row before the first one is none."""
-    flat, step = rows.reshape(-1), LINE // 4
-    for line in range((n + step - 1) // step):
-        _fetch(flat, max(place, 0) * rows.shape[1] + first + line * step)
+    for column in range(first, first + n, LINE // 4):
+        _fetch(rows, max(place, 0), column)
