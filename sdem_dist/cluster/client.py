@@ -96,7 +96,8 @@ def connected(
                         silence_logs=logging.ERROR,
                         preload=[_LEAVE_INTERRUPTS],
                     )
-                    client = ends.enter_context(Client(ends.enter_context(cluster)))
+                    # The scheduler is in this process: what comes through it is received, sent and received again.
+                    client = ends.enter_context(Client(ends.enter_context(cluster), direct_to_workers=True))
                 yield client
             finally:
                 with held_back():

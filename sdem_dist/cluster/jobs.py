@@ -61,7 +61,7 @@ def batch_jobs(
                 )
                 _wait(cluster, settings)
                 keeper.start()
-                with Client(cluster) as client:
+                with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
             except ClusterError as error:
                 told = state_of_jobs(cluster, settings)

@@ -51,7 +51,6 @@ class DaskExecutor:
         self._client = client
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
         self._count = 0
-        self._asked = time.time()
         self._watch = Watch(client, self._run, wait_for_workers, silence)
         with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
             self._task_stream(count=0)  # from now on it records what `transfer_seconds` reads
@@ -146,9 +145,8 @@ class DaskExecutor:
         with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
             return self.submit(_identity, value)
 
-    def transfer_seconds(self) -> float:
-        """Return the seconds that workers spent on fetching results from each other since last asked."""
-        since, self._asked = self._asked, time.time()
+    def transfer_seconds(self, since: float) -> float:
+        """Return the seconds that workers spent on fetching results from each other since a time."""
         return sum(
             span["stop"] - span["start"]
             for task in self._task_stream(start=since)

@@ -73,8 +73,8 @@ class Executor(Protocol):
     def noticed(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last asked."""
 
-    def transfer_seconds(self) -> float:
-        """Return the seconds that workers spent on fetching results from each other since last asked."""
+    def transfer_seconds(self, since: float) -> float:
+        """Return the seconds that workers spent on fetching results from each other since a time, as `time.time` has it."""
 
 
 class InProcess:
@@ -130,7 +130,7 @@ class InProcess:
         """Return nothing: threads do not come and go."""
         return []
 
-    def transfer_seconds(self) -> float:
+    def transfer_seconds(self, since: float) -> float:
         """Return 0: threads share their memory."""
         return 0.0
 

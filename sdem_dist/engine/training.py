@@ -97,7 +97,7 @@ class Training(Generic[State, Statistics, Prepared]):
         self._best_epoch, self._seconds = at.best_epoch, at.seconds
         blocks = self._start(stage, saved)
         self._flight = Flight(feed, stage.plan, executor, blocks, max(MANY_TASKS, size // TASK_BYTES))
-        self._clock = time.perf_counter()
+        self._clock, self._since = time.perf_counter(), time.time()
 
     def _start(self, stage: Stage[State, Statistics, Prepared], saved: Saved[State] | None) -> anchors.Blocks[State]:
         executor, n = self._executor, stage.plan.n_blocks
@@ -192,13 +192,13 @@ class Training(Generic[State, Statistics, Prepared]):
         self._emit(RoundEnded(self._name, ended.epoch, ended.round, seconds, self._executor.n_workers, merge))
 
     def _end_epoch(self, epoch: int, scores: bool) -> None:
-        moved, seconds = self._executor.transfer_seconds(), self._seconds
+        moved, seconds = self._executor.transfer_seconds(self._since), self._seconds
         metrics = self._scored() if scores else {}
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
         self._stopped = self._emit(EpochEnded(self._name, epoch, seconds, rate, moved, metrics))
-        self._executor.transfer_seconds()  # transfers of evaluation belong to no epoch
         self._seconds, self._clock = 0.0, time.perf_counter()
+        self._since = time.time()  # transfers of evaluation belong to no epoch
         if self._monitoring.best(self._history, self._best_epoch):
             self._best = None  # or there would be two
             self._best_epoch, self._best = epoch, self._flight.value()

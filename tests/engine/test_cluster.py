@@ -107,3 +107,15 @@ def test_a_scheduler_in_the_driver_keeps_few_measurements():
     with connected(n_workers=1) as client:
         DaskExecutor(client)
         assert client.run_on_scheduler(measurements_kept) == 4_000
+
+
+def test_results_do_not_pass_through_the_scheduler():
+    from sdem_dist.engine.dask import DaskExecutor
+
+    def without_gathering(dask_scheduler) -> None:
+        dask_scheduler.handlers["gather"] = None
+
+    with connected(n_workers=1) as client:
+        executor = DaskExecutor(client)
+        client.run_on_scheduler(without_gathering)
+        assert executor.result(executor.submit(len, "four")) == 4

@@ -33,7 +33,7 @@ def local_cluster(n_workers: int, **more: Any) -> Iterator[tuple[Any, Any]]:
             n_workers=n_workers, threads_per_worker=1, host="127.0.0.1", dashboard_address="127.0.0.1:0",
             silence_logs=50, **more,
         ) as cluster,
-        Client(cluster) as client,
+        Client(cluster, direct_to_workers=True) as client,  # as `sdem_dist.cluster.connected` makes it
     ):  # fmt: skip
         yield cluster, client
 
