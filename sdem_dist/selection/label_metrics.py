@@ -15,7 +15,7 @@ from sdem_dist.label_scores import (
     label_sums,
     probabilities,
 )
-from sdem_dist.selection.predicted import Metric, Predicted
+from sdem_dist.selection.predicted import Metric, Predicted, score_by
 
 TEMPERATURES, THRESHOLDS = "temperatures", "thresholds"
 """What folds may decide of labels: fields of learners, and of `Decisions`."""
@@ -79,7 +79,7 @@ def _measure(metric: Metric, found: Predicted, fold: int, decisions: Decisions) 
         return float("nan")
     odds, members, weights = found.scores[rows].astype(np.float64), found.members[rows], found.weights[rows]
     if callable(metric):
-        return float(metric(members, probabilities(odds / decisions.temperatures)))
+        return score_by(metric, members, probabilities(odds / decisions.temperatures))
     sums = label_sums(odds, members, weights, decisions)
     if metric == "Hamming-loss":
         present, given, right, _ = sums[len(COUNTS) :].reshape(4, -1)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -10,7 +11,7 @@ import numpy as np
 from sdem_dist import calibration
 from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.selection.label_metrics import LABELS, measured_labels
-from sdem_dist.selection.predicted import Metric, Predicted
+from sdem_dist.selection.predicted import Metric, Predicted, score_by
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -60,7 +61,14 @@ def any_of(names: Sequence[str]) -> str:
 
 
 def check_metric(metric: object) -> None:
-    """Raise ValueError unless it is a metric that is known, or a function."""
+    """Raise ValueError unless it is a metric that is known, or a function; warn of one whose name says that less is better."""
+    if callable(metric) and name_of(metric).endswith(("_loss", "_error")):
+        name = name_of(metric)
+        warnings.warn(
+            f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: -{name}(y, p), or a "
+            "function of another name",
+            stacklevel=4,
+        )
     if not callable(metric) and metric not in GREATER:
         raise ValueError(f"metric must be one of {', '.join(GREATER)} or a function, got {metric!r}")
 
@@ -127,7 +135,7 @@ def _measure(metric: Metric, found: Predicted, log_proba: np.ndarray, rows: np.n
     if not len(rows):
         return float("nan")
     if callable(metric):
-        return float(metric(labels, np.exp(of_rows)))
+        return score_by(metric, labels, np.exp(of_rows))
     if metric == "log-loss":
         least = np.maximum(of_rows[np.arange(len(rows)), labels], -1e3)
         return float(-(weights * least).sum() / weights.sum())

@@ -1,6 +1,7 @@
 """What folds predict of documents that they have not seen, and what it is measured by."""
 
 from collections.abc import Callable
+from reprlib import repr as brief
 from typing import NamedTuple
 
 import numpy as np
@@ -28,3 +29,12 @@ class Predicted(NamedTuple):
     """Which labels documents have, where they may have several: zeros and ones of shape (n_documents, n_labels)."""
     decides: tuple[str, ...] = ()
     """What folds learn of labels from each other, see `sdem_dist.selection.label_metrics`."""
+
+
+def score_by(metric: Callable[[np.ndarray, np.ndarray], float], labels: np.ndarray, proba: np.ndarray) -> float:
+    """Return what a metric of one's own says; raise TypeError if it is no number."""
+    value = np.asarray(metric(labels, proba))
+    if value.ndim or value.dtype.kind not in "biuf":
+        name = getattr(metric, "__name__", "of your own")
+        raise TypeError(f"the metric {name} has to return a number, and returned {brief(value[()])}")
+    return float(value)

@@ -255,6 +255,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         return self
 
     def _check(self) -> None:
+        if isinstance(self.estimator, type):
+            raise TypeError(f"estimator must be an object: write {self.estimator.__name__}(), with brackets")
         if not isinstance(self.estimator, EngineEstimator):
             raise TypeError(
                 f"estimator must be one of sdem_dist, got {type(self.estimator).__name__}: tune others by GridSearchCV of "

@@ -108,9 +108,12 @@ def settings(
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
     """Return the spaces to draw from.
 
-    Raises ValueError: one names parameters that the estimator does not have, or holds no values or wrong ones.
+    Raises ValueError: one is no dict, or names parameters that the estimator does not have, or holds no values or wrong ones.
     """
-    spaces = [dict(space)] if isinstance(space, Mapping) else [dict(part) for part in space]
+    given = [space] if isinstance(space, Mapping) else space
+    if isinstance(given, str) or not all(isinstance(part, Mapping) for part in given):
+        raise ValueError(f"a space is a dict of parameters and values to try, or a list of such, got {space!r}")
+    spaces = [dict(part) for part in given]
     parameters.check(estimator)
     known, name_of = estimator.get_params(deep=False), type(estimator).__name__
     for part in spaces:

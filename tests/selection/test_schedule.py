@@ -10,7 +10,7 @@ import pytest
 from scipy.stats import loguniform, randint
 from selection.test_search import SPACE, same, search
 from sklearn.exceptions import NotFittedError
-from sklearn.metrics import f1_score
+from sklearn.metrics import f1_score, log_loss
 
 from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.byte_cache import prepared_cache
@@ -257,11 +257,33 @@ def test_counts_are_taken_once_a_fold_for_all_alphas_and_priors(corpus, monkeypa
         ({"sampler": "tpe"}, "sampler must be"),
         ({"total_epochs": 0}, "total_epochs"),
         ({"nested": True, "cv": (np.ones((3, 60)), [0, 1, 0])}, "nested"),
+        ({"space": ["loss"]}, "a space is a dict"),
     ],
 )
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
-        CorpusSearchCV(MultinomialNB(), SPACE, **settings).fit(corpus)
+        CorpusSearchCV(MultinomialNB(), **{"space": SPACE, **settings}).fit(corpus)
+
+
+@pytest.mark.parametrize("value", ["good", np.ones(3)])
+def test_a_metric_of_ones_own_that_is_no_number(corpus, value):
+    with pytest.raises(TypeError, match="the metric mine has to return a number, and returned"):
+
+        def mine(labels, proba):
+            return value
+
+        CorpusSearchCV(MultinomialNB(), SPACE, metric=mine).fit(corpus)
+
+
+def test_a_loss_as_a_metric_is_warned_of(corpus):
+    with pytest.warns(UserWarning, match="more is better, and log_loss sounds as if less were") as warned:
+        CorpusSearchCV(MultinomialNB(), {}, metric=log_loss, cv=2).fit(corpus)
+    assert warned[0].filename == __file__
+
+
+def test_a_class_in_place_of_an_estimator():
+    with pytest.raises(TypeError, match=r"write MultinomialNB\(\)"):
+        CorpusSearchCV(MultinomialNB).fit([[1]], [0])
 
 
 def test_epochs_of_a_setting_are_bounded(corpus):
