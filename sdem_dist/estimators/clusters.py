@@ -19,7 +19,7 @@ from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
 from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.parameters import estimator, integer, one_of, param
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.cluster_kinds import ClusterKind, Learner, State
+from sdem_dist.fitting.cluster_kinds import ClusterKind
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Trained, final_stage
@@ -34,7 +34,7 @@ CONVERGED = 1e-3
 
 
 @estimator
-class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimator, Generic[Learner, State]):
+class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimator, Generic[ClusterKind]):
     """Base of mixtures without labels."""
 
     n_components: int = param(8, integer(), "Clusters.", positional=True)
@@ -65,7 +65,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
 
     @property
     @abstractmethod
-    def _kind(self) -> ClusterKind[Learner, State]:
+    def _kind(self) -> ClusterKind:
         """What clusters are."""
 
     def stages(self, source: Source) -> Stages[Trained]:
@@ -92,7 +92,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
         return end
 
-    def _objective(self, name: str, learner: Learner, state: State, source: Source) -> Stages[float]:
+    def _objective(self, name: str, learner: Any, state: Any, source: Source) -> Stages[float]:
         """Yield a scoring; return the mean of ln p(d) and the priors' shares a document."""
         nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
         return self._kind.prior_share(learner, state) / source.weight - nll

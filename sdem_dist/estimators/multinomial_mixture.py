@@ -10,12 +10,10 @@ from sdem_dist.estimators.parameters import estimator, param, real
 from sdem_dist.fitting.cluster_kinds import WordClusters
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.inputs.spec import Spec
-from sdem_dist.learners.em import WordEm
-from sdem_dist.models.word_counts import SdemState
 
 
 @estimator
-class MultinomialMixture(OfText, ClusterMixture[WordEm, SdemState]):
+class MultinomialMixture(OfText, ClusterMixture[WordClusters]):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
     References

@@ -12,9 +12,6 @@ from sdem_dist.fitting.cluster_kinds import RowClusters
 from sdem_dist.fitting.drawing import drawn_from
 from sdem_dist.inputs.spec import Estimator, Spec
 from sdem_dist.learners.column_blocks import Kind, moments
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.features import FeatureState
-from sdem_dist.models.features import Features
 
 
 @estimator
@@ -61,7 +58,7 @@ class OfRows(Estimator):
 
 
 @estimator
-class GaussianMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureState]):
+class GaussianMixture(OfRows, ClusterMixture[RowClusters]):
     """Clusters of rows: a mixture of Gaussians with diagonal covariances, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
@@ -95,7 +92,7 @@ class GaussianMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureState])
 
 
 @estimator
-class ExponentialMixture(OfRows, ClusterMixture[FeatureEm[Features], FeatureState]):
+class ExponentialMixture(OfRows, ClusterMixture[RowClusters]):
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.

@@ -1,31 +1,12 @@
 """Naive Bayes of words as what it is to a document: a linear classifier of its weighted counts."""
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any
 
 import numpy as np
 
 from sdem_dist.errors import ModelError
 from sdem_dist.models.weighting import Weighting
-
-
-class WordModel(Protocol):
-    """What of a fitted `MultinomialNB` counts."""
-
-    weighting_: Weighting | None
-    document_frequency_: np.ndarray | None
-    vocabulary_: list[str] | None
-    classes_: np.ndarray
-    lengths: str | None
-
-    @property
-    def temperature_(self) -> float: ...  # noqa: D102
-
-    @property
-    def feature_log_prob_(self) -> np.ndarray: ...  # noqa: D102
-
-    @property
-    def class_log_prior_(self) -> np.ndarray: ...  # noqa: D102
 
 
 @dataclass(frozen=True)
@@ -42,7 +23,7 @@ class LinearClassifier:
     classes: np.ndarray  # shape (n_classes,)
 
 
-def linear_classifier(model: WordModel) -> LinearClassifier:
+def linear_classifier(model: Any) -> LinearClassifier:
     """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
 
     Raises ModelError: a class without documents has no logarithm of its probability, or the model counts the length of

@@ -1,7 +1,7 @@
 """What clusters of mixtures without labels are: multinomials over words, or families over columns of a table."""
 
 from dataclasses import dataclass
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar, cast
 
 import numpy as np
 
@@ -29,28 +29,6 @@ from sdem_dist.models.features import FeatureModel, Features
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
-Learner = TypeVar("Learner", WordEm, FeatureEm[Features])
-State = TypeVar("State", SdemState, FeatureState, contravariant=True)
-
-
-class ClusterKind(Protocol[Learner, State]):
-    """What a mixture without labels declares: what its clusters are, and where EM may start."""
-
-    def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[Learner]:
-        """Yield the stages that EM's learner needs; return it."""
-
-    def started(self, learner: Learner, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the stages that find where to start, by the seed of `once`; return the stage of EM from there."""
-
-    def prior_share(self, learner: Learner, state: State) -> float:
-        """Return what the priors add to the objective."""
-
-    def log_joint(self, model: Estimator, X: object) -> np.ndarray:
-        """Return ln p(cluster, document) of documents in memory."""
-
-    def n_parameters(self, model: Estimator) -> int:
-        """Numbers of a fitted model that are free, for information criteria."""
-
 
 @dataclass(frozen=True)
 class WordClusters:
@@ -68,7 +46,7 @@ class WordClusters:
         return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=form)
 
     def started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the survey that draws documents and, for examples, the count of the words."""
+        """Yield the survey that draws documents and, for examples, the count of the words; return EM's stage from there."""
         n_examples = self.number if self.init == "examples" else self.init_documents
         survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":
@@ -98,7 +76,7 @@ class WordClusters:
         return joint_scores(model._parameters, documents_of(model, X))
 
     def n_parameters(self, model: Estimator) -> int:
-        """Numbers of a fitted model that are free."""
+        """Numbers of a fitted model that are free, for information criteria."""
         n_components = self.number
         return n_components - 1 + n_components * (model.n_features_in_ - 1)
 
@@ -120,7 +98,7 @@ class RowClusters:
         return FeatureEm(model, source.weight, monitored=True, form=form, seed=plan.seed)
 
     def started(self, learner: FeatureEm[Features], once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the survey that draws rows and, for examples, the fit of all rows."""
+        """Yield the survey that draws rows and, for examples, the fit of all rows; return EM's stage from there."""
         variables = learner.model.variables
         n_examples = self.number if self.init == "examples" else self.init_documents
         survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
@@ -148,6 +126,10 @@ class RowClusters:
         return variables.scores(model._parameters, variables.features(table_of(model, X)))
 
     def n_parameters(self, model: Estimator) -> int:
-        """Numbers of a fitted model that are free."""
+        """Numbers of a fitted model that are free, for information criteria."""
         parameters: Any = model._parameters
         return int(len(parameters.log_prior) - 1 + parameters.theta.size)
+
+
+ClusterKind = TypeVar("ClusterKind", WordClusters, RowClusters)
+"""What a mixture without labels declares: what its clusters are, and where EM may start."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 import re
-from typing import Protocol
 
 import numpy as np
 
@@ -26,35 +25,7 @@ _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
 
 
-class Tokenizer(Protocol):
-    """Splits texts; what it learns of words stays with it."""
-
-    lengths: tuple[int, int]
-    whole_if_short: bool
-
-    @property
-    def spelling(self) -> Spelling:
-        """How the words met so far are written."""
-        ...
-
-    def tokens(self, texts: Texts) -> Segments:
-        """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
-        ...
-
-    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tokens that given n-grams consist of, int32, and where each n-gram begins and the last ends, int64."""
-        ...
-
-    def numbers(self, spelling: Spelling) -> np.ndarray:
-        """Return the number here of every word of another tokenizer, int32; new ones are learned."""
-        ...
-
-    def fixed(self) -> Tokenizer:
-        """Return a tokenizer that learns no more words, for one thread."""
-        ...
-
-
-def tokenizer_of(settings: VectorizerSettings) -> Tokenizer:
+def tokenizer_of(settings: VectorizerSettings) -> Words | Characters | Analyzed:
     """Return the fastest tokenizer for these settings; the log has a line if it is the slow one."""
     if settings.analyzer != "word":
         return Characters(settings)
@@ -122,11 +93,11 @@ class Words:
 
     @property
     def spelling(self) -> Spelling:
-        """See `Tokenizer`."""
+        """How the words met so far are written."""
         return Spelling(self._stems.spelled, self._stems.offsets, self._stems.n_words, separator=True)
 
     def tokens(self, texts: Texts) -> Segments:
-        """See `Tokenizer`."""
+        """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
         texts = self._rewritten(texts)
         ids = self._scratch.array("ids", texts.n_bytes // (self._shortest + 1) + len(texts) + 1, np.int32)
         grow = self._grows or self._stem is not None
@@ -143,7 +114,7 @@ class Words:
         return Segments(ids, offsets, np.arange(len(texts) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Tokenizer`."""
+        """Return the tokens that given n-grams consist of, int32, and where each n-gram begins and the last ends, int64."""
         texts = texts_of_strings(terms)
         spaces = np.flatnonzero(texts.data == 0x20)
         starts, stops = (
@@ -156,11 +127,11 @@ class Words:
         )
 
     def numbers(self, spelling: Spelling) -> np.ndarray:
-        """See `Tokenizer`."""
+        """Return the number here of every word of another tokenizer, int32; new ones are learned."""
         return self._stems.numbers(spelling.words, grow=True)
 
     def fixed(self) -> Words:
-        """See `Tokenizer`."""
+        """Return a tokenizer that learns no more words, for one thread."""
         other = Words(self._settings, self._kind, self._shortest)
         other._grows = False
         other._stems = self._stems
@@ -198,11 +169,11 @@ class Characters:
 
     @property
     def spelling(self) -> Spelling:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
 
     def tokens(self, texts: Texts) -> Segments:
-        """See `Tokenizer`."""
+        """See `Words`."""
         texts = self._rewritten(texts)
         most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
         ids = self._scratch.array("ids", most, np.int32)
@@ -214,16 +185,16 @@ class Characters:
         return Segments(ids[:n_ids], segments[: n_segments + 1], documents)
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Tokenizer`."""
+        """See `Words`."""
         joined = "".join(terms).encode("utf-32-le", "surrogatepass")
         return np.frombuffer(joined, np.int32), offsets_of_lengths(terms)
 
     def numbers(self, spelling: Spelling) -> np.ndarray:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return np.arange(N_CODE_POINTS, dtype=np.int32)
 
     def fixed(self) -> Characters:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return Characters(self._settings)
 
 
@@ -241,23 +212,23 @@ class Analyzed:
 
     @property
     def spelling(self) -> Spelling:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return Spelling(self._table.spelled, self._table.offsets, self._table.n_words, separator=False)
 
     def tokens(self, texts: Texts) -> Segments:
-        """See `Tokenizer`."""
+        """See `Words`."""
         found = [self._analyze(text) for text in texts]
         ids = self._table.numbers(texts_of_strings([term for terms in found for term in terms]), grow=self._grows)
         return Segments(ids, offsets_of_lengths(found), np.arange(len(found) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
 
     def numbers(self, spelling: Spelling) -> np.ndarray:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return self._table.numbers(spelling.words, grow=True)
 
     def fixed(self) -> Analyzed:
-        """See `Tokenizer`."""
+        """See `Words`."""
         return Analyzed(self._settings, self._table)

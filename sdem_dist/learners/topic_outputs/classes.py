@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 import numpy as np
 
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_outputs
-from sdem_dist.learners.topic_outputs.protocol import Drawn, Seen, Settings
+from sdem_dist.learners.topic_outputs.protocol import Seen, Settings, TopicOutput
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import TopicParameters
 
@@ -17,11 +16,11 @@ NAMES = ("accuracy", "ncll", "macro_f1", "brier", "ece")
 """Metrics of classes: the model has no p(d)."""
 
 
-class Classes(Drawn):
+class Classes(TopicOutput):
     """``p(c | d)`` is proportional to ``exp(gamma U theta)``."""
 
     kind = topic_outputs.SOFTMAX
-    learns: Literal["labels"] = "labels"
+    learns = "labels"
 
     def scores(self, gamma: float, parameters: TopicParameters, outputs: np.ndarray) -> np.ndarray:
         """Return ln p(c | d) up to a constant of each document, from U theta."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 import numpy as np
 
 from sdem_dist.kernels import topic_outputs
 from sdem_dist.label_scores import OF_THRESHOLDS, decisions_of, finish, label_sums
-from sdem_dist.learners.topic_outputs.protocol import Drawn, Seen, Settings
+from sdem_dist.learners.topic_outputs.protocol import Seen, Settings, TopicOutput
 from sdem_dist.models.supervised_lda import TopicParameters
 
 
-class Labels(Drawn):
+class Labels(TopicOutput):
     """``p(label | d) = sigmoid(gamma U theta)``, labels apart. Targets are zeros and ones."""
 
     kind = topic_outputs.LABELS
-    learns: Literal["targets"] = "targets"
+    learns = "targets"
 
     def sums(self, settings: Settings, parameters: TopicParameters, batches: Iterable[Seen]) -> np.ndarray:
         """Return those of `sdem_dist.label_scores`."""

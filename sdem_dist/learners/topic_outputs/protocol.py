@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from typing import Literal, NamedTuple, Protocol
 
@@ -39,43 +40,25 @@ class Settings(Protocol):
         """The probability from which on a document gets each label; empty: 0.5."""
 
 
-class TopicOutput(Protocol):
+class TopicOutput(ABC):
     """A kind of output: what it learns from, where U begins, and how well it does."""
 
-    @property
-    def kind(self) -> int:
-        """That of `sdem_dist.kernels.topic_outputs`."""
-
-    @property
-    def learns(self) -> Literal["labels", "targets", "nothing"]:
-        """What documents bring."""
-
-    @property
-    def runaway(self) -> float:
-        """An entry of U past which training has diverged."""
+    kind: int  # that of `sdem_dist.kernels.topic_outputs`
+    learns: Literal["labels", "targets", "nothing"]  # what documents bring
+    runaway = np.inf  # an entry of U past which training has diverged
 
     def start(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Return U before the first document."""
-
-    def prepared(self, targets: np.ndarray, location: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
-
-    def sums(self, settings: Settings, parameters: TopicParameters, batches: Iterable[Seen]) -> np.ndarray:
-        """Return sums over batches, which add up."""
-
-    def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
-        """Return what people read."""
-
-
-class Drawn:
-    """What most outputs share: U begins with normal numbers, and does not run away."""
-
-    runaway: float = np.inf
-
-    def start(self, rng: np.random.Generator, shape: tuple[int, int]) -> np.ndarray:
-        """Return normal numbers."""
+        """Return U before the first document: normal numbers, unless the kind has others."""
         return rng.standard_normal(shape)
 
     def prepared(self, targets: np.ndarray, location: np.ndarray, scale: np.ndarray) -> np.ndarray:
-        """Return targets as they are."""
+        """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
         return np.asarray(targets, np.float64)
+
+    @abstractmethod
+    def sums(self, settings: Settings, parameters: TopicParameters, batches: Iterable[Seen]) -> np.ndarray:
+        """Return sums over batches, which add up."""
+
+    @abstractmethod
+    def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
+        """Return what people read."""

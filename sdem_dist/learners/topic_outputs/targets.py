@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 import numpy as np
 
 from sdem_dist.kernels import topic_outputs
-from sdem_dist.learners.topic_outputs.protocol import Drawn, Seen, Settings
+from sdem_dist.learners.topic_outputs.protocol import Seen, Settings, TopicOutput
 from sdem_dist.models.supervised_lda import TopicParameters
 from sdem_dist.models.word_counts import LocalDocuments
 
@@ -16,12 +15,12 @@ RUNAWAY = 1e6
 """Standard deviations of a target that no topic stands for."""
 
 
-class Targets(Drawn):
+class Targets(TopicOutput):
     """The mean is U theta, the precision gamma, of targets less their location in units of their scale."""
 
     kind = topic_outputs.GAUSSIAN
-    learns: Literal["targets"] = "targets"
-    runaway: float = RUNAWAY
+    learns = "targets"
+    runaway = RUNAWAY
 
     def prepared(self, targets: np.ndarray, location: np.ndarray, scale: np.ndarray) -> np.ndarray:
         """Return targets less their location, in units of their scale."""

@@ -3,21 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Literal
 
 import numpy as np
 
 from sdem_dist.kernels import topic_outputs
-from sdem_dist.learners.topic_outputs.protocol import Drawn, Seen, Settings
+from sdem_dist.learners.topic_outputs.protocol import Seen, Settings, TopicOutput
 from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import TopicParameters
 
 
-class NoOutput(Drawn):
+class NoOutput(TopicOutput):
     """U has no rows."""
 
     kind = topic_outputs.NONE
-    learns: Literal["nothing"] = "nothing"
+    learns = "nothing"
 
     def sums(self, settings: Settings, parameters: TopicParameters, batches: Iterable[Seen]) -> np.ndarray:
         """Return the words, minus their log-likelihood, and the documents."""
