@@ -24,6 +24,7 @@ from sdem_dist.cli.sources import (
 from sdem_dist.cli.text_options import reading_options, text_options
 from sdem_dist.cli.train import TrainCommand, _value, estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
+from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -266,7 +267,7 @@ def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
         say(line)
     say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
     if table is not None:
-        say(f"{table}: {len(search.trials_)} settings")
+        say(f"{table}: {counted(len(search.trials_), 'setting')}")
 
 
 def _write(search: CorpusSearchCV, table: Path) -> None:

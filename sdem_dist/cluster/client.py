@@ -93,7 +93,7 @@ def connected(
                         processes=True,
                         host="127.0.0.1",
                         dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
-                        silence_logs=logging.ERROR,
+                        silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
                         preload=[_LEAVE_INTERRUPTS],
                     )
                     # The scheduler is in this process: what comes through it is received, sent and received again.

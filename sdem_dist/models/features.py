@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.families import Family
+from sdem_dist.families import Categorical, Family
 from sdem_dist.records import record
 
 
@@ -175,8 +175,14 @@ class FeatureModel:
                 row, variable = np.argwhere(unfit)[0]
                 columns = np.reshape(block.columns, (block.n_variables, -1))[variable].tolist()
                 name, place = type(block.family).__name__, f"{', '.join(map(str, columns))} (from 0)"
+                advice = ""
+                if isinstance(block.family, Categorical):
+                    last = block.family.n_categories - 1
+                    advice = (
+                        f": it knows 0 to {last}; put NaN there, a missing value, or set CategoricalNB(min_categories=)"
+                    )
                 raise ValueError(
-                    f"a row holds {table[row, columns].tolist()} in a {name} column, {place}, which takes no such value"
+                    f"a row holds {table[row, columns].tolist()} in the {name} column {place}, which takes no such value{advice}"
                 )
             gone = np.isnan(values).any(axis=-1)
             values = np.where(gone[..., None], 0.0, values)

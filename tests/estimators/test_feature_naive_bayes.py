@@ -316,8 +316,18 @@ def test_smoothing_that_makes_no_sense(estimator, said):
 def test_what_is_refused_is_shown_with_its_column():
     X = np.zeros((50, 3))
     X[7, 1] = 3.0
-    with pytest.raises(ValueError, match=r"row 7 .*holds \[3.0\] in a Bernoulli column, 1 \(from 0\)"):
+    with pytest.raises(ValueError, match=r"row 7 .*holds \[3.0\] in the Bernoulli column 1 \(from 0\)"):
         BernoulliNB(binarize=None).fit(X, np.arange(50) % 2)
+
+
+def test_a_category_that_training_did_not_show():
+    model = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
+    said = (
+        r"the Categorical column 1 \(from 0\), .* it knows 0 to 2; put NaN there, .* CategoricalNB\(min_categories=\)"
+    )
+    with pytest.raises(ValueError, match=said):
+        model.predict([[0, 5]])
+    assert model.predict([[0, np.nan]]) == [0]
 
 
 def test_a_constant_column_is_one_whatever_its_mean_is_rounded_to():
