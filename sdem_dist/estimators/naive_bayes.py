@@ -96,8 +96,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         either(one_of("auto", "hinge", "ncll", "nll"), a_loss()),
         'What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``.\n'
         '"nll": ``-ln p(y, d)``: scikit-learn\'s ``MultinomialNB``, exactly, in one pass over the counts.\n'
-        '"auto": NCLL where there are fewer than 30 documents per class, on average; else the hinge loss. If that gets over a\n'
-        "fifth of the held-out documents of three or more classes wrong, NCLL is tried, too, and the lower log-loss decides.\n"
+        '"auto": the hinge loss. If that gets over a fifth of the held-out documents of three or more classes wrong, NCLL is\n'
+        "tried, too, and the lower log-loss decides. With fewer than 30 documents per class, on average, nothing is tried: it\n"
+        "is NCLL where three or more classes are of about the same size, the largest at most 1.25 times the mean.\n"
         "Where it learns from documents without labels: the hinge loss.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
@@ -164,7 +165,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             return (yield from final_stage(counting, plan))
         if source.n_labelled:
             return (yield from trained_with_unlabelled(self, source, plan))
-        first = first_loss(source.n_documents, len(source.classes)) if self.loss == "auto" else self.loss
+        first = first_loss(source) if self.loss == "auto" else self.loss
         learner, initial = self._learner(source, loss=first)
         share, chosen = 0.0, self.n_epochs == "auto"
         if chosen or self.calibrate:

@@ -60,7 +60,7 @@ def calibrated_by_folds(
     folds = Folds(source.corpus, N_FOLDS, learner.seed, groups=torn)  # groups that are too few are not kept together
     parts = [(yield from _scores_without(source, folds, 0, learner, plan, initial))]
     said = summary_of(parts)
-    if other is not None and may_overlap(source.n_documents, learner.model.n_classes, said.accuracy):
+    if other is not None and may_overlap(source, said.accuracy):
         rival, start = other()
         tried = [(yield from _scores_without(source, folds, 0, rival, plan, start, " with ncll"))]
         its = summary_of(tried)

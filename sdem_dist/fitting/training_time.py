@@ -141,7 +141,7 @@ def trained_by_held_out(
     choice = yield from chosen(source, learner, plan, initial, share, patience)
     if choice is None:
         return (yield from without_choice(learner, plan, initial, patience is not None))
-    if other is not None and may_overlap(source.n_documents, len(source.classes), choice.of_validation("accuracy")):
+    if other is not None and may_overlap(source, choice.of_validation("accuracy")):
         rival, start = other()
         its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
         if its is not None and its.of_validation(MONITOR) < choice.of_validation(MONITOR):
@@ -187,18 +187,33 @@ MANY_WRONG = 0.2
 
 
 DOCUMENTS_A_CLASS = 30
-"""Documents of a class, in the mean, under which they are few: NCLL from the start."""
+"""Documents of a class, in the mean, under which they are few: their loss is chosen by the sizes of classes."""
+EVEN = 1.25
+"""Classes are even if the largest has at most so many times the mean."""
 
 
-def first_loss(n_documents: int, n_classes: int) -> str:
-    """Return the default loss before a held-out document is asked.
+def few_documents(source: Source) -> bool:
+    """Whether documents are few for their classes."""
+    return source.n_documents < DOCUMENTS_A_CLASS * len(source.classes)
+
+
+def first_loss(source: Source) -> str:
+    """Return the default loss before a held-out document is asked: NCLL of few documents of three or more even classes.
 
     Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, and so hangs
-    on which it happens to be; NCLL moves all of them.
+    on which it happens to be; NCLL moves all of them. Each document of a larger class then moves all the others, and NCLL
+    finds that class too often; the hinge loss takes no step where the margin is kept.
     """
-    return "ncll" if n_documents < DOCUMENTS_A_CLASS * n_classes else "hinge"
+    if not few_documents(source):
+        return "hinge"
+    sizes = np.array([n for n in source.class_counts if n > 0])
+    largest = sizes.max() / sizes.mean()
+    loss = "ncll" if len(sizes) > 2 and largest <= EVEN else "hinge"
+    said = "few documents of %d classes, the largest %.3g times the mean: the loss is %s"
+    _log.info(said, len(sizes), largest, loss)
+    return loss
 
 
-def may_overlap(n_documents: int, n_classes: int, accuracy: float) -> bool:
+def may_overlap(source: Source, accuracy: float) -> bool:
     """Whether NCLL is to be tried, too, given the accuracy of the hinge loss on held-out documents."""
-    return n_classes > 2 and first_loss(n_documents, n_classes) == "hinge" and accuracy < 1.0 - MANY_WRONG
+    return len(source.classes) > 2 and not few_documents(source) and accuracy < 1.0 - MANY_WRONG

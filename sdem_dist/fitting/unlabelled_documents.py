@@ -185,7 +185,7 @@ def _compared(
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     ours, theirs = list[tuple[float, ...]](), list[tuple[float, ...]]()
     frequency, some = cast(Labelled, alone.corpus).document_frequency, sample(source)
-    loss = first_loss(alone.n_documents, len(alone.classes)) if e.loss == "auto" else e.loss  # as they would be trained
+    loss = first_loss(alone) if e.loss == "auto" else e.loss  # as they would be trained
     its, its_start = e._learner(alone, loss=loss)
     for number in range(DRAWS):
         which, seed = f" {number + 1} of {DRAWS}", (learner.seed + (number << 20)) % (1 << 64)

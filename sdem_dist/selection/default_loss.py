@@ -18,9 +18,9 @@ def is_open(estimator: EngineEstimator) -> bool:
 
 def begun(estimator: EngineEstimator, source: Source) -> EngineEstimator:
     """Return a clone of an estimator; where its classes cannot overlap, ``loss="auto"`` is a loss at once."""
-    found, sizes = clone(estimator), (source.n_documents, len(source.classes))
-    if is_open(found) and not may_overlap(*sizes, 0.0):
-        found.set_params(loss=first_loss(*sizes))
+    found = clone(estimator)
+    if is_open(found) and not may_overlap(source, 0.0):
+        found.set_params(loss=first_loss(source))
     return found
 
 
@@ -36,7 +36,7 @@ def waits(params: Mapping[str, object]) -> bool:
 
 def ncll_is_tried(hinge: Trial, source: Source) -> bool:
     """Whether a fit would try NCLL, too, given what the folds say of the hinge loss."""
-    return may_overlap(source.n_documents, len(source.classes), float(hinge.scores["accuracy"].mean()))
+    return may_overlap(source, float(hinge.scores["accuracy"].mean()))
 
 
 def lower(hinge: Trial, ncll: Trial) -> Trial:

@@ -24,6 +24,7 @@ import choose_topic_defaults
 import cluster_text
 import corpora
 import defaults
+import few_a_class
 import indifferent
 import large
 import lda
@@ -100,6 +101,19 @@ def test_batches(split, tmp_path):
     corpus = write_corpus(tmp_path / "corpus.zarr", split.X, split.y)
     said = batches.line(split, corpus, None, 1, merge="sum", batch_size=16)
     assert said.startswith("  sum, 16 documents") and "ms each" in said
+
+
+def test_draws_of_few_documents_a_class():
+    y = np.repeat(np.arange(3), 60)
+    for kind, least in (("random", 0), ("1", 10), ("3", 5)):
+        train, test = few_a_class.drawn(y, kind, 10, 0)
+        sizes = np.bincount(y[train], minlength=3)
+        assert not set(train) & set(test)
+        assert abs(len(train) - 30) <= 1
+        assert sizes.min() >= least
+    assert sizes.max() > 2.5 * sizes.min()
+    found = np.array([[[0.9, 0.5, 1.0], [0.8, 0.6, 2.0]]])
+    np.testing.assert_allclose(few_a_class.regret(found, np.array([False])), [0.1, 0.0, 100.0])
 
 
 def test_hinge_and_ncll_where_classes_overlap():

@@ -1,4 +1,4 @@
-"""The default loss: the hinge loss, and NCLL where classes overlap or documents are few."""
+"""The default loss: the hinge loss, and NCLL where classes overlap or where classes of the same size have few documents."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import MultinomialNB, load_model
+from sdem_dist import MultinomialNB, load_model, write_corpus
 
 
 def documents(n_documents: int, n_classes: int, own_words: int) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -31,12 +31,63 @@ def test_ncll_where_classes_overlap(n_documents, tmp_path):
     assert load_model(tmp_path / "m").loss_ == "ncll"
 
 
-@pytest.mark.parametrize(("n_documents", "n_classes", "own_words"), [(119, 4, 10), (59, 2, 10)])
-def test_ncll_of_few_documents(n_documents, n_classes, own_words):
-    X, y = documents(n_documents, n_classes, own_words)
-    auto, ncll = (MultinomialNB(loss=loss).fit(X, y) for loss in ("auto", "ncll"))
-    assert auto.loss_ == "ncll"
-    np.testing.assert_array_equal(auto.predict_proba(X), ncll.predict_proba(X))
+def of_sizes(sizes: list[int], own_words: int = 10) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return the first documents of each class, so many, in a random order."""
+    X, y = documents(40 * len(sizes), len(sizes), own_words)
+    rows = np.concatenate([np.flatnonzero(y == k)[:n] for k, n in enumerate(sizes)])
+    rows = np.random.default_rng(1).permutation(rows)
+    assert len(rows) == sum(sizes)
+    return X[rows], y[rows]
+
+
+@pytest.mark.parametrize(
+    ("sizes", "loss"),
+    [
+        ([8] * 4, "ncll"),
+        ([10, 8, 8, 6], "ncll"),
+        ([11, 7, 7, 7], "hinge"),
+        ([29] * 3, "ncll"),
+        ([30] * 3, "hinge"),
+        ([8, 8], "hinge"),
+    ],
+)
+def test_sizes_of_classes_decide_the_loss_of_few_documents(sizes, loss, tmp_path, caplog):
+    X, y = of_sizes(sizes)
+    in_memory = MultinomialNB()
+    with caplog.at_level("INFO", "sdem_dist"):
+        in_memory.fit(X, y)
+    assert ("few documents" in caplog.text) == (sum(sizes) < 30 * len(sizes))
+    corpus = write_corpus(tmp_path / "c", X, y)
+    on_disk = MultinomialNB(n_jobs=2).fit(corpus)
+    assert in_memory.loss_ == on_disk.loss_ == loss
+    named = MultinomialNB(loss=loss)
+    np.testing.assert_array_equal(in_memory.predict_proba(X), named.fit(X, y).predict_proba(X))
+    np.testing.assert_array_equal(on_disk.predict_proba(X), named.fit(corpus).predict_proba(X))
+
+
+def test_ncll_is_not_tried_of_few_documents_of_uneven_classes():
+    X, y = of_sizes([20, 5, 5, 5], own_words=2)
+    auto, ncll, hinge = (MultinomialNB(loss=loss).fit(X, y) for loss in ("auto", "ncll", "hinge"))
+    assert hinge.kept_["held_out_accuracy"] < 0.8
+    assert ncll.kept_["held_out_log_loss"] < hinge.kept_["held_out_log_loss"]
+    assert auto.loss_ == "hinge"
+
+
+def test_classes_are_even_by_weight_and_without_those_of_no_document(tmp_path):
+    X, y = of_sizes([8] * 4)
+    assert MultinomialNB().fit(X, y, sample_weight=np.where(y == 0, 2.0, 1.0)).loss_ == "hinge"
+    assert MultinomialNB().fit(X, y, sample_weight=np.full(len(y), 2.0)).loss_ == "ncll"
+    corpus = write_corpus(tmp_path / "c", X, y)
+    assert MultinomialNB().fit(corpus.subset(np.flatnonzero(corpus.labels() > 0))).loss_ == "ncll"
+
+
+def test_labelled_documents_alone_decide():
+    """With a weight of 0 for the others, training is that of the labelled ones."""
+    X, y = of_sizes([8, 8, 8, 30])
+    hidden = np.where((y == 3) & (np.cumsum(y == 3) > 8), -1, y)
+    model = MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X, hidden)
+    assert model.loss_ == MultinomialNB().fit(X[hidden >= 0], hidden[hidden >= 0]).loss_ == "ncll"
+    assert MultinomialNB().fit(X, y).loss_ == "hinge"
 
 
 @pytest.mark.parametrize(
