@@ -110,7 +110,7 @@ class Spill:
                 self._buckets[bucket].add(KeyedRows.gathered(held, order[first:stop]))
 
     def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield what makes the next documents by ascending key, so many of them each, which is all; threads may call it."""
+        """Yield functions that make the next documents by ascending key, `sizes` of them each; threads may call them."""
         if any(bucket.n_documents for bucket in self._buckets):
             for rows in cut(self.drain(), sizes):
                 yield partial(_given, rows)

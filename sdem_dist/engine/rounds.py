@@ -34,7 +34,7 @@ class Bundling:
         self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents
 
     def measured(self, work: Sequence[tasks.Work]) -> None:
-        """Take note of what the lanes of a round cost."""
+        """Record what the lanes of a round cost."""
         self._lane_seconds = sum(w.map for w in work) / max(1, sum(w.n_lanes for w in work))
 
     @property
@@ -95,7 +95,7 @@ def submit_round(
 
 
 def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
-    """Yield of each level of tasks that combine how many parts a task takes, and what `reduce` does with them at once."""
+    """Yield, for each level of tasks that combine, how many parts a task takes and how many of them `reduce` takes at once."""
     if bundle < LEAVES:
         if n_parts * bundle <= LEAVES:  # the update combines them
             return
@@ -131,7 +131,7 @@ class Ended(NamedTuple):
 
 
 class Flight(Generic[State, Statistics, Prepared]):
-    """Rounds submitted and not yet known to have ended, each on the state of the one before.
+    """Rounds that are submitted and have not ended, as far as is known; each begins with the state of the one before.
 
     `blocks`: the state, block by block.
     `most_tasks`: how many may be kept behind the state, see `burdened`.

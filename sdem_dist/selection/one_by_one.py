@@ -87,7 +87,7 @@ def run(
     trial.alive = not trial.error and n_epochs <= run_epochs and n_epochs < trial.most_epochs
     if trial.error:  # scores after fewer epochs stay
         return
-    # A last pass over held-out documents is not counted; what only counts needs one epoch, whatever is asked for.
+    # A last pass over held-out documents does not count; models that only count words need one epoch, whatever is asked for.
     a_number = isinstance(getattr(unfitted, "n_epochs", None), int | np.integer)
     trial.n_epochs = min(n_epochs, run_epochs) if a_number else run_epochs
     if of_folds:

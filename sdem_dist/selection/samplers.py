@@ -1,4 +1,4 @@
-"""Where a search takes the next settings from: a list that is known at once, or Optuna, which learns from scores."""
+"""Where a search gets its settings: a list that is fixed at the start, or Optuna, which learns from scores."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 SAMPLERS = ("random", "optuna")
 TURN = 8
-"""Settings that Optuna proposes at a time, which learn side by side; it learns from their scores before the next."""
+"""Settings that Optuna proposes at a time. They learn side by side, and it learns from their scores before the next."""
 
 
 class Sampler(Protocol):
@@ -32,11 +32,11 @@ class Sampler(Protocol):
         """Return the next settings, `n` at most; none: there are no more."""
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Take note of how good they were."""
+        """Record their scores."""
 
 
 class Listed:
-    """Settings that are known at once."""
+    """Settings that are known at the start."""
 
     def __init__(self, found: list[dict[str, object]]) -> None:
         self._left, self.most, self.at_once = found, len(found), len(found)
@@ -47,7 +47,7 @@ class Listed:
         return asked
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Take no note: all are known."""
+        """Do nothing: all settings are known."""
 
 
 class Proposed:
@@ -98,7 +98,7 @@ class Proposed:
         return found
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Tell Optuna the scores; of settings that could not be trained that they failed."""
+        """Tell Optuna the scores, and which settings could not be trained."""
         for trial in trials:
             if (asked := self._asked.pop(trial.number, None)) is None:
                 continue
@@ -110,7 +110,7 @@ class Proposed:
 def sampler_of(
     name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int, source: Source
 ) -> Sampler:
-    """Return what settings come from, which are tried on a source.
+    """Return the sampler of the settings to try on a source.
 
     Raises ValueError: the space names parameters that the estimator does not have, or holds no values.
     Raises ImportError: Optuna is asked for and not installed.
