@@ -38,7 +38,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     Exits with 1 if a shard or the model is damaged, and names it.
     """
     if measured is not None and not card:
-        raise click.UsageError("--on goes with --card")
+        raise click.UsageError("--on needs --card")
     if measured is None and (given := given_options((*READING, "on_error"))):
         raise click.UsageError(f"{', '.join(given)}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
@@ -57,7 +57,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         click.echo(card_shown(place(corpus), measured, source) if card else model_shown(place(corpus)))
         return
     if card:
-        raise click.UsageError(f"--card is for a model, and {corpus} is none")
+        raise click.UsageError(f"--card is for a model, and {corpus} is not one")
     opened = open_corpus(corpus)
     n_shards = len(opened.header.shards)
     click.echo(facts(opened, values=not no_check))

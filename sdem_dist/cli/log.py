@@ -52,7 +52,7 @@ def log(log: Path) -> None:
         for name in ("worker_seconds", *PARTS):
             total[name] += row[name]
     if not table.row_count:
-        raise click.ClickException(f"{log} has no epoch that ended yet")
+        raise click.ClickException(f"{log} has no finished epoch yet")
     console.print(table)
     console.print(
         f"of {total['worker_seconds']:.1f} seconds of workers: "
@@ -81,7 +81,7 @@ def written_log(path: Path, resume: bool) -> JsonLines:
             with path.open("rb") as file:
                 begin = file.read(len(BEGINNING))
             if not BEGINNING.encode().startswith(begin):
-                raise click.ClickException(f"{path} is no log of sdem train: choose another name")
+                raise click.ClickException(f"{path} is not a log of sdem train: choose another name")
         elif path.is_file():
             path.unlink()
         return JsonLines(path)
@@ -109,7 +109,9 @@ def read_events(path: Path) -> list[JsonObject]:
         except (ValueError, KeyError, TypeError) as error:
             if number == len(lines) or line.startswith(BEGINNING) or BEGINNING.startswith(line.rstrip("\n")):
                 continue  # cut short when a run was killed; a resumed run may follow
-            raise click.ClickException(f"{path}, line {number}: no event; is it a log of sdem train --log?") from error
+            raise click.ClickException(
+                f"{path}, line {number}: not an event; is it a log of sdem train --log?"
+            ) from error
         events.append(event)
     return events
 

@@ -349,5 +349,5 @@ def _value(name: str, text: str) -> object:
         except (ValueError, SyntaxError):
             continue
         except (RecursionError, MemoryError):
-            raise click.UsageError(f"--set {name}={text[:20]}...: a value of so many brackets within others") from None
+            raise click.UsageError(f"--set {name}={text[:20]}...: its brackets are nested too deep") from None
     return text

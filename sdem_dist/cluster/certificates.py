@@ -28,7 +28,7 @@ def make_certificates(folder: str | Path, days: int = 365) -> Path:
         raise ClusterError("certificates need trustme: pip install 'sdem_dist[tls]'") from error
     folder = Path(folder).absolute()
     if folder.exists():
-        raise ClusterError(f"{folder} is there already: a new set of certificates needs a new folder")
+        raise ClusterError(f"{folder} exists already: a new set of certificates needs a new folder")
     try:
         with TemporaryDirectory(dir=folder.parent, prefix=f".{folder.name}-") as made:  # readable for its owner only
             _fill(Path(made), folder, trustme, days)

@@ -38,7 +38,7 @@ def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
         raise ClusterError(
             f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
-            "credentials: these belong into Dask's configuration (gateway.auth)"
+            "credentials: these belong in Dask's configuration (gateway.auth)"
         )
     url, _, name = address.rstrip("/").partition(CLUSTERS)
     if bool(name) == (n_workers is not None):

@@ -58,7 +58,7 @@ def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
         tls = path.parent / str(ours["certificates"]) / "tls.yaml"
         if not tls.is_file():
             raise ClusterError(
-                f"{path}: certificates: {tls} is not there: name a folder that sdem cluster certificates made, as seen "
+                f"{path}: certificates: {tls} does not exist: name a folder that sdem cluster certificates made, as seen "
                 f"from {path.parent}"
             )
         config |= _flat(_load(tls))

@@ -29,9 +29,9 @@ def batches(
 ) -> Iterator[Batch]:
     """Cut a matrix into batches of rows, or pass on the batches of an iterable.
 
-    `y`: must be None if `X` is an iterable of batches, which carries its own. `ids`: likewise.
-    `targets`: array-like of shape (n_documents,) or (n_documents, n_targets), or None, likewise.
-    `weights`: array-like of shape (n_documents,), or None, likewise.
+    `y`: must be None if `X` is an iterable of batches, which carries its own. `ids`: the same.
+    `targets`: array-like of shape (n_documents,) or (n_documents, n_targets), or None.
+    `weights`: array-like of shape (n_documents,), or None.
     """
     if sp.issparse(X) or isinstance(X, np.ndarray) or hasattr(X, "to_delayed"):
         return _of_matrix(X, y, ids, targets, weights)
@@ -113,7 +113,9 @@ def canonical_csr(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.nda
     if not sp.issparse(X):
         X = np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "buif":
-        raise CorpusError(f"the batch from document {first} on is {X.dtype} of {X.ndim} dimensions, not numbers of two")
+        raise CorpusError(
+            f"the batch from document {first} on is {X.dtype} of {X.ndim} dimensions, where a table of numbers belongs"
+        )
     csr = sp.csr_array(X)
     if not csr.has_canonical_format or (csr.data == 0).any():
         csr = csr.copy() if sp.issparse(X) else csr
@@ -138,7 +140,7 @@ def dense_rows(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     table: np.ndarray = np.asarray(X)
     if table.ndim != 2 or table.dtype.kind not in "buif":
         raise CorpusError(
-            f"the batch from document {first} on is {table.dtype} of {table.ndim} dimensions, not numbers of two"
+            f"the batch from document {first} on is {table.dtype} of {table.ndim} dimensions, where a table of numbers belongs"
         )
     n, width = table.shape
     if np.isinf(table).any():

@@ -66,7 +66,7 @@ def write_collection(
 
     `X`: dask array, DataFrame or bag.
     `columns`: labels, ids, targets and weights.
-    Raises CorpusError: `X` is not a Dask collection, what stands beside it is not cut as it is, or a part does not fit.
+    Raises CorpusError: `X` is not a Dask collection, labels or other columns are not cut as `X` is, or a part does not fit.
     """
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order
@@ -82,7 +82,7 @@ def write_collection(
         vocabulary, vectorizer = facts_of_table(names, categories, storing.dense, vocabulary, vectorizer)
         storing = replace(storing, categories=categories)
     with destination(path, overwrite) as (where, scratch):
-        if is_url(path):  # within what is published, so that the next writer clears it after a kill
+        if is_url(path):  # inside the corpus to be, so that the next writer removes it after a kill
             scratch = to_place(where) / "scratch"
         jobs = ((scratch / f"part-{i}", i, storing, *part.computed(client)) for i, part in enumerate(parts))
         found = list(in_order(executor, store_part, jobs))

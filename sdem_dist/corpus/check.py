@@ -1,4 +1,4 @@
-"""Looking at a corpus as a whole: is it sound, and what is in it."""
+"""A corpus as a whole: what is wrong with it, and what it holds."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress

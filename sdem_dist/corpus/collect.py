@@ -1,4 +1,4 @@
-"""Everything a corpus is made of, gathered from a stream of batches and held in its stored order."""
+"""All that a corpus is made of, gathered from a stream of batches and held in its stored order."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -29,7 +29,7 @@ class Collected(Facts):
     spill: Spill
 
     def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield what makes the next documents in stored order, so many of them each, which is all; threads may call it."""
+        """Yield functions that make the next documents in stored order, `sizes` of them each; threads may call them."""
         return (partial(self._final, part) for part in self.spill.parts(sizes))
 
     def rows(self) -> Iterator[KeyedRows]:

@@ -1,4 +1,4 @@
-"""What a corpus on disk consists of beside its documents, written in its order, and how it appears at its place."""
+"""The parts of a corpus on disk in the order in which they are written, and how it appears at its place."""
 
 import json
 import math
@@ -55,7 +55,7 @@ def reopened(path: str | Path, header: Header) -> Corpus:
 
 
 WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]
-"""From the group of shards and their sizes to their entries in the manifest, and the document frequencies."""
+"""Takes the group of shards and their sizes; returns their entries in the manifest, and the document frequencies."""
 
 
 def write_contents(
@@ -107,8 +107,8 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
     """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`.
 
     By default a shard holds 32768 documents, or about a million entries if that is fewer documents: opening and reading
-    an array costs zarr about a millisecond however short it is. A small corpus is cut finer, down to 2048 documents, so
-    that several workers have something to do, and reads about half as fast an entry for it.
+    an array costs zarr about a millisecond however short it is. A small corpus is cut finer, down to 2048 documents,
+    so that several workers have something to do; each of its entries takes about twice as long to read.
     """
     if shard_documents is None:
         by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n_documents / 16)))
@@ -147,7 +147,7 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
-    """Raise CorpusError if corpora at `paths` must be kept, or if something else than a corpus is there."""
+    """Raise CorpusError if corpora at `paths` must be kept, or if something there is not a corpus."""
     taken = [str(path) for path in paths if _holds_corpus(path, overwrite)]
     if taken and not overwrite:
         exist, them = ("exists", "it") if len(taken) == 1 else ("exist", "them")
@@ -157,7 +157,7 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
 
 
 def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
-    """Say whether there is a corpus; raise CorpusError for other things, but for empty folders to be replaced."""
+    """Say whether there is a corpus; raise CorpusError for anything else, except empty folders that may be replaced."""
     from sdem_dist.storage import arrays
     from sdem_dist.storage.contents import WRITER, contents_of
 

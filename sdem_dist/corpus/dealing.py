@@ -10,7 +10,7 @@ from sdem_dist.corpus.shards import GroupsAt
 from sdem_dist.counted import counted
 from sdem_dist.errors import CorpusError
 
-FOLDS = (1 << 32) - 2  # takes the place of an epoch in the keys that decide which fold a document is in
+FOLDS = (1 << 32) - 2  # stands where an epoch would in the keys that decide which fold a document is in
 
 
 def dealt(
@@ -18,7 +18,7 @@ def dealt(
 ) -> np.ndarray:
     """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn.
 
-    With groups, the largest come first, each into the fold that has least of its classes.
+    With groups, the largest come first; each goes into the fold that has fewest documents of its classes.
     """
     from sdem_dist.kernels.randomness import document_keys  # numba comes with it
 

@@ -37,7 +37,7 @@ class StoredDocument:
 
 
 def _shown(value: object) -> str:
-    """Return a value as text in which nothing steers a terminal."""
+    """Return a value as text without characters that control a terminal."""
     text = str(value)
     return text if text.isprintable() else repr(text)[1:-1]
 

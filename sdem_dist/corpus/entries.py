@@ -1,4 +1,4 @@
-"""Which numbers documents may hold, and which arrays make a sparse matrix."""
+"""Which numbers documents may hold, and which arrays are a sound sparse matrix."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def unfit_row(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
     """Return the first row of CSR arrays with an entry that no corpus may hold, and that entry; None if all are fit."""
     if len(data) == 0 or data.dtype.kind in "bu":
         return None
-    # max() carries NaN along, so two reductions see every unfit entry; no integer is too large
+    # max() returns NaN if there is one, so two reductions see every unfit entry; no integer is too large
     if data.min() >= 0 and (data.dtype.kind == "i" or data.max() <= LARGEST):
         return None
     entry = int(np.argmax(~((data >= 0) & (data <= LARGEST))))
@@ -44,7 +44,7 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     SciPy trusts them: with others it may end the process, or read entries of other columns. To be called before anything
     is sorted, cut, cast or converted. Takes no copies.
 
-    `X`: of any format; those of which nothing can be broken pass.
+    `X`: of any format; formats without index arrays pass.
     `what`: what the message calls it.
     """
     if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
@@ -94,7 +94,7 @@ def _check_bounds(places: np.ndarray, bound: int, length: int, what: str, name: 
 
 
 def _out_of_bounds(places: np.ndarray, bound: int) -> int | None:
-    # A number below 0 is a large one without its sign.
+    # As an unsigned number, one below 0 is large.
     if len(places) == 0 or int(places.view(places.dtype.str.replace("i", "u")).max()) < bound:
         return None
     return int(np.argmax((places < 0) | (places >= bound)))

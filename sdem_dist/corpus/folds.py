@@ -36,9 +36,9 @@ class OnDisk(CorpusLike, Protocol):
     def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
-SHARES = (1 << 32) - 3  # takes the place of an epoch in the keys that decide which documents are in a share
+SHARES = (1 << 32) - 3  # stands where an epoch would in the keys that decide which documents are in a share
 _MOST_KEPT = 8
-_kept: dict[tuple[str, str], np.ndarray] = {}  # folds of the corpora of this process: tasks ask for them by the hundred
+_kept: dict[tuple[str, str], np.ndarray] = {}  # folds of the corpora of this process: hundreds of tasks ask for them
 
 AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
 
@@ -66,7 +66,7 @@ class Folds:
     the corpus and the seed alone.
 
     `k`: at least 2, at most the number of documents.
-    `share`: of the documents outside a fold that are trained on, by another hash of their place.
+    `share`: the share of the documents outside a fold that are trained on, chosen by another hash of their place.
     `groups`: array-like of shape (n_documents,): documents of one group are in one fold; each fold has about its share
     of every class, as far as groups allow. In the order of the corpus as stored. None: as the corpus keeps them, if it
     does.
@@ -77,7 +77,7 @@ class Folds:
         self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
     ) -> None:
         if not is_count(k, 2):
-            raise ValueError(f"the number of folds is a whole number from 2 on, not {k!r}")
+            raise ValueError(f"the number of folds must be a whole number, 2 or more, not {k!r}")
         if k > corpus.n_documents:
             raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
@@ -106,7 +106,7 @@ class Folds:
         return self.k
 
     def __iter__(self) -> Iterator[tuple[Part, Part]]:
-        """Yield of each fold what is trained on without it, and the fold."""
+        """Yield, for each fold, the corpus without it, and the fold."""
         for number in range(self.k):
             yield self.train(number), self.test(number)
 
@@ -136,7 +136,7 @@ class Folds:
 
     @property
     def _apart(self) -> np.ndarray | None:
-        """The labels, with others for documents that a part leaves out, so that those inside are dealt evenly."""
+        """The labels; documents that a part leaves out have others, so that those inside are dealt evenly."""
         if not isinstance(self.corpus, Part):
             return self.labels
         labels = np.zeros(self.corpus.n_documents, np.int64) if self.labels is None else self.labels
@@ -153,7 +153,7 @@ class Folds:
 
 
 def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
-    """Return what names the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
+    """Return a hash of the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
     if isinstance(corpus, Part):
         return groups_of(corpus.whole)
     if isinstance(corpus, InMemory) or not corpus.has_groups:
@@ -174,7 +174,7 @@ def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
 
 
 class Part:
-    """Some documents of a corpus, a fold or a subset: it reads all, and those of no concern have weight 0.
+    """Some documents of a corpus, a fold or a subset: it reads all documents, and the others have weight 0.
 
     So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
 
@@ -264,7 +264,7 @@ class Part:
 
     @property
     def document_frequency(self) -> np.ndarray:
-        """Of the whole corpus: folds share what becomes of counts."""
+        """The whole corpus's: folds share the weights that are made of counts."""
         assert not isinstance(self.whole, DenseMemoryCorpus)
         return self.whole.document_frequency
 

@@ -30,7 +30,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     Parameters
     ----------
     corpora : sequence of Corpus
-        Of one vocabulary and the same classes, as those that ``sdem ingest --vocabulary-from`` made of one.
+        They have one vocabulary and the same classes, as ``sdem ingest --vocabulary-from`` makes them.
 
     Returns
     -------

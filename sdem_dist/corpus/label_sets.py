@@ -45,9 +45,9 @@ def are_label_sets(y: object) -> bool:
 def indicator_of(y: Any) -> sp.csr_matrix | None:
     """Return an indicator matrix as CSR, or None where `y` holds collections of labels.
 
-    A list of lists is an indicator matrix, as for scikit-learn, where all are as long and of zeros and ones.
+    A list of lists of equal length that hold zeros and ones is an indicator matrix, as for scikit-learn.
 
-    Raises ValueError: a matrix holds something else than zeros and ones.
+    Raises ValueError: a matrix holds other numbers than zeros and ones.
     """
     from scipy.sparse import csr_matrix, issparse
 
@@ -61,13 +61,13 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
         if not np.isin(table, (0, 1)).all():
             if isinstance(y, list):
                 return None
-            raise ValueError("y is a matrix of several columns, and no indicator matrix: its values are to be 0 and 1")
+            raise ValueError("y is a matrix of several columns but not an indicator matrix: its values must be 0 and 1")
         y = table
     found = csr_matrix(y)
     if (found.data != 1).any():
         found.eliminate_zeros()
         if (found.data != 1).any():
-            raise ValueError("y is a sparse matrix, and no indicator matrix: its values are to be 0 and 1")
+            raise ValueError("y is a sparse matrix but not an indicator matrix: its values must be 0 and 1")
     found.sort_indices()
     return found
 
@@ -107,7 +107,7 @@ def as_column(y: object) -> object:
     """Return labels as one value per document: sets as an array of tuples, lists as an array, anything else as it is."""
     if not are_label_sets(y):
         if isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
-            return np.asarray(y, object)  # else NumPy makes texts of the NaN and numbers among texts
+            return np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
         return y
     return column_of(sets_of(y))
 
@@ -139,7 +139,7 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
 
 
 def name_of(labels: LabelSet) -> str:
-    """Return the name that a set of labels has while texts are read: a JSON array."""
+    """Return the name of a set of labels while texts are read: a JSON array."""
     return json.dumps(labels, ensure_ascii=False, separators=(",", ":"))
 
 

@@ -23,7 +23,7 @@ class LabelEncoder:
     """Turns labels into codes, batch by batch, and the codes into positions at the end.
 
     `classes`: the classes in their order. None: those found, sorted, once all batches have been seen.
-    `unlabelled`: what stands for no label, and gets the code -1. If it is there, so do None, NaN and pandas' NA.
+    `unlabelled`: the value that stands for no label; its code is -1. If it is given, None, NaN and pandas' NA are no labels, too.
     """
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:

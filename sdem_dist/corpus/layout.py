@@ -19,8 +19,8 @@ from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
 PLAIN_VERSION, LABEL_SETS_VERSION, FORMAT_VERSION = 4, 5, 6
-"""Of corpora; of those whose documents have sets of labels; of those whose documents have weights. So older readers refuse
-what they would read wrong, and read the rest."""
+"""Versions of corpora: plain ones, those with sets of labels, those with weights. So older readers refuse what they would
+read wrong, and read the rest."""
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
@@ -74,7 +74,7 @@ class ShardInfo:
     ----------
     n_documents, n_nonzeros : int
     data_dtype : str
-        dtype of its array ``data``: uint8, uint16, uint32 or float32; of a dense one's ``values``: float32 or float64.
+        dtype of its array ``data``: uint8, uint16, uint32 or float32; in a dense corpus of ``values``: float32 or float64.
     checksums : dict of str to int
         CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
     """
@@ -128,7 +128,7 @@ class Header:
     layout : {"sparse", "dense"}
         Counts or weights as CSR matrices, or tables of real numbers.
     n_targets : int
-        Real numbers that each document of a sparse corpus has to be predicted; 0: none.
+        How many real numbers are to be predicted of each document of a sparse corpus; 0: none.
     """
 
     n_documents: int
@@ -235,7 +235,7 @@ class Header:
             (n_documents == self.n_documents, f"its shards hold {n_documents} documents, not {self.n_documents}"),
             (n_nonzeros == self.n_nonzeros, f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}"),
             (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
-            # the class of some may be hidden
+            # the class of some documents may be hidden
             (sum(self.class_counts) <= self.n_documents, "class_counts sum to more than n_documents"),
             (len(set(self.classes)) == len(self.classes), "a class is named twice"),
             (

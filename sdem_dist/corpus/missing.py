@@ -1,4 +1,4 @@
-"""What is at a path that has no corpus, for people."""
+"""Messages about a path without a corpus."""
 
 from pathlib import Path
 
@@ -7,7 +7,7 @@ from sdem_dist.storage.publish import set_aside
 
 
 def check_folder(path: Path) -> None:
-    """Raise CorpusError, with what is at the path and what to do, where it cannot be a corpus."""
+    """Raise CorpusError where there cannot be a corpus; the message says what is at the path and what to do."""
     made = "a corpus is a folder that sdem ingest or write_corpus made"
     if not path.exists():
         for kept in set_aside(path)[-1:]:

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
 _MAX_OPENED = 32
 SHARDS_AT_ONCE = 4  # of a corpus in a bucket, which answers late
-# Whether a corpus at a URL is still the same cannot be told cheaply: tasks share it while any of them uses it.
+# To see whether a corpus at a URL has changed costs requests: tasks share it while any of them uses it.
 _received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
 
 
@@ -227,7 +227,7 @@ class Corpus:
 
     @property
     def has_groups(self) -> bool:
-        """Whether groups of documents were kept, which folds do not tear apart."""
+        """Whether groups of documents were kept; folds keep each group together."""
         return all("groups" in shard.checksums for shard in self.header.shards)
 
     def groups(self, shard: int) -> np.ndarray:

@@ -1,4 +1,4 @@
-"""Documents on their way into a corpus: CSR arrays with labels and ids, gathered, joined, cut and spilled to files."""
+"""Documents before they are in a corpus: CSR arrays with labels and ids, gathered, joined, cut and spilled to files."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ Picks = list[tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]]
 
 
 def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
-    """Cut a stream of documents, however it comes, into pieces of `sizes` documents, which sum to the stream's."""
+    """Cut a stream of documents, in pieces of any length, into pieces of `sizes` documents, which are all documents together."""
     source = iter(stream)
     held: list[KeyedRows] = []
     n_held = 0

@@ -206,7 +206,7 @@ def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None
 
 
 def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str | None:
-    """Return what makes `documents` unfit for the kernels, or None: they index tables without looking."""
+    """Return what makes `documents` unfit for the kernels, or None: kernels index tables without checks."""
     problem = (
         _problem_of_table(documents.values) if isinstance(documents, DenseDocuments) else _problem_of_rows(documents)
     )
@@ -236,7 +236,7 @@ def _problem_of_rows(documents: Documents) -> str | None:
         return f"array 'indices' holds {int(indices.max())}, beyond the {documents.n_features} features{where}"
     if not ascending_within_rows(indices, indptr):
         return "array 'indices' does not ascend within each document"
-    # max() carries NaN along, so two reductions see every unfit value
+    # max() returns NaN if there is one, so two reductions see every unfit value
     if data.dtype.kind == "f" and len(data) and not (data.min() >= 0 and np.isfinite(data.max())):
         return f"array 'data' holds negative or non-finite values{_document_of(~(np.isfinite(data) & (data >= 0)), indptr)}"
     if targets is not None and not np.isfinite(targets).all():

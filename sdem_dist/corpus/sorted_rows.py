@@ -1,4 +1,4 @@
-"""Documents that many tasks sorted, each its own, become the shards of one corpus, written by many tasks again."""
+"""Many tasks sort documents, each its own; then many tasks write them as the shards of one corpus."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ class Finding(NamedTuple):
 def look_at(corpus: Corpus, shard: int) -> Finding:
     """Read one shard and compare it with its checksums.
 
-    Raises UnreadableError: the storage cannot be read at the moment, which says nothing about the shard.
+    Raises UnreadableError: the storage cannot be read at the moment; the shard may be sound.
     """
     try:
         documents = corpus.read_shard(shard)

@@ -1,4 +1,4 @@
-"""Tables of pandas as numbers: what is text, a category or a boolean is numbered, and the numbering travels along."""
+"""Tables of pandas as numbers: texts, categories and booleans are numbered, and the corpus keeps the numbering."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TABLE = "table"  # the kind of a manifest's `vectorizer` that holds the numbering of a table
 MANY_CATEGORIES, MOSTLY = 20, 0.9
-"""From this many different texts on, and this share of the rows, a column of texts is not one of categories."""
+"""A column with at least this many different texts, and this share of the rows, does not hold categories."""
 
 
 class EncodedTable(NamedTuple):
@@ -25,7 +25,7 @@ class EncodedTable(NamedTuple):
     values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a value is missing or no category known
     names: list[object]  # of the columns
     categories: dict[int, np.ndarray]
-    """The categories of those columns that hold other things than numbers, in the order of their numbers."""
+    """The categories of columns that do not hold numbers, in the order of their numbers."""
 
 
 def is_table(X: object) -> bool:
@@ -36,7 +36,7 @@ def is_table(X: object) -> bool:
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
     """Return a table of pandas as numbers.
 
-    `categories`: a numbering to keep; what it does not know is missing. By default the values that occur, sorted.
+    `categories`: a numbering to keep; values that it does not know become missing. By default the values that occur, sorted.
     Raises ValueError: two columns have one name, or one holds what cannot be sorted and stored, or another kind of
     values than it did.
     """
@@ -72,7 +72,7 @@ def _number(column: pd.Series) -> np.ndarray:
     try:
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {column.name!r} is to hold numbers: {error}") from error
+        raise ValueError(f"column {column.name!r} must hold numbers: {error}") from error
 
 
 def _numbered(column: pd.Series, categories: np.ndarray) -> np.ndarray:
@@ -98,7 +98,7 @@ def _kinds(values: list[object]) -> set[str]:
 def corpus_of_table(
     frame: pd.DataFrame, dense: bool, vocabulary: Sequence[str] | None, vectorizer: JsonObject | None
 ) -> tuple[np.ndarray, Sequence[str] | None, JsonObject | None]:
-    """Return a table's values, and the vocabulary and `vectorizer` for its corpus; with a numbering there that is kept.
+    """Return a table's values, and the vocabulary and `vectorizer` for its corpus; a numbering in `vectorizer` is kept.
 
     Raises CorpusError: as `encoded_table`, or the table cannot be a sparse corpus, or its columns are not those of the
     numbering.
@@ -135,7 +135,7 @@ def facts_of_table(
 
 
 def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
-    """Return what each column of a part of a table holds that is not a number, sorted; ValueError as `encoded_table`."""
+    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
     columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
     return {i: _categories(column).tolist() for i, column in enumerate(columns) if not _is_number(column)}
 

@@ -1,4 +1,4 @@
-"""A corpus seen through another: as many documents at the same places, which are read in another form."""
+"""A corpus seen through another: the same documents at the same places, read in another form."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from sdem_dist.documents import CorpusLike
 
 @dataclass(frozen=True)
 class View:
-    """Base of corpora that read another one; subclasses define `read`, and `cache_key` as a name of the result."""
+    """Base of corpora that read another one; subclasses define `read`, and `cache_key`, a name of the result."""
 
     corpus: CorpusLike
 

@@ -24,7 +24,7 @@ def from_checkpoint(executor: Executor, saved: Saved[State]) -> Blocks[State]:
     seen = executor.everywhere(tasks.seen, saved)
     if not seen or not all(seen):
         return from_driver(executor, saved.n_blocks, saved.block)
-    # Without affinity: where no worker is left, Dask would keep such a task for one of those that it asked for.
+    # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
     return [executor.submit(tasks.saved_block, saved, b) for b in range(saved.n_blocks)]
 
 

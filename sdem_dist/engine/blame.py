@@ -18,8 +18,8 @@ def blamed(
 
     Errors of the package, of storage and of memory pass: they say where they come from, and are not the documents' fault.
 
-    Raises DocumentError: anything else went wrong; the message names the first document with which it does so, if one
-    alone is enough.
+    Raises DocumentError: anything else went wrong. The message names the first document that fails alone, if there is
+    one.
     """
     try:
         with heard():

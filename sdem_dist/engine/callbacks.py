@@ -72,7 +72,7 @@ class LogLines:
 
 
 def _worth_a_line(event: EpochEnded, stage: StageStarted) -> bool:
-    """Whether an epoch is told of: of many quick ones without a figure one in ten."""
+    """Whether an epoch gets a line: of many quick ones without a figure, one in ten does."""
     said = any(name.removeprefix(VALIDATION) in stage.shown for name in event.metrics)
     return said or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
 

@@ -49,9 +49,9 @@ class Checkpoints:
     """
 
     folder: Path
-    every_rounds: int | None = None  # write after so many rounds of a stage; None: at the end of each epoch
+    every_rounds: int | None = None  # write after this many rounds of a stage; None: at the end of each epoch
     every_seconds: float | None = None
-    """Write after the first round that ends so many seconds after the last checkpoint, instead."""
+    """Instead, write after the first round that ends this many seconds after the last checkpoint."""
     keep: int = 2  # how many of a stage to keep; older ones are removed once a newer one is published
 
     def __post_init__(self) -> None:
@@ -76,7 +76,7 @@ class Checkpoints:
             )
 
     def refuse_earlier_run(self) -> None:
-        """Raise ModelError if the folder has files of a fit, which one from the beginning would push out."""
+        """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
         if self._checkpoints() or any(_RESULT.fullmatch(path.name) for path in self.folder.iterdir()):
             raise ModelError(
                 f"{self.folder} has checkpoints of an earlier run: resume it (resume=True, --resume), or choose another folder"
@@ -105,7 +105,7 @@ class Checkpoints:
         `state_type`: a NamedTuple of arrays and floats.
         `n_blocks`: of the state.
         `get`: ``get(block)`` returns one; each is written before the next is asked for.
-        `best`: in one piece.
+        `best`: the best state, in one piece.
         """
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:

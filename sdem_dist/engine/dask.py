@@ -23,11 +23,11 @@ from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 
 TRANSIENT = (OSError, MemoryError, UnreadableError)
-"""What another try may not meet again: storage that hiccups, a worker that is full.  Everything else fails everywhere."""
+"""Errors that another try may not meet: storage that hiccups, a worker that is full.  All others would fail anywhere."""
 TRIES = 3
 TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
-"""Of how many tasks a scheduler keeps measurements, 2.5 KB each.  Dask's default is 100,000, in the memory of the driver
-where the scheduler is in its process."""
+"""How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in the
+driver's process, they take its memory."""
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
@@ -104,7 +104,7 @@ class DaskExecutor:
             where = {"workers": [preferred], "allow_other_workers": True}
         # The function comes first: Dask groups its measurements by what precedes the first number.
         key = f"{function.__name__}-{self._run}-{self._count}{_place(args)}"
-        # What merges or reports is short, and others wait for it.  Everything else runs in the order of submission (updates
+        # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission (updates
         # of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as equal, and
         # statistics would wait for neighbours to be merged with.
         try:
@@ -193,7 +193,7 @@ def _attempt(function: Callable[..., Value], *args: object) -> Value:
     try:
         return function(*args)
     except TRANSIENT as error:
-        # Dask may report one failure twice; only so can it be told from the failure of a second attempt.
+        # Dask may report one failure twice; this tells a repeated report from the failure of a second attempt.
         error.attempt = uuid.uuid4().hex  # type: ignore[union-attr]
         raise
 
@@ -203,7 +203,7 @@ def _same_attempt(error: BaseException, known: BaseException | None) -> bool:
 
 
 def scratch_folder() -> str | None:
-    """Return where temporary files of a cluster go: of Dask's configuration ``sdem-dist.scratch``, a folder or a URL.
+    """Return where temporary files of a cluster go: the folder or URL ``sdem-dist.scratch`` of Dask's configuration.
 
     Without it Dask's own folder, ``temporary-directory``, or None.
     """

@@ -20,7 +20,7 @@ PULSE = 2.0  # seconds between two looks at the cluster while waiting
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
 EVERYWHERE = 120.0
-"""Seconds for what every worker is asked at once; a run can do without an answer, so a worker that hangs is not waited for."""
+"""Seconds to wait when all workers are asked at once; a run can do without the answers of workers that hang."""
 
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
@@ -65,7 +65,7 @@ class Watch:
 
     def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
-        self._client.sync(self._look)  # a worker that was lost meanwhile is not asked
+        self._client.sync(self._look)  # a worker lost meanwhile is not asked
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
         found: list[Value] = []
         for chosen in (list(first), [worker for worker in self.workers if worker not in first]):

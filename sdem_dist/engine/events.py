@@ -19,7 +19,7 @@ class StageStarted:
 
     stage: str
     number: int
-    """Its place among the stages of the fit, from 0; those that an earlier run finished are counted, and not told again."""
+    """Its place among the stages of the fit, from 0. Stages that an earlier run finished count, but send no event again."""
     monitored: bool
     """Whether its history is that of the fit."""
     shown: tuple[str, ...]
@@ -41,7 +41,7 @@ class StageStarted:
 
 @dataclass(frozen=True, slots=True)
 class ShardsLeftOut:
-    """Damaged shards take no part in training, as was asked for; comes before `RunStarted`."""
+    """Damaged shards are left out of training, as the user asked; comes before `RunStarted`."""
 
     n_shards: int
     n_documents: int
@@ -60,7 +60,7 @@ class Compiled:
 
 @dataclass(frozen=True, slots=True)
 class LanesEnded:
-    """A task of lanes was done; told when its round has ended."""
+    """A task of lanes was done; sent when its round has ended."""
 
     stage: str
     epoch: int
@@ -74,7 +74,7 @@ class LanesEnded:
     read: float
     """Seconds of reading and verifying documents, 0 for what was cached."""
     prepare: float
-    """Seconds of preparing them for the learner, likewise."""
+    """Seconds of preparing them for the learner, 0 for what was cached."""
     map: float
     """Seconds of the learner's statistics."""
     merge: float

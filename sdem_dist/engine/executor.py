@@ -33,11 +33,11 @@ class Executor(Protocol):
 
     @property
     def rounds_ahead(self) -> int:
-        """How many rounds are submitted before the one under way has ended, so that workers need not wait for the driver."""
+        """How many rounds are submitted before the current one has ended, so that workers need not wait for the driver."""
 
     @property
     def n_remembered(self) -> int:
-        """How many tasks, of all so far, are kept as long as a result of theirs is, to compute it again; 0: none ever."""
+        """How many of the tasks so far are kept while their results are, to compute them again; 0: none ever."""
 
     @property
     def n_processes(self) -> int:

@@ -19,7 +19,7 @@ SHARE = 0.6
 """Share of a process's memory that is used; Dask begins to write results to disk at .6, and pauses a worker at .8."""
 SMALLEST_CACHE = 32 << 20
 REFUSED = 0.75  # share of a process's memory above which a run does not start
-MANY_CLASSES = 1000  # from so many on, a message points to the estimator for them
+MANY_CLASSES = 1000  # from this many on, a message names the estimator for them
 BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge and update at most
 
 

@@ -22,7 +22,7 @@ class Monitoring:
     """Stop after this many evaluations without a new lowest value, and return the state of the lowest."""
     improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
     training: bool = True  # evaluate the training documents too
-    shown: tuple[str, ...] = ()  # metrics that people want to see while it runs, where there is room for few
+    shown: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
 
     def due(self, epoch: int, n_epochs: int) -> bool:
         """Whether the state after an epoch, from 0, is evaluated."""
@@ -57,7 +57,7 @@ UNSEEN = Monitoring(every=0)  # of a stage that is not monitored
 
 
 def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
-    """Return what fits a line: the metrics `shown`, of held-out documents where there are any."""
+    """Return what fits on a line: the metrics `shown`, those of held-out documents if there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
     said = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]

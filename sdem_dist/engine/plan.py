@@ -30,11 +30,11 @@ class Plan:
     """`n_documents`, `n_epochs`, `n_rounds`, `n_lanes`: `n_rounds` an epoch, without the halves of the first;
     `n_lanes` a round."""
     seed: int
-    growth: int = 0  # how often the first round of the first epoch is halved: so many rounds it has more
+    growth: int = 0  # how often the first round of the first epoch is halved; each halving adds a round
     n_blocks: int = 1  # parts of the vocabulary that are reduced and updated apart, for learners of wide models
     first: int = 0
-    """The number of the first epoch: what goes on with a state that an earlier run left visits documents in the order
-    in which that run would have."""
+    """The number of the first epoch. A run that goes on from an earlier run's state visits documents in the order in which
+    that run would have."""
 
     @property
     def steady(self) -> Plan:

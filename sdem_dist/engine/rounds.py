@@ -46,7 +46,7 @@ class Bundling:
         self._together = 1
 
     def measured(self, n_rounds: int, work: Sequence[tasks.Work]) -> None:
-        """Take note of what the lanes of a task's rounds cost."""
+        """Record what the lanes of a task's rounds cost."""
         self._lane_seconds = sum(w.map for w in work) / max(1, sum(w.n_lanes for w in work))
         whole = sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
         self._together = max(1, min(max(self._together, 2 * n_rounds), int(TOGETHER / max(whole, 1e-6))))
@@ -133,7 +133,7 @@ def submit_together(
 
 
 def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
-    """Yield of each level of tasks that combine how many parts a task takes, and what `reduce` does with them at once."""
+    """Yield, for each level of tasks that combine, how many parts a task takes and how many of them `reduce` takes at once."""
     if bundle < LEAVES:
         if n_parts * bundle <= LEAVES:  # the update combines them
             return
@@ -169,7 +169,7 @@ class Ended(NamedTuple):
 
 
 class Flight(Generic[State, Statistics, Prepared]):
-    """Rounds submitted and not yet known to have ended, each on the state of those before.
+    """Rounds that are submitted and have not ended, as far as is known; each begins with the state of those before.
 
     `blocks`: the state, block by block.
     `most_tasks`: how many may be kept behind the state, see `burdened`.

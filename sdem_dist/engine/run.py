@@ -74,7 +74,7 @@ class _Run:
         self._corpus, self._executor, self._monitoring = corpus, executor, monitoring
         self._checkpoints, self._settings, self._resume, self._callbacks = checkpoints, settings, resume, callbacks
         self._compiled: set[object] = set()
-        # Of the last stage and the scorings after it: (identity, number, result), not yet in the folder.
+        # (identity, number, result) of the last stage and the scorings after it, not yet in the folder.
         self._unkept: list[tuple[Json, int, StageResult[Any] | dict[str, float]]] = []
 
     def follow(self, stages: Stages[Outcome]) -> Outcome:
@@ -87,7 +87,7 @@ class _Run:
                 self._emit(RunEnded(number))
                 outcome: Outcome = end.value
                 return outcome
-            result = None  # the generator has it now, and it may be as large as the model
+            result = None  # the generator has it now; keeping it here, too, could double the memory
             result = self._trained(asked, number) if isinstance(asked, Stage) else self._scored(asked, number)
             del asked  # with its start
             number += 1
@@ -142,7 +142,7 @@ class _Run:
         return metrics
 
     def _keep_results(self, number: int) -> None:
-        """Keep what came before stage `number`, which begins; then the checkpoints of earlier stages are not needed."""
+        """Keep the results before stage `number`, which begins; the checkpoints of earlier stages are then not needed."""
         assert self._checkpoints is not None
         for run, before, result in self._unkept:
             self._checkpoints.keep_result(run, before, result)

@@ -25,13 +25,13 @@ class Saved(NamedTuple, Generic[State]):
     """A state in a checkpoint, to be read block by block wherever its file is seen."""
 
     path: str  # absolute: processes have working directories of their own
-    contents: int | None  # checksum of the file's table of contents: elsewhere another file may have its name
+    contents: int | None  # checksum of the file's table of contents: on another machine another file may have its name
     state_type: type[State]
     n_blocks: int
 
     @property
     def seen(self) -> bool:
-        """Whether this process sees the file, and not another of its name."""
+        """Whether this process sees the file, and not another one of that name."""
         return self.contents is not None and contents_checksum(self.path) == self.contents
 
     def block(self, number: int) -> State:

@@ -23,7 +23,7 @@ Outcome = TypeVar("Outcome")
 
 @dataclass(frozen=True)
 class MadeByWorkers(Generic[State]):
-    """A start that workers make where they need it, from little: nothing as wide as the model is sent."""
+    """A start that workers make themselves from a little data: nothing as wide as the model is sent."""
 
     block: Callable[[int, int], State]
     """Takes the number of a block and of all blocks, and returns that block of the state."""
@@ -41,10 +41,10 @@ class Stage(Generic[State, Statistics, Prepared]):
     is not kept once the workers have it."""
     corpus: CorpusLike | None = None  # None: that of the fit
     monitored: bool = False
-    """It is told epoch by epoch, and its history is that of the fit. Without `monitoring` of its own it is evaluated,
-    and ended by patience, as the fit was told; other stages are not evaluated then."""
+    """It sends an event for each epoch, and its history is that of the fit. Without `monitoring` of its own it is evaluated,
+    and ended by patience, as the fit was told; other stages without one are not evaluated."""
     monitoring: Monitoring | None = None
-    """What is evaluated, and when to stop. None: what the fit was told, of a stage that is `monitored`."""
+    """What is evaluated, and when to stop. None: what the fit was told if the stage is `monitored`, else nothing."""
     seen: Callable[[CorpusLike], CorpusLike] | None = None
     """Takes the validation documents of the fit, and returns them as this stage's documents are."""
 
@@ -65,9 +65,9 @@ class StageResult(NamedTuple, Generic[State]):
     history: list[dict[str, float]]  # one entry an epoch
 
 
-AnyStage: TypeAlias = Stage[Any, Any, Any]  # a stage whose states and statistics only its learner looks into
+AnyStage: TypeAlias = Stage[Any, Any, Any]  # a stage; only its learner looks into its states and statistics
 Stages = Generator[AnyStage | Scoring[Any, Any, Any], Any, Outcome]
-"""Stages and scorings one after the other, and what comes of them."""
+"""Stages and scorings one after the other, and what the fit returns."""
 
 
 def trained(stage: Stage[State, Statistics, Prepared]) -> Stages[StageResult[State]]:

@@ -30,8 +30,8 @@ from sdem_dist.learners.protocol import Prepared, State, Statistics
 from sdem_dist.storage.places import place
 
 MANY_TASKS = 1_000
-"""Without checkpoints, a state's value takes the place of the tasks behind it when there are so many, or more if they are
-still lighter than the value."""
+"""Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks still
+take less memory than the value."""
 TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 
@@ -68,7 +68,7 @@ class Training(Generic[State, Statistics, Prepared]):
     `kept`: None: no checkpoint is written.
     `resume`: go on from the newest checkpoint, if there is one.
     `emit`: takes events, and returns whether a callback asks to stop.
-    `may_stop`: whether one may ask: then no round begins before the epoch before it is told of.
+    `may_stop`: whether a callback may ask to stop; then no epoch begins before callbacks have heard of the one before.
     """
 
     def __init__(
@@ -200,7 +200,7 @@ class Training(Generic[State, Statistics, Prepared]):
         self._seconds, self._clock = 0.0, time.perf_counter()
         self._since = time.time()  # transfers of evaluation belong to no epoch
         if self._monitoring.best(self._history, self._best_epoch):
-            self._best = None  # or there would be two
+            self._best = None  # otherwise there would be two
             self._best_epoch, self._best = epoch, self._flight.value()
 
     def _scored(self) -> dict[str, float]:

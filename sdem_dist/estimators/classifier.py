@@ -367,5 +367,5 @@ def weights_of_classes(class_weight: object, source: Source) -> tuple[float, ...
         raise ValueError(f"class_weight must be made of finite numbers, none negative, got {class_weight!r}")
     classes = source.classes.tolist()
     if unknown := set(class_weight) - set(classes):
-        raise ValueError(f"class_weight names classes that are not there: {sorted(unknown, key=str)}")
+        raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
     return tuple(float(class_weight.get(c, 1.0)) for c in classes)

@@ -100,8 +100,8 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
             raise ValueError("alpha must be positive for the hinge loss: the prior keeps mu off the boundary of S")
         if self.patience is not None and self.loss != "nll" and self.calibrate:
             raise ValueError(
-                "patience needs calibrate=False: else one pass follows those without the held-out documents, and only it "
-                "is evaluated"
+                "patience needs calibrate=False: otherwise a last pass over all documents follows those without the held-out "
+                "ones, and it alone is evaluated"
             )
 
     def _weighed(self, source: Source) -> Source:

@@ -220,7 +220,7 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
         odd = {"unknown": set(n_components) - there, "missing": there - set(n_components)}
         if any(odd.values()):
             named = "; ".join(f"{what}: {', '.join(sorted(map(repr, some)))}" for what, some in odd.items() if some)
-            raise ValueError(f"n_components does not name the classes that there are ({named})")
+            raise ValueError(f"n_components does not name the classes of the documents ({named})")
         numbers = [n_components[c] for c in classes.tolist()]
     elif isinstance(n_components, int | np.integer):
         numbers = [n_components] * len(classes)

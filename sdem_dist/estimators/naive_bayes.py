@@ -371,7 +371,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         """
         check_is_fitted(self)
         if self.loss != "nll" or self.weighting_ is not None:
-            raise ModelError("sample draws documents of a model with loss='nll' of counts, which this is not")
+            raise ModelError("sample needs a model of counts with loss='nll', and this is another one")
         drawn, rng = drawn_from(self.class_log_prior_, n_samples, random_state)
         lengths = self.learner_.model.lengths
         n_words = length if lengths is None else lengths.sample(drawn, rng)

@@ -30,7 +30,9 @@ def linear_classifier(model: Any) -> LinearClassifier:
     documents.
     """
     if model.lengths is not None:
-        raise ModelError("the length of a document is no linear part of its score: train with lengths=None to export")
+        raise ModelError(
+            "the length of a document is not a linear part of its score: train with lengths=None to export"
+        )
     weighting, factors = model.weighting_ or Weighting(), None
     if weighting.form == "tfidf" or weighting.chooses:
         assert model.document_frequency_ is not None

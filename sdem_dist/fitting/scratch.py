@@ -34,8 +34,8 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
     target, dense = estimator.spec.target, estimator._layout == "dense"
     if dense and target == "numbers":
         raise ValueError(
-            "a cluster takes from Dask collections no targets of a table: write a corpus with sdem_dist.write_corpus and "
-            "pass that"
+            "a cluster cannot take the target of a table from Dask collections: write a corpus with sdem_dist.write_corpus "
+            "and pass that"
         )
     with _temporary(scratch_folder()) as folder:
         if not is_url(folder) and not all(DaskExecutor(client).everywhere(_sees, folder)):

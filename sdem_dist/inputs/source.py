@@ -328,7 +328,7 @@ def _enough(source: Source, use: Use) -> Source:
         what = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero"
         warnings.warn(
             f"{what} ({some(source.classes[empty])}): "
-            "what the model says of such classes, their words among it, means nothing",
+            "the model learns nothing about them, so its probabilities and words of these classes mean nothing",
             stacklevel=7,
         )
     return source

@@ -31,7 +31,7 @@ def is_dask(X: object) -> bool:
 def refuse_no_documents(X: object) -> None:
     """Raise ValueError for what holds no documents: a path, a text, what `ingest` returns, a bag, bytes, nothing, a generator."""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        raise ValueError(f"this is what an ingest did: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
+        raise ValueError(f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
     if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
         raise ValueError(
             f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
@@ -47,7 +47,7 @@ def refuse_no_documents(X: object) -> None:
     if X is None:
         raise ValueError("X is None: pass the documents")
     if isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        raise ValueError(f"X is {_kind(X)}, and no list or array: pass list(...) of the documents")
+        raise ValueError(f"X is {_kind(X)}, not a list or an array: pass list(...) of the documents")
     if isinstance(X, list | tuple) and not X:
         raise ValueError("X holds no documents")
     first = X[0] if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.shape[:1] > (0,)) else None
@@ -58,7 +58,7 @@ def refuse_no_documents(X: object) -> None:
 def refuse_no_labels(estimator: Estimator, y: object) -> None:
     """Raise ValueError for a generator, and for several labels per document where the estimator learns one."""
     if isinstance(y, Iterator):
-        raise ValueError(f"y is {_kind(y)}, and no list or array: pass list(...) of the labels")
+        raise ValueError(f"y is {_kind(y)}, not a list or an array: pass list(...) of the labels")
     if are_label_sets(y) and not estimator.spec.label_sets:
         raise ValueError(
             f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label, such as "

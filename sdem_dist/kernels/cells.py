@@ -7,7 +7,7 @@ _TAB = 9
 
 @jit
 def tab_fields(data, begins, ends, starts, stops):
-    """Find all columns of lines that TABs separate.
+    """Find all columns of lines, which TABs separate.
 
     `data`: ndarray of uint8.
     `begins`, `ends`: int64 of shape (n_lines,), where lines are; all have as many columns as `starts` has rows.

@@ -173,7 +173,7 @@ def rewrite(texts, rules, rewritten):
 
 @jit
 def characters(data, starts, stops, is_space, around_words, ids, segments, text_segments):
-    """Split texts into code points.
+    """Cut texts into code points.
 
     `data`, `starts`, `stops`: as in `rewrite`. `is_space`: bool of shape (1114112,).
     `around_words`: every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb");

@@ -1,4 +1,4 @@
-"""Products of dense rows with small tables, whose bits depend on nothing but the numbers.
+"""Products of dense rows with small tables; the bits depend on the numbers alone.
 
 BLAS splits products over its threads, and with their number changes the last bits; limiting it is up to the whole process.
 """

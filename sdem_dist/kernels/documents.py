@@ -45,7 +45,7 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
 
     `costs`: shape (n_documents,), nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
     """
-    if 0.0 < costs.sum() < SECOND:  # as most are, and sooner known
+    if 0.0 < costs.sum() < SECOND:  # the usual case, and quickly checked
         check()
         yield 0, len(costs)
         return

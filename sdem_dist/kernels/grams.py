@@ -12,7 +12,7 @@ from sdem_dist.kernels.code_points import prefetch
 from sdem_dist.kernels.jit import jit, jit_inline
 
 NONE = -1
-"""Stands for no node."""
+"""Number of no node."""
 
 _FACTOR = np.uint64(0x9E3779B97F4A7C15)
 _OTHER = np.uint64(0xD6E8FEB86659FD93)
@@ -41,7 +41,7 @@ class Form(NamedTuple):
     grow: bool
     """New n-grams are added to the tree."""
     base: int
-    """Entries counted with the tree's tally before."""
+    """Entries that the tree's tally has counted before."""
 
 
 class Tree(NamedTuple):
@@ -172,7 +172,7 @@ def count(segments, tallied, form, tree, done, level, entries):
     `done`: int64 of shape (4,), changed in place, nodes of the tree, entries, the document to go on with, and its
     segment.
     `level`: ndarray of int32, overwritten, as long as the longest segment. `entries`: Entries.
-    Returns nodes for which there has to be room to go on, 0 if all is done.
+    Returns how many nodes need room before it can go on, 0 if all is done.
     """
     ids, bounds, documents = segments
     indptr, indices, counts = entries

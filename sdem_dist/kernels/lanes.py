@@ -13,7 +13,7 @@ from sdem_dist.kernels.schedule import Schedule, Table
 from sdem_dist.kernels.vectors import WIDTH
 
 DEPTH = 64
-"""Sums that are open at once while a word's changes are added up by pairs: enough for any number of lanes."""
+"""Sums kept at once while a word's changes are added up by pairs: enough for any number of lanes."""
 
 
 class Lanes(NamedTuple):
@@ -32,13 +32,13 @@ class Lanes(NamedTuple):
     first_words: np.ndarray
     """Where each lane's words begin, and after the last: shape (n_lanes + 1,), int64."""
     ahead: np.ndarray
-    """Of each lane's `Schedule`, float64."""
+    """`ahead` of each lane's `Schedule`, float64."""
     keys: np.ndarray
     """The key of each lane's order: shape (n_lanes, 2), uint64."""
 
 
 class Room(NamedTuple):
-    """What the lane under way changes: it is kept between calls, which may end within a lane."""
+    """What the current lane changes. It is kept between calls, since a call may end within a lane."""
 
     rows: np.ndarray
     """Flat, float32: the rows of the lane with most words, and as many as `run_documents` reads behind them."""
@@ -61,7 +61,7 @@ class Found(NamedTuple):
     met: np.ndarray
     """1 where the lane changed the row: shape (n_words,), float64; or (0,), if this is not asked for."""
     entries: np.ndarray
-    """Sum of the word's entries over documents by their weights: as long."""
+    """Sum of the word's entries over documents, by their weights: of the same shape."""
 
 
 def room_of(starts: np.ndarray, first_words: np.ndarray, n_columns: int) -> Room:
@@ -73,7 +73,7 @@ def room_of(starts: np.ndarray, first_words: np.ndarray, n_columns: int) -> Room
 
 
 def found_of(n_words: int, n_lanes: int, n_columns: int, counted: bool) -> Found:
-    """Return what is overwritten, with `met` and `entries` if these are `counted`."""
+    """Return arrays for what lanes learn, with `met` and `entries` if `counted`."""
     changes = np.empty((n_words, n_columns), np.float32)
     return Found(changes, np.zeros((n_lanes, n_columns)), *np.empty((2, n_words if counted else 0)))
 
@@ -188,7 +188,7 @@ def places_of(words, number):
 def add_lanes(parts, starts, places, first_words, leaves, out):
     """Add up the rows of each word: of `leaves` neighbouring lanes in order, then of pairs of neighbours, level by level.
 
-    That is the sum of a tree whose leaves are all lanes, whichever have the word: nothing is added for others.
+    The order is that of a tree whose leaves are all lanes. Lanes without the word add nothing.
 
     `parts`: tuple of ndarray of shape (n, n_columns), (n,) and (n,), rows of each lane's words, lane by lane, and two
     numbers of each.
@@ -205,7 +205,7 @@ def add_lanes(parts, starts, places, first_words, leaves, out):
     sums, levels = np.zeros((DEPTH, n_columns + 2)), np.zeros(DEPTH, np.int64)
     for word in range(out_rows.shape[0]):
         depth, group = 0, np.int64(-1)
-        if starts[word + 1] - starts[word] == 1:  # most words of many short lanes
+        if starts[word + 1] - starts[word] == 1:  # the usual case of many short lanes
             i = places[starts[word]]
             for k in range(n_columns):
                 out_rows[word, k] = 0.0 + rows[i, k]
@@ -221,7 +221,7 @@ def add_lanes(parts, starts, places, first_words, leaves, out):
                     while depth > 1 and levels[depth - 1] < level:
                         depth -= 1
                         _add(sums[depth], sums[depth - 1])
-                    levels[depth] = level  # at which this sum meets the one before
+                    levels[depth] = level  # the level at which this sum joins the one before
                 group = np.int64(lane_of[i])
                 for k in range(n_columns + 2):
                     sums[depth, k] = 0.0

@@ -55,7 +55,7 @@ def is_utf8(data, start, stop):
 
 @jit
 def lines(data, start, label, text, bounds):
-    """Find lines, and two columns of each that TABs separate.
+    """Find lines, and two columns of each; TABs separate columns.
 
     `data`: ndarray of uint8, whole lines. `start`: where the first line begins.
     `label`, `text`: numbers of the two columns, from 0, or from the end if negative.

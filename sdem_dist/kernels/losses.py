@@ -15,9 +15,9 @@ class LossForm(NamedTuple):
     kind: int
     """`NLL`, `NCLL` or `HINGE`."""
     margin: float
-    """Of the hinge loss: by how much the label is to win."""
+    """Margin of the hinge loss: by how much the label is to win."""
     costs: np.ndarray
-    """Of the hinge loss, where confusions cost differently: the margin of each class against each, float64; else shape (0, 0)."""
+    """Where confusions cost differently, the hinge loss's margin of each class against each, float64; else shape (0, 0)."""
     share: float
     """Weight of NLL in a blend with it; 0 where there is none."""
 
@@ -63,7 +63,7 @@ def loss_weights(loss, scores, label, out):
 
 @jit_inline
 def _wins(loss, own, best):
-    """Say whether the label asks for no step of the hinge loss; costs are in its best rival's score already."""
+    """Say whether the hinge loss asks for no step; the best rival's score includes its cost."""
     return own >= best if loss.costs.size else own - best > loss.margin
 
 
@@ -76,7 +76,7 @@ def _posterior_weights(scores, label, out):
         top = max(top, scores[k])
     total = 0.0
     for k in range(n_classes):
-        # Below exp(-690) a posterior is nothing beside any count, and would make later sums denormal, thus slow.
+        # Below exp(-690) a posterior changes no count, and would make later sums denormal, which is slow.
         out[k] = np.exp(scores[k] - top) if scores[k] - top > -690.0 else 0.0
         total += out[k]
     rest = 0.0

@@ -15,11 +15,11 @@ from sdem_dist.kernels.logarithm import log, log_single
 ENTRIES = 2_048
 """Entries of lists that are looked at for rivals, about: the words of a document with the shortest lists come first."""
 CANDIDATES = 4
-"""Classes of which one is the rival, where not all words could be looked at: all words are added to their scores."""
+"""Candidates for the rival where not all words could be looked at; their scores are then taken from all words."""
 BLOCK = 64
-"""Classes of which one bound says how well they score where they share no word with a document."""
+"""Classes of a block: one bound on the score of all those that share no word with a document."""
 EMPTY = np.uint64(2**64 - 1)
-"""A key of no pair."""
+"""The key of a free slot."""
 _HASH, _HALF, _ONE = np.uint64(0x9E3779B97F4A7C15), np.uint64(32), np.uint64(1)
 
 
@@ -168,7 +168,7 @@ def _by_length(values, words, lists):
 def _add_lists(values, words, order, lists, sums, touched):
     """Add the lists of a document's words to the sums of the classes, one by one, up to `ENTRIES`.
 
-    Return how many words were added, and how many classes are in `touched`.
+    Return how many words were added, and how many classes `touched` has.
     """
     entries, n_touched = 0, 0
     for i in range(order.size):
@@ -245,7 +245,7 @@ def _move(values, words, k, rho, least, lists, n_classes):
 
 @jit
 def moved(lists, firsts, changes, n_classes):
-    """Return the pairs whose counts have left those of a state, ascending, and by how much.
+    """Return the pairs whose counts differ from those of a state, ascending, and by how much.
 
     `lists`: Lists.
     `firsts`: int64 of shape (n_features + 1,), the state's pairs of word ``w`` are ``firsts[w]:firsts[w + 1]``; they

@@ -33,7 +33,7 @@ def damped_changes(changes, met, before, damping):
 
 @jit
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
-    """Return how far changes move the score of the mean document, and how far they would move it with one word's more.
+    """Return how far changes move the score of the mean document, and the slope of that by additions of that document.
 
     `before`, `changes`: float64 of shape (n_words, n_columns).
     `of_mean`: float64 of shape (n_columns,), how often the mean document is added to the changes.

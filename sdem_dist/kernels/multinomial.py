@@ -13,14 +13,14 @@ from sdem_dist.kernels.rows import copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows
 
 NEGLIGIBLE = 0.01
-"""Share of the largest loss weight up to which a class is left alone; less where classes are many."""
+"""Classes whose loss weight is below this share of the largest are left alone; the share is less where classes are many."""
 
 AT_ONCE = 2_048
-"""Counts of which logarithms are taken at once: they stay in the fastest cache."""
+"""Logarithms of this many counts are taken at once: they stay in the fastest cache."""
 NEAR = 1 << 20
-"""Bytes of a table that the second cache holds: its rows are at hand sooner than one can ask for them."""
+"""Bytes of a table that fits in the second cache: its rows arrive sooner than they could be asked for."""
 MANY = 4
-"""Whole rows are changed where more than one class of so many asks for a step."""
+"""Whole rows are changed where more than one class in this many asks for a step."""
 
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
@@ -129,7 +129,7 @@ def run_documents(documents, table, schedule, t, due, objective):
         # However heavy or long a document is, its step goes no further than that of a mean one.
         reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
         reach /= 1.0 + schedule.decay * t
-        many = MANY * n_active > n_columns > 2  # the next document is taken to be like this one
+        many = MANY * n_active > n_columns > 2  # assumes that the next document is like this one
         if many:
             for k in range(n_columns):
                 step[k] = step[k] if abs(step[k]) > share * largest else 0.0
@@ -150,8 +150,8 @@ def run_documents(documents, table, schedule, t, due, objective):
 def in_turn(due, share, step):
     """Make `step` a whole one if one is due, and return its largest weight, else 0.
 
-    Under a blend of the hinge loss with NLL documents that keep their margin ask for a `share` of a step each, always the
-    same. So one of ``1 / share`` takes a whole step, which costs no more than the hinge loss does.
+    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step. So
+    one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
     """
     if due < 1.0:
         return 0.0
@@ -195,7 +195,7 @@ def move(values, words, rows, rho, step, columns, least, totals):
             old = rows[words[j]][k]
             new[j] = max(old + rho_k * np.float32(values[j]), floor)
             gain += new[j] - old
-        for j in range(values.size):  # for itself, so that it vectorises
+        for j in range(values.size):  # a function of its own, so that it vectorises
             logs[j] = log_single(new[j])
         for j in range(values.size):
             row = rows[words[j]]

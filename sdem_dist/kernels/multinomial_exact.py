@@ -78,7 +78,7 @@ def _scratch(longest, n_columns):
     return _Scratch(
         np.empty((longest, n_columns)),
         np.arange(longest).astype(np.uint32),
-        np.empty(longest + 1, np.uint32),  # with room for one that does not stay
+        np.empty(longest + 1, np.uint32),  # one more, for a word that is then dropped
         np.empty(longest + 1),
     )
 

@@ -11,7 +11,7 @@ from sdem_dist.kernels.vectors import WIDTH, fetch, fetch_rows
 
 @jit
 def run_labels(documents, members, table, schedule, t, objective):
-    """Run sdEM over documents in their order: a document is read once, and steps for each label by itself.
+    """Run sdEM over documents in their order: a document is read once, and takes a step for each label by itself.
 
     As `sdem_dist.kernels.multinomial.run_documents`. Columns ``2 l`` and ``2 l + 1`` are the documents without and with
     label l: two classes that know nothing of the other labels.

@@ -34,7 +34,7 @@ def add_rows_at(factors, positions, table, out):
 def ones_first(data, indices, positions, factors):
     """Fill `positions` and `factors` with a document's words and counts, those of count 1 first; return how many those are."""
     n_ones = 0
-    for j in range(data.size):  # no branches: counts cannot be foretold
+    for j in range(data.size):  # no branches: the processor cannot predict counts
         positions[n_ones], factors[n_ones] = indices[j], 1.0
         n_ones += int(data[j] == 1)
     n = n_ones

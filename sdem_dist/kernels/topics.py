@@ -16,12 +16,12 @@ from sdem_dist.kernels.randomness import advanced, uniform
 MAP, GIBBS = 0, 1
 """Inference."""
 SHARED, LITERAL, EACH = 0, 1, 2
-"""Occurrences of a word: they share a topic, share it by the printed equation 18, or draw one each."""
+"""How occurrences of a word draw topics: they share one, share one by equation 18 as printed, or draw one each."""
 MOST = 10_000
-"""Sweeps, layers and particles that may be asked for: more take for ever."""
+"""Largest numbers of sweeps, layers and particles that are allowed: more would take for ever."""
 _DIRECT = 16
 _FEW = 3
-"""So many topics are all looked at in every draw: that is faster than to find those that a document has."""
+"""Up to this many topics, every draw looks at all of them: that is faster than to find those that a document has."""
 
 
 def check_number(name: str, value: int, least: int, most: int = MOST) -> None:
@@ -208,12 +208,16 @@ def gibbs(beta, positions, counts, how, key, q, theta):
         _raise_rows(rows, positions, counts)
     for i in range(positions.size):
         j = positions[i]
-        if mass[j] == 0.0:  # of a word's occurrences the first
+        if mass[j] == 0.0:  # the first of a word's occurrences
             least = alpha if how.occurrences == LITERAL or not 1.0 < counts[i] <= _DIRECT else _risen(alpha, counts[i])
             for z in range(n_topics):
                 mass[j] += least * rows[j, z]
     users = np.zeros(n_topics, np.int32)  # positions of each topic
-    used, place, n_used = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32), 0  # topics of a position, a set
+    used, place, n_used = (
+        np.empty(n_topics, np.int32),
+        np.empty(n_topics, np.int32),
+        0,
+    )  # the topics of a position, as a set
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
@@ -273,10 +277,10 @@ def plug_in(beta, positions, counts, theta):
 
 @jit
 def left_to_right(beta, positions, counts, alpha, n_particles, key):
-    """Return an estimate of ``ln p(document | class)`` whose exponential is unbiased.
+    """Return an estimate of ``ln p(document | class)``; its exponential is unbiased.
 
     The words come one after the other; before each, the topics of all earlier ones are drawn again (Wallach et al. 2009,
-    Algorithm 3). After each, particles are drawn in proportion to the probability that they gave it: without that the mean
+    Algorithm 3). After each, particles are drawn in proportion to the probability that they gave the word; without that the mean
     over particles is not consistent.
 
     `beta`, `positions`, `counts`, `key`: as for `gibbs`. `alpha`: shape (n_topics,). `n_particles`: int.

@@ -139,7 +139,7 @@ def words(texts, splitting, grow, table, done, marks, found):
     `marks`: ndarray of uint8, overwritten, longer than the longest text by `PADDING`.
     `found`: pair of ndarray, overwritten, the number of every word of the texts, int32; and where those of each text
     begin and the last end, shape (n_texts + 1,), int64.
-    Returns bytes for which there has to be room in the table to go on, 0 if all is done.
+    Returns how many bytes of the table need room before it can go on, 0 if all is done.
     """
     data, starts, stops = texts
     kinds, inside, shortest = splitting

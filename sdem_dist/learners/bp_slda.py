@@ -21,7 +21,7 @@ from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.records import record
 
 SETTLING = 1 / 3
-"""Share of the run in which a prior is not learned yet: while topics are alike, documents seem to be of all of them."""
+"""Share of the run before a prior is learned: while topics are alike, every document seems to have all of them."""
 
 
 @record
@@ -104,7 +104,7 @@ class BpSlda:
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on what is made of counts and targets, and on whether all words are kept."""
+        """Prepared documents depend on the transforms of counts and targets, and on whether all words are kept."""
         return f"topics {self.response} {self.log_counts} {self._whole} {self.location} {self.scale}"
 
     @property

@@ -1,4 +1,4 @@
-"""Columns of a table as blocks of variables, from what a pass over them found."""
+"""Columns of a table as blocks of variables, made from the findings of a pass over them."""
 
 from dataclasses import dataclass
 

@@ -28,12 +28,12 @@ class ColumnSummary(NamedTuple):
 
     @property
     def variance(self) -> np.ndarray:
-        """Variance of each column, 0 where there is no value."""
+        """Variance of each column, 0 where there are no values."""
         return np.asarray(self.squares / np.where(self.n > 0, self.n, 1.0))
 
     @property
     def scale(self) -> np.ndarray:
-        """Standard deviation of each column, 1 where it is 0 or what rounding of the mean makes of 0."""
+        """Standard deviation of each column; 1 where it is 0, up to the rounding of the mean."""
         deviation = np.sqrt(self.variance)
         return np.where(deviation > _ROUNDING * np.abs(self.mean), deviation, 1.0)
 

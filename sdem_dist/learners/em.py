@@ -29,7 +29,7 @@ class WordEm(WordLearner[NaiveBayes]):
     form: EmForm = EXACT  # which EM "maximise" is
 
     def start(self, first: int, last: int) -> SdemState:
-        """Return the prior's mu_0; classes have no prior, components have one, and so none dies out."""
+        """Return the prior's mu_0; classes have no prior, components have one, so that none dies out."""
         prior = super().start(first, last)
         return prior if self.model.owners else prior._replace(class_counts=np.zeros(self.model.n_counts))
 
@@ -91,7 +91,7 @@ class WordEm(WordLearner[NaiveBayes]):
         rho, scale = self.form.step, 1.0
         if self.form.kind == "online":
             rho, scale = self.form.rho(state.t, s.weight), self.n_documents / s.weight
-        # On a line of expected counts lies one of shares, along which the bound is concave.
+        # A line in expected counts is a line in shares, along which the bound is concave.
         words = (1.0 - rho) * state.words + rho * prior.words
         words[s.words] += rho * scale * s.rows
         counts = (1.0 - rho) * state.class_counts + rho * (prior.class_counts + scale * s.class_counts)

@@ -15,7 +15,7 @@ from sdem_dist.models.features import FeatureParameters, Features
 from sdem_dist.records import record
 
 ROUNDING = 1e-9
-"""By how much of itself the objective may rise in EM."""
+"""Relative rise of the objective that EM allows as rounding."""
 
 
 @record
@@ -25,7 +25,7 @@ class FeatureEm(FeatureLearner[Prepared]):
 
     complete: bool = False  # take labelled documents by their class: one round is the fit
     monitored: bool = False
-    """Compute the objective, keep the state that it belongs to, and stop where it rises though `form` forbids that."""
+    """Compute the objective, keep the state that it belongs to, and raise an error where it rises although `form` forbids it."""
     form: EmForm = EXACT
     seed: int = 0
 
@@ -56,7 +56,10 @@ class FeatureEm(FeatureLearner[Prepared]):
             return state
         if self.form.kind == "online":
             return self._stepped(state, s)
-        best, objective = started(state.class_counts, state.mu)[3:5], np.inf  # the start may come from another form
+        best, objective = (
+            started(state.class_counts, state.mu)[3:5],
+            np.inf,
+        )  # the start may come from another form of EM
         if self.monitored and self.form.rises:
             best, objective = (state.class_counts, state.mu), self._objective(state, s)
         mu = self.model.variables.posterior_mean(s.sums, s.known)
@@ -68,7 +71,7 @@ class FeatureEm(FeatureLearner[Prepared]):
         return FeatureState(counts, mu, state.rho, *best, objective, state.first_loss, state.t + s.weight)
 
     def _stepped(self, state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        """Return mu some way from where it was to a batch's, each weighed by its observations and the prior's."""
+        """Return mu between the old one and a batch's, each weighted by its observations and the prior's."""
         variables, rho, scale = self.model.variables, self.form.rho(state.t, s.weight), self.n_documents / s.weight
         mu = variables.posterior_mean(s.sums * scale, s.known * scale)
         nu = variables.weight_of_variables

@@ -17,7 +17,7 @@ RADIUS = 1.0
 LANE_RADIUS = 0.1
 """The same for steps inside a lane, whose batches are small and noisy."""
 GROWTH, SHRINKAGE = 2.0, 0.25
-"""What the step is multiplied by after an accepted and after a rejected round."""
+"""Factors of the step after an accepted and after a rejected round."""
 _ROUNDING = 1e-12
 _STALLED = 1e-3
 """Size of steps after five rejected rounds."""
@@ -79,7 +79,7 @@ class FeatureSdem(FeatureLearner[Prepared]):
     def _judge(self, state: FeatureState, s: FeatureStatistics) -> FeatureState:
         """Keep the broadcast mu if its objective is the lowest yet, else go back; step on from the best.
 
-        The loss may not end above the start's either, except for a loss with a share of p(x). The start, a fit without a
+        Nor may the loss end above the start's, except for a loss with a share of p(x). The start, a fit without a
         prior, is nearly the best for such a loss, so this bound would leave no room for the prior and for p(y | x).
         """
         loss = s.loss / s.weight
@@ -87,7 +87,9 @@ class FeatureSdem(FeatureLearner[Prepared]):
         objective = loss + self.penalty(state.class_counts, state.mu)
         blended = _ROUNDING < share_of_nll(self.loss, self.model.n_classes) < 1.0 - _ROUNDING
         better = objective <= state.best_objective and (loss <= first or blended)
-        if better or not len(state.best_counts):  # or the start itself is not finite: nothing to go back to
+        if better or not len(
+            state.best_counts
+        ):  # otherwise the start itself is not finite, and there is nothing to go back to
             rho = state.rho * GROWTH if len(state.best_counts) else state.rho
             best = (state.class_counts, state.mu)
             counts, mu, rho = self._moved(*best, s, rho)

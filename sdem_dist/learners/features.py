@@ -60,7 +60,7 @@ class DenseModel(Protocol[Prepared]):
         """Return the statistics expected of what is hidden (E-step)."""
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return what of mu the prior is about."""
+        """Return the part of mu that the prior concerns."""
 
     def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Prepared]) -> np.ndarray:
         """Return sums over documents that `metrics` turns into means."""
@@ -88,7 +88,7 @@ class FeatureState(NamedTuple):
 
 
 def started(counts: np.ndarray, mu: np.ndarray, t: float = 0.0) -> FeatureState:
-    """Return a state of which nothing is known but where it is."""
+    """Return a state at a point, of which nothing else is known."""
     return FeatureState(counts, mu, 1.0, np.empty(0), np.empty((0, 0)), np.inf, np.inf, t)
 
 
@@ -144,7 +144,7 @@ class FeatureLearner(Generic[Prepared]):
         }
 
     def check_state(self, state: FeatureState) -> None:
-        """Raise ValueError unless the best is there whole or not at all, mu is inside S, and settings match the classes."""
+        """Raise ValueError unless the best is complete or absent, mu is inside S, and settings match the classes."""
         columns = sorted(c for block in self.model.variables.blocks for c in block.columns)
         if columns != list(range(len(columns))):
             raise ValueError("the columns of the blocks are not those of a table")
@@ -164,7 +164,7 @@ class FeatureLearner(Generic[Prepared]):
         return started(self.model.start_counts(self.n_documents, self.class_alpha), mu)
 
     def inside(self, state: FeatureState) -> FeatureState:
-        """Return a generative fit as a start for steps: what has no theta (a variance of 0) projected into S."""
+        """Return a generative fit as a start for steps; moments without a theta (a variance of 0) are projected into S."""
         variables = self.model.variables
         with np.errstate(all="ignore"):
             found = variables.to_natural(state.mu, np.zeros(self.model.n_components))

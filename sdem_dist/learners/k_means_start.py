@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 TRIES = 10
-"""Starts of k-means on a sample; the best goes on."""
+"""Starts of k-means on a sample; the best is kept."""
 ITERATIONS = 30
 """Iterations of each, at most."""
 

@@ -48,7 +48,7 @@ class ManyClassStatistics(NamedTuple):
 @record
 @dataclass(frozen=True)
 class ManyClasses:
-    """The learner of `ManyClassState`: naive Bayes that keeps what is not the prior's."""
+    """The learner of `ManyClassState`: naive Bayes that keeps only counts that differ from the prior's."""
 
     n_features: int
     n_classes: int
@@ -63,7 +63,7 @@ class ManyClasses:
     held_out: float = 0.0  # share of the documents that are not trained on, drawn by their place in the corpus
 
     state_type = ManyClassState
-    cache_key = "many classes"  # prepared documents depend on nothing of this
+    cache_key = "many classes"  # prepared documents depend on no setting
 
     @property
     def width(self) -> int:
@@ -101,7 +101,7 @@ class ManyClasses:
         return self.start(np.full(self.n_features, self.alpha))
 
     def start(self, prior: np.ndarray) -> ManyClassState:
-        """Return mu_0 with pseudo-counts of words, shape (n_features,); where documents are counted classes have none."""
+        """Return mu_0 with pseudo-counts of words, shape (n_features,); with loss "nll" classes have none."""
         return start_at(prior, self.n_classes, 0.0 if self.loss == "nll" else 1.0)
 
     def prepare(self, documents: Documents) -> Documents:
@@ -173,10 +173,12 @@ class ManyClasses:
         return parameters_of(state)
 
     def evaluate(self, state: ManyClassState, batches: Iterable[Documents]) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums`, exactly; of documents held out what gives the temperature."""
+        """Return the sums of `evaluation.classifier_sums`, exactly; for held-out documents the sums that give the temperature."""
         parameters, sums = parameters_of(state), list[np.ndarray]()
         known = np.zeros(self.n_classes, bool)
-        known[state.split()[1][state.changes > 0]] = True  # a class that was only a rival has lost, and gained nothing
+        known[state.split()[1][state.changes > 0]] = (
+            True  # a class that was only ever a rival has lost counts and gained none
+        )
         for batch in batches:
             for part in few_at_a_time(batch, self.n_classes):
                 scores = joint_scores(parameters, part)
@@ -190,9 +192,9 @@ class ManyClasses:
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are.
 
-        Of documents held out: accuracy, the best temperature and its log-loss. Only those whose class was trained count. One
-        more of them counts as wrong: if all are right, that does not show how rare errors are. If there are fewer than
-        `FEWEST`, they say nothing: the temperature is NaN.
+        For held-out documents: accuracy, the best temperature and its log-loss. Only those whose class was trained count. One
+        more counts as wrong, since none wrong does not show how rare errors are. With fewer than `FEWEST` of them the
+        temperature is NaN.
         """
         if not self.held_out:
             return classifier_metrics(sums, self.n_classes)
@@ -205,7 +207,7 @@ class ManyClasses:
 
 
 def _choosing(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, known: np.ndarray) -> np.ndarray:
-    """Return of documents of known classes their weight, that of those found, and `calibration.tempered_sums`."""
+    """Return the weight of documents of known classes, that of those found, and `calibration.tempered_sums`."""
     used = (weights > 0) & known[labels]
     scores, labels, weights = scores[used], labels[used], weights[used]
     right = weights[scores.argmax(axis=1) == labels].sum()

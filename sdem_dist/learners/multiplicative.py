@@ -21,13 +21,13 @@ from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
 from sdem_dist.records import record
 
 GROWTH = 1.2
-"""What the exponents are multiplied by after a pass in which the likelihood did not fall."""
+"""Factor of the exponents after a pass in which the likelihood did not fall."""
 LARGEST_OF_WEIGHTS = 1.9
 """Bound of the factor of W's exponent, which is near 1 by itself."""
 WEIGHTS_SHARE = 0.1
 """c / eta of joint updates: W has the exponent c / (eta + c)."""
 ROUNDING = 1e-12
-"""By how much a document the likelihood may fall."""
+"""How much the likelihood per document may fall."""
 EVALUATED = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
 
 
@@ -40,10 +40,10 @@ class MultiplicativeState(NamedTuple):
     good_theta: np.ndarray
     plain_log_weights: np.ndarray  # the plain update of that point, which cannot be worse
     plain_theta: np.ndarray
-    log_likelihood: float  # of the good point, summed over documents; -inf before the first pass
-    factor: float  # by how much the exponents are to be multiplied
+    log_likelihood: float  # log-likelihood of the best point, summed over documents; -inf before the first pass
+    factor: float  # factor of the exponents
     plain: float  # 1 if the point is a plain update
-    n_good: float  # updates that have held
+    n_good: float  # updates that were kept
     path: np.ndarray  # the highest log-likelihood per document after each pass
 
 
@@ -115,7 +115,7 @@ class Multiplicative:
         }
 
     def check_state(self, state: MultiplicativeState) -> None:
-        """Raise ValueError unless every class has a component of some weight, and the settings are ones that train."""
+        """Raise ValueError unless every class has a component of positive weight, and the settings can train."""
         if self.owners:
             check_owners(self.owners, self.n_classes)
             if len(self.owners) != self.n_components:
@@ -125,7 +125,7 @@ class Multiplicative:
             if not ((values < np.inf).all() and np.isfinite(values).any(axis=1).all()):
                 raise ValueError(f"array {name!r} does not hold the weights of the components")
         if self.dtype not in ("float64", "float32") or not 0.0 < self.eta < np.inf:
-            raise ValueError(f"the dtype {self.dtype!r} or eta {self.eta!r} is none that a training has")
+            raise ValueError(f"the dtype {self.dtype!r} or eta {self.eta!r} is not one that training allows")
 
     def init(self) -> MultiplicativeState:
         """Return W = 1 where a component is the class's, theta = 0: a start needs examples, see `start`."""

@@ -1,4 +1,4 @@
-"""What learners have in common that look at documents once, as they are, and train nothing."""
+"""What is common to learners that look at documents once, as they are, and train nothing."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -13,9 +13,9 @@ _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 
 
 class OnePass(ABC, Generic[_Found, _Batch]):
-    """Base of learners whose state is what they found; what parts of the corpus hold is joined by `combine`."""
+    """Base of learners whose state is what they found; `combine` joins the findings of parts of the corpus."""
 
-    cache_key = "as they are"  # so documents are taken
+    cache_key = "as they are"  # prepared documents are the documents
 
     def check_state(self, state: _Found) -> None:
         """Take any state that its fields allow."""

@@ -73,7 +73,7 @@ class Learner(Protocol[State, Statistics, Prepared]):
 
 
 class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
-    """What a learner has besides, if its states are models: those predict, and are kept in files."""
+    """What a learner has besides, if its states are models, which predict and are kept in files."""
 
     @property
     def width(self) -> int:
@@ -88,7 +88,7 @@ class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statist
 
 
 AnyLearner: TypeAlias = Learner[Any, Any, Any]
-"""A learner whose states and statistics only itself looks into."""
+"""A learner; only it looks into its states and statistics."""
 AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]
 """The same of learners whose states are models."""
 

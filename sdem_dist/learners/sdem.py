@@ -18,7 +18,7 @@ from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, side_
 from sdem_dist.records import record
 
 AT_ONCE = 80_000
-"""Documents of the lanes that one compiled call takes, times numbers kept of each of their words: some 100 MB."""
+"""Largest product of the documents of the lanes in one compiled call and the numbers kept per word: some 100 MB."""
 
 
 @record
@@ -106,12 +106,12 @@ class Sdem(WordLearner[Model]):
 
     def _steps(self, state: SdemState, weight: float, ahead: float) -> Steps:
         schedule = self.steps.of_lane(self.model.alpha, self.model.class_alpha, self.n_documents, ahead)
-        # The gamma frozen in what cannot follow it is that of the middle of the lane.
+        # Kernels that cannot follow gamma within a lane take that of its middle.
         frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
         return Steps(schedule, frozen, self.steps.literal, kernel_form(self.loss, self.n_rivals), self.tolerance)
 
     def _at_one_theta(self, state: SdemState, local: LocalDocuments, keys: np.ndarray) -> SdemStatistics:
-        """Return statistics of documents that each go their way from the broadcast theta: lanes of one document, by weight."""
+        """Return statistics of documents that each step from the broadcast theta: lanes of one document, by weight."""
         reach = local.weights
         if self.steps.mean_square:
             squares = local.squares()

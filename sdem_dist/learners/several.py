@@ -44,7 +44,7 @@ class Several:
 
     @property
     def labels_apart(self) -> bool:
-        """Whether scores are log-odds of labels of which a document may have several, not those of classes."""
+        """Whether scores are log-odds of labels (a document may have several), and not of classes."""
         first = self.learners[0]
         return isinstance(first, LabelSdem) and first.several
 
@@ -77,7 +77,7 @@ class Several:
         return prepared._replace(targets=np.hstack([folds, members]) if members.shape[1] else folds)
 
     def map(self, state: States, documents: LocalDocuments, lane: Lane) -> tuple[SdemStatistics, ...]:
-        """Return what each learner finds in a lane; what does not depend on a state is found once."""
+        """Return the statistics of each learner in a lane; those that do not depend on a state are computed once."""
         found: dict[object, SdemStatistics] = {}
         parts: dict[int, LocalDocuments] = {}
         statistics = []
@@ -142,7 +142,7 @@ class Several:
         }
 
     def out_of_fold(self, state: States, documents: LocalDocuments) -> list[tuple[np.ndarray, np.ndarray]]:
-        """Return of each learner the scores of the documents in its fold, and ln p(y, d) of them.
+        """Return each learner's scores of the documents in its fold, and their ln p(y, d).
 
         Both of shape (n_documents, n_classes), by their order in `documents`.
         """
@@ -170,7 +170,7 @@ def _members(documents: LocalDocuments) -> np.ndarray:
 
 
 def trained_without(documents: LocalDocuments, fold: int) -> LocalDocuments:
-    """Return prepared documents of which those of a fold have weight 0, with their labels alone as targets."""
+    """Return prepared documents, those of a fold with weight 0, and with labels alone as targets."""
     weights = np.where(_folds(documents) != fold, documents.weights, 0.0)
     return documents._replace(weights=weights, targets=_members(documents))
 
@@ -191,7 +191,7 @@ def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
 
 
 def _counted(learner: Words, documents: LocalDocuments) -> tuple[Any, ...] | None:
-    """Return what counts depend on beside the fold, of learners that only count; None of others."""
+    """Return what the counts of a learner that only counts depend on, beside the fold; None for other learners."""
     if not isinstance(learner, WordEm) or learner.rule != "count" or (documents.labels < 0).any():
         return None
     return (learner.class_weight,)

@@ -17,7 +17,7 @@ from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, log_class_prior
 
 ROW_BYTES = 32 << 20
-"""Bytes of the tables that lie side by side, at most: more than that is no longer in a processor's cache."""
+"""Most bytes of tables that lie side by side: more would not fit in a processor's cache."""
 Stepped = tuple[SdemState, np.ndarray]
 """A state after an epoch, and ln p(y, d) of the documents of its fold."""
 

@@ -104,7 +104,7 @@ def counts_at_examples(
 
 
 SURE = 0.99
-"""Share of a row that belongs to its cluster of k-means; all share the rest, or an empty cluster would stay so."""
+"""Share of a row that belongs to its cluster of k-means; all clusters share the rest, so that an empty one can grow."""
 
 
 def features_by_k_means(

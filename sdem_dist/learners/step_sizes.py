@@ -32,8 +32,8 @@ class StepSizes:
     floor: float = LEAST
     class_floor: float = LEAST  # `floor` and `class_floor`: least expected counts (the check)
     mean_square: float = 0.0
-    """Mean squared length of the documents; a longer document's step goes no further. 0: each goes by its own
-    length."""
+    """Mean squared length of the documents; the step of a longer document is no longer than that of a mean one. 0: each
+    document's length counts."""
 
     @property
     def literal(self) -> bool:
@@ -45,7 +45,7 @@ class StepSizes:
         return self.start / (1.0 + self.decay * t)
 
     def corrected(self, t: float, weight: float) -> float:
-        """Return how many of the next documents, `weight` in all after `t`, add the prior once more."""
+        """Return how many of the next documents add the prior once more: `weight` documents follow `t`."""
         return max(min(weight, t + weight - self.correct_from), 0.0)
 
     def of_lane(self, alpha: float, class_alpha: float, n_documents: float, ahead: float) -> Schedule:
@@ -70,12 +70,12 @@ def paper_steps() -> StepSizes:
 
 
 def counting_steps(n_documents: float) -> StepSizes:
-    """Return steps of NLL that count: every pass adds the documents once and the prior once, which the start does first."""
+    """Return steps with which NLL counts: every pass adds the documents once and the prior once; the start has added it, too."""
     return StepSizes(correction=True, correct_from=n_documents, floor=0.0, class_floor=0.0)
 
 
 def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> StepSizes:
-    """Return steps of which the first moves a document's label against a rival by `step`, with the hinge loss by twice that.
+    """Return steps; the first moves a document's label against a rival by `step`, with the hinge loss by twice that.
 
     A step rho moves the natural parameters of a document's words by ``rho x / mu``, and so its own score by ``rho sum_j
     x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step

@@ -66,7 +66,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         n = documents.n_documents
         key = np.array(
             [self.seed, 1 << 63 | lane.lane], np.uint64
-        )  # no run has so many epochs: these keys are drawn here only
+        )  # no run has this many epochs: no other keys are equal to these
         keys = np.random.Generator(np.random.Philox(key=key)).exponential(size=n)
         if documents.weights is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -92,7 +92,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         )
 
     def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
-        """Join surveys: of the examples the smallest keys."""
+        """Join surveys: the examples with the smallest keys stay."""
         if len(parts) == 1:
             return parts[0]
         keys = np.concatenate([p.keys for p in parts], axis=1)

@@ -18,7 +18,7 @@ from sdem_dist.models.naive_bayes import lengths
 
 @dataclass(frozen=True)
 class TopicScores:
-    """What scores the states of another learner; it trains nothing."""
+    """A learner that scores the states of another one and trains nothing."""
 
     learner: BpSlda
     sums_of: Callable[[BpSlda, TopicState, Iterable[LocalDocuments]], np.ndarray]

@@ -24,13 +24,13 @@ class TopicState(NamedTuple):
 
 
 class TopicStatistics(NamedTuple):
-    """Sums over lanes, by weight: what became of the parameters (merge "mean"), or gradients (merge "sum")."""
+    """Sums over lanes, by weight: where the parameters ended (merge "mean"), or gradients (merge "sum")."""
 
     words: np.ndarray  # the words met by any lane: shape (n_words,), uint32, ascending
     rows: np.ndarray
     """Shape (n_words, n_topics). "mean": Phi less what the lane would have made of a word it did not meet. "sum": gradients."""
     mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
-    kept: np.ndarray  # what is left of a word that a lane did not meet: shape (n_topics,)
+    kept: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
     mean_kept: np.ndarray
     output: np.ndarray
     mean_output: np.ndarray

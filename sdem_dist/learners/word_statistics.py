@@ -11,11 +11,11 @@ from sdem_dist.kernels.rows import column_sums
 from sdem_dist.models.word_counts import SdemState
 
 DAMPING = 30.0
-"""How soon a word's change is averaged over lanes rather than added up."""
+"""Damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up."""
 MEAN_DAMPING = 100.0
 """The same for the score of the mean document, which all lanes correct alike."""
 LEAST = 1e-6
-"""What a count of nothing is taken for where logarithms are compared."""
+"""Stands for a count of 0 where logarithms are compared."""
 
 
 class SdemStatistics(NamedTuple):

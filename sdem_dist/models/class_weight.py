@@ -18,7 +18,7 @@ def weighted(weights: np.ndarray, labels: np.ndarray, class_weight: tuple[float,
 
 
 HELD_OUT = (1 << 32) - 1
-"""Takes the place of an epoch in the keys that decide what is held out."""
+"""Stands where an epoch would in the keys that decide what is held out."""
 
 
 def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarray:

@@ -53,6 +53,6 @@ def fitted(kind: str, counts: np.ndarray, sums: np.ndarray, squares: np.ndarray)
     if kind == "poisson":
         return DocumentLengths(tuple(means.tolist()))
     variances = np.maximum((squares + overall**2) / (counts + 1.0) - means**2, 0.0)
-    # A variance that is hardly above the mean is Poisson's: r would grow beyond what can be told.
+    # A variance hardly above the mean is Poisson's: r would grow without bound.
     sizes = means**2 / np.maximum(variances - means, 1e-6 * means)
     return DocumentLengths(tuple(means.tolist()), tuple(sizes.tolist()))

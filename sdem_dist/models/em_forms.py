@@ -11,7 +11,7 @@ from sdem_dist.records import record
 
 FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
 COOLING = 0.8
-"""What the temperature of annealing is multiplied by after each epoch, until it is 1."""
+"""Factor of the temperature of annealing after each epoch, until it is 1."""
 DECAY = 0.7
 """Steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, as stochastic approximation asks for."""
 

@@ -31,7 +31,7 @@ class FeatureStatistics(NamedTuple):
 @record
 @dataclass(frozen=True)
 class FeatureClasses:
-    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
+    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over their components."""
 
     variables: FeatureModel
     n_classes: int
@@ -92,7 +92,7 @@ class FeatureClasses:
         return FeatureStatistics(weights.sum(axis=0), sums, none, float(values.sum()), float(features.weights.sum()))
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return what of mu the prior is about: all of it."""
+        """Return the part of mu that the prior concerns: all of it."""
         return mu
 
     def complete(self, features: Features) -> FeatureStatistics:

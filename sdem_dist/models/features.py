@@ -165,7 +165,7 @@ class FeatureModel:
     ) -> Features:
         """Return rows of a table as statistics.
 
-        Raises ValueError: a value is none that its column's family has.
+        Raises ValueError: a value is not one of its column's family.
         """
         n = len(table)
         parts, absent, base = [], [], np.zeros(n)

@@ -94,8 +94,8 @@ class LdaClasses:
     """`alpha` and `class_alpha`: pseudo-count of every word in a topic and of every class in the conjugate priors."""
     inference: Inference = field(default_factory=Inference)
     noise: float = 0.1
-    """The start is multiplied by ``exp(noise * normal)``, once and before lanes part: they would each number the topics
-    in their own way otherwise, and averaging would erase them."""
+    """The start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would number the
+    topics in its own way, and averaging would erase them."""
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
     clusters = False
@@ -149,7 +149,7 @@ class LdaClasses:
         """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
         parameters = self.parameters(state, local.words)
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
-        # NLL asks for no scores, and so for no particles.
+        # NLL needs no scores, and so no particles.
         how = replace(self.inference, n_particles=0 if loss == "nll" else self.inference.n_particles).how
         objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_OWNERS)
         for a, b in runs(self._costs(local.documents)):

@@ -1,7 +1,7 @@
-"""Multinomial naive Bayes of very many classes: of its table only what is not the prior's is kept.
+"""Multinomial naive Bayes of very many classes: its table keeps only counts that differ from the prior's.
 
-A word that a class has not seen has there the count that it has everywhere at the start. So the scores of a document are
-what all classes have in common, what each class has for its totals, and a sum over the classes that are kept of its words.
+A word that a class has not seen keeps the count of the start, which is equal in all classes. So a document's scores are
+a part common to all classes, a part of each class's totals, and a sum over the counts that are kept for its words.
 """
 
 from collections.abc import Iterator, Sequence

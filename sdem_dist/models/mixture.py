@@ -16,7 +16,7 @@ LARGEST_RATIO = 30.0
 BLOCK = 1024
 """Documents that are worked on at once, so that their posteriors stay in cache."""
 _ONES = np.empty(0)
-"""No weights: one each."""
+"""No weights: each document has weight 1."""
 
 
 class MixtureWeights(NamedTuple):

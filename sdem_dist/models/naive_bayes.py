@@ -1,8 +1,8 @@
 """Multinomial naive Bayes of documents as counts of words.
 
 p(y, d) is a `sdem_dist.families.Categorical` of the class times a `sdem_dist.families.Multinomial` of the counts given
-the class.  A vocabulary is long and its rows are sparse, so all words have a parameter, also the one that the others
-determine: statistics are the counts, ``mu = (C, N)`` expected counts of classes and of words, unnormalised, and
+the class.  A vocabulary is long and its rows are sparse, so all words have a parameter, even the one that follows from
+the others: statistics are the counts, ``mu = (C, N)`` expected counts of classes and of words, unnormalised, and
 ``theta = (ln p(y), ln N)``; a document of length L has the log-partition ``L ln sum_w N_w = L ln M``.
 """
 
@@ -63,7 +63,7 @@ class NaiveBayes:
     owners: tuple[int, ...] = ()
     lengths: DocumentLengths | None = None
 
-    whole_counts = False  # documents need not be of such
+    whole_counts = False  # documents need not have whole counts
 
     def __post_init__(self) -> None:
         check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
@@ -99,7 +99,7 @@ class NaiveBayes:
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
         rows, totals = rows_of(state.words, words), state.totals + state.gamma * self.n_features
-        # Picked rows are a copy already.
+        # Rows that were picked are a copy already.
         rows = np.add(rows, state.gamma, out=None if isinstance(words, slice) else rows)
         rows = np.ascontiguousarray(rows)
         take_logarithms(rows.reshape(-1))  # in place: memory need not hold the table of a wide model twice

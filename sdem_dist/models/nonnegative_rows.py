@@ -1,4 +1,4 @@
-"""Rows that are not negative as the multiplicative updates want them: scaled, perhaps expanded, dense or sparse."""
+"""Nonnegative rows as the multiplicative updates take them: scaled, perhaps expanded, dense or sparse."""
 
 from dataclasses import dataclass, replace
 
@@ -10,13 +10,13 @@ from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.records import record
 
 INNER_PRODUCT = 2.0
-"""Mean product of two scaled rows: what the logits of a start at examples are about."""
+"""Mean product of two scaled rows: about the size of the logits at a start from examples."""
 
 
 @record
 @dataclass(frozen=True)
 class RowTransform:
-    """What is done to rows before a model sees them."""
+    """How rows are transformed before a model sees them."""
 
     scale: float = 0.0  # rows are divided by their sums and multiplied by this; 0 leaves them as they are
     expand: bool = False  # expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling

@@ -102,10 +102,10 @@ class JointGaussian:
         return self.posterior(np.ones(1), self.variables.centre[None], rows)
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return for the conditional loss the target given the features at mu, the features themselves the prior's.
+        """Return, for the conditional loss, a joint of the target given the features at mu and the features of the prior.
 
-        So the prior does not move what the features have taught: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that is
-        not about the features.
+        So the prior does not move the features' part: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that does not
+        concern the features.
         """
         if not isinstance(loss, Ncll):
             return mu

@@ -97,7 +97,7 @@ class MirrorDescent:
 
 
 def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray:
-    """Return alpha after a step towards what documents say of it.
+    """Return alpha after a step towards the documents' estimate of it.
 
     The step learns which topics are common, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000
     (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the mode

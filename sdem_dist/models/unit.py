@@ -16,7 +16,7 @@ class Unit(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """Of each document how far its step goes, shape (n_documents,); see `Unit`."""
+    """How far each document's step goes, shape (n_documents,); see `Unit`."""
 
     margins: np.ndarray
     squares: np.ndarray

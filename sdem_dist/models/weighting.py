@@ -1,4 +1,4 @@
-"""How a model turns the counts of a corpus into what it is trained on; it carries that, and predicts with it."""
+"""How a model weights the counts of a corpus; it keeps these settings, and predicts with them."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +14,7 @@ from sdem_dist.records import record
 @record
 @dataclass(frozen=True)
 class Weighting:
-    """What becomes of counts.
+    """How counts become weights.
 
     Attributes
     ----------

@@ -79,7 +79,7 @@ class LocalLanes(NamedTuple):
     first_words: np.ndarray
     """The same of its words."""
     ahead: np.ndarray
-    """How many documents of the corpus one of each lane stands for, float64."""
+    """How many documents of the corpus a document of each lane stands for, float64."""
 
 
 def side_by_side(parts: Sequence[LocalDocuments], round_documents: int) -> LocalLanes:

@@ -30,7 +30,7 @@ _HELD = ("alive", "n_epochs", "epochs", "temperature", "seconds", "dropped", "br
 
 
 def asked(search: Search) -> Json:
-    """Return what a resumed search must have been asked for, by names for people; nothing of it is of documents."""
+    """Return the settings that a resumed search must share, under names for people; none concerns the documents."""
     settings = {name: value for name, value in search.estimator.get_params().items() if name not in OF_THE_MACHINE}
     spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
     drawn = "drawn by rvs"
@@ -52,7 +52,7 @@ def asked(search: Search) -> Json:
 
 
 def _is_default(search: Search) -> bool:
-    """Whether a search has its estimator's default metric, said or not; said, it may be another of several labels."""
+    """Whether a search has its estimator's default metric, named or not; with several labels a named one may differ."""
     of_several = (False, True) if search.estimator.spec.label_sets else (False,)
     return search.metric is None or {metrics_of(search.estimator, of)[0] for of in of_several} == {search.metric}
 
@@ -149,7 +149,7 @@ def _state(arrays: Mapping[str, np.ndarray], place: Place, start: np.ndarray) ->
 
 
 class Fitted:
-    """Settings that are fitted one by one, in a file each time: one that has been is not fitted again.
+    """Settings that are fitted one by one, each kept in a file: what is there is not fitted again.
 
     What is known of the documents, such as their labels, is the same of all settings, and in the first one's file.
 

@@ -56,7 +56,7 @@ class LearningCurve(NamedTuple):
         return html_table(heads, rows, left=0, caption=note)
 
     def _table(self) -> tuple[list[str], list[list[str]], str]:
-        """Return heads, rows, and what is to be known of them."""
+        """Return heads, rows, and notes about them."""
         named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
         scores = {name: of for name, of in named.items() if of is not None}
         rows = [

@@ -1,4 +1,4 @@
-"""What ``loss="auto"`` is in a search: settled by what the folds say of the default, by the rule of a fit."""
+"""The loss that ``loss="auto"`` stands for in a search: the rule of a fit decides, with scores of the default by the folds."""
 
 from collections.abc import Mapping
 
@@ -40,5 +40,5 @@ def ncll_is_tried(hinge: Trial, source: Source) -> bool:
 
 
 def lower(hinge: Trial, ncll: Trial) -> Trial:
-    """Return that of the two whose log-loss the folds find lower; of equals the hinge loss."""
+    """Return the loss with the lower log-loss in the folds; of equals the hinge loss."""
     return ncll if ncll.score(MONITOR) > hinge.score(MONITOR) else hinge

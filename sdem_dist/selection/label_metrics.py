@@ -31,7 +31,7 @@ def decisions_of_all(found: Predicted) -> Decisions:
 
 
 def decisions_by_fold(found: Predicted) -> dict[int, Decisions]:
-    """Return for each fold what the other folds ask for; for held-out documents, which are one fold, what they do."""
+    """Return what the other folds ask for, for each fold; held-out documents are one fold, and ask for themselves."""
     sums = _sums_by_fold(found)
     return {
         fold: _learned(found, [own for other, own in sums.items() if other != fold or len(sums) == 1]) for fold in sums
@@ -88,7 +88,7 @@ def _measure(metric: Metric, found: Predicted, fold: int, decisions: Decisions) 
 
 
 def all_right(found: Predicted) -> np.ndarray:
-    """Return 1 for each document all of whose labels its fold's model says, and no other, else 0."""
+    """Return 1 for each document whose labels its fold's model predicts exactly, else 0."""
     return _by_document(
         found, lambda odds, members, of: ((probabilities(odds) >= of.thresholds) == members).all(axis=1)
     )

@@ -1,4 +1,4 @@
-"""What a search is decided by: measures of predictions that folds make of documents they have not seen."""
+"""The metrics that decide a search: of predictions for documents that the models have not seen."""
 
 from __future__ import annotations
 

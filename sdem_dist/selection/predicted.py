@@ -1,4 +1,4 @@
-"""What folds predict of documents that they have not seen, and what it is measured by."""
+"""Predictions by folds' models for documents that they have not seen, and the type of metrics."""
 
 from collections.abc import Callable
 from reprlib import repr as brief

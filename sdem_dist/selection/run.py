@@ -80,7 +80,7 @@ def _was_trained(trial: Trial) -> bool:
 
 @dataclass
 class Run:
-    """What a search is doing.
+    """The state of a search.
 
     `estimator`: what settings are changes of: the search's, and its loss once that is settled.
     `source`: all training documents. `beside`: settings learn side by side; else they are fitted one by one.
@@ -137,7 +137,7 @@ class Run:
         self.sampler.tell(trials, self.search.metric_)
 
     def _settle(self) -> Iterator[list[Trial]]:
-        """Settle what the default's ``loss="auto"`` is, after its turn: yield it with NCLL, if that is to be tried."""
+        """Settle which loss the default's ``loss="auto"`` is, after its turn: yield it with NCLL if that is to be tried."""
         default = self.trials[0]
         if not default_loss.ncll_is_tried(default, self.source):
             self.estimator.set_params(loss="hinge")
@@ -351,7 +351,7 @@ class Run:
                 trial.alive, trial.error = False, "the time was over"
 
     def _labels(self, y: Any) -> np.ndarray | None:
-        """Return what documents in memory are dealt evenly by: their class, or their set of labels."""
+        """Return by what documents in memory are dealt evenly: their class, or their set of labels."""
         if self.source.members is not None:
             return coded(y, None)[0]
         return positions_of(self.estimator, y, self.source.classes) if len(self.source.classes) else None

@@ -1,4 +1,4 @@
-"""Where a search takes the next settings from: a list that is known at once, or Optuna, which learns from scores."""
+"""Where a search gets its settings: a list that is fixed at the start, or Optuna, which learns from scores."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Listed:
         return asked
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Take no note: all are known."""
+        """Do nothing: all settings are known."""
 
 
 class Proposed:
@@ -105,7 +105,7 @@ class Proposed:
         return found
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Tell Optuna the scores; of settings that could not be trained that they failed."""
+        """Tell Optuna the scores, and which settings could not be trained."""
         for trial in trials:
             if (asked := self._asked.pop(trial.number, None)) is None:
                 continue
@@ -120,7 +120,7 @@ Sampler = Listed | Proposed
 def sampler_of(
     name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int, source: Source
 ) -> Sampler:
-    """Return what settings come from, which are tried on a source.
+    """Return the sampler of the settings to try on a source.
 
     Raises ValueError: the space names parameters that the estimator does not have, or holds no values.
     Raises ImportError: Optuna is asked for and not installed.

@@ -19,7 +19,7 @@ BRACKETS, AUTO = "brackets", "auto"
 EQUAL = 1e-9
 """Relative difference up to which scores are equal."""
 SHARE = 3
-"""Epochs that a setting takes on average where halving begins after epoch 1: what a budget reckons with."""
+"""Epochs per setting, on average, where halving begins after epoch 1; budgets are planned with it."""
 
 
 class TimeOver(Exception):
@@ -58,7 +58,7 @@ class Schedule:
         return time.perf_counter() - self.started
 
     def over(self, done: int, what: str) -> bool:
-        """Return whether the time is over after some epochs, or settings, and say so."""
+        """Return whether the time is over after some epochs, or settings; if so, log it."""
         if self.seconds is None or not done or self.elapsed <= self.seconds:
             return False
         if not self._said:
@@ -92,7 +92,7 @@ class Schedule:
         return max(0, min(n, (self.total_epochs - self.used) // each))
 
     def begin(self, trials: list[Trial]) -> None:
-        """Take note of when settings of a turn are compared, and deal them to brackets."""
+        """Decide when settings of a turn are compared, and deal them to brackets."""
         most = max(trial.most_epochs for trial in trials)
         self.first = max(2, math.ceil(most / 8)) if self.apart else 1
         if self.halving != BRACKETS:
@@ -128,12 +128,12 @@ class Schedule:
         return epoch if 2 * epoch <= trial.most_epochs else trial.most_epochs
 
     def ended_epoch(self, trials: list[Trial], epoch: int) -> None:
-        """Let settings go after an epoch, from 1."""
+        """Stop settings after an epoch, from 1."""
         self.halve(trials, epoch)
         self.keep_within_budget(trials, dict.fromkeys((trial.number for trial in trials), 1), epoch)
 
     def halve(self, trials: list[Trial], epoch: int) -> None:
-        """Let the worse half go, where it is time."""
+        """Stop the worse half if it is time."""
         if self.halving:
             for bracket in sorted({trial.bracket for trial in trials}):
                 own = [trial for trial in trials if trial.bracket == bracket]
@@ -142,7 +142,7 @@ class Schedule:
                     let_go(worse(own, keep, self.metric), epoch)
 
     def keep_within_budget(self, trials: list[Trial], asked: Mapping[int, int], epoch: int) -> None:
-        """Let go those for which no epochs are left, when each alive asks for so many more; the last may get fewer."""
+        """Stop settings for which no epochs are left when each remaining one asks for more; the last may get fewer."""
         if self.total_epochs is None:
             return
         left = self.left(trials)
@@ -155,13 +155,13 @@ class Schedule:
             left -= asked[trial.number]
 
     def ended_turn(self, trials: list[Trial]) -> None:
-        """Take note of what a turn has used."""
+        """Record the epochs that a turn has used."""
         used = sum(trial.trained for trial in trials)
         self.used, self.own = self.used + used, self.own or max(1, used)
 
 
 def worse(trials: list[Trial], keep: int, metric: Metric) -> list[Trial]:
-    """Return settings that are not among the best `keep`, and whose score is not that of one that goes on."""
+    """Return settings outside the best `keep` whose score is worse than that of every setting that goes on."""
     in_order = ranked(trials, metric)
     scores = [of.score(metric) for i, of in enumerate(in_order) if (i < keep or not of.number) and of.dropped is None]
     return [

@@ -1,4 +1,4 @@
-"""What each document adds to a figure of all, so that two settings can be compared document by document."""
+"""What each document adds to a metric of all documents, so that two settings can be compared document by document."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from sdem_dist.selection.label_metrics import decisions_by_fold
 from sdem_dist.selection.predicted import Predicted
 
 SHARED = ("micro-F1", "macro-F1", "Hamming-loss")
-"""Metrics that are no mean of what documents have anyway."""
+"""Metrics that are not plain means over documents."""
 
 
 def shares(found: Predicted, rows: np.ndarray, metric: str) -> np.ndarray:

@@ -56,7 +56,7 @@ def halving_of(estimator: EngineEstimator, asked: bool | str) -> bool | str:
 
 
 STATES = 3.0
-"""States that are there at once for each of a setting's models: before and after an epoch, and one under way."""
+"""States in memory for each of a setting's models: before and after an epoch, and the current one."""
 CHUNK_BYTES = 1 << 30
 """Bytes of states that one task trains at most."""
 
@@ -128,7 +128,7 @@ class Chunk:
     plan: Plan
     blocks: Blocks[States]
     owned: bool = False
-    """No other model begins with their tables, and nobody reads them."""
+    """Whether no other model begins with their tables, and nobody reads them."""
 
     def keep(self, trials: set[int], executor: Executor) -> None:
         """Let the models of other settings go."""
@@ -145,7 +145,7 @@ class Chunk:
 
 
 def _once(state: SdemState, known: list[SdemState]) -> SdemState:
-    """Return the known state that is equal, or this one, which is known from now on."""
+    """Return the known state that equals this one; or this one, which is then known."""
     for other in known:
         if state is other or all(
             np.array_equal(np.asarray(a), np.asarray(b)) for a, b in zip(state, other, strict=True)
@@ -156,7 +156,7 @@ def _once(state: SdemState, known: list[SdemState]) -> SdemState:
 
 
 def _are_same(some: list[Beginning], others: list[Beginning]) -> bool:
-    """Whether two settings come to the same learning, such as the default and its own values in a grid."""
+    """Whether two settings learn the same, such as the default and its own values in a grid."""
     return all(
         a.initial is b.initial and (a.weighting, a.learner, a.plan) == (b.weighting, b.learner, b.plan)
         for a, b in zip(some, others, strict=True)
@@ -193,7 +193,7 @@ class SideBySide:
         self.chunks = self._chunks(made)
 
     def close(self) -> None:
-        """Give back what workers keep for this."""
+        """Release what workers keep for this."""
         self._executor.everywhere(release, self._name)
         release(self._name)
 
@@ -309,7 +309,7 @@ class SideBySide:
         return found
 
     def model_of(self, number: int) -> int:
-        """Return the setting whose models a setting has: its own, but where an earlier one comes to the same."""
+        """Return the setting whose models a setting shares: its own, or those of an earlier one that learns the same."""
         return self._same.get(number, number)
 
     def _gather(self, chunk: Chunk, scored: Submitted, found: dict[int, Predicted]) -> None:
@@ -331,7 +331,7 @@ class SideBySide:
                     of_trial.lengths[rows] = unseen.lengths[rows - start]
 
     def keep(self, trials: set[int]) -> None:
-        """Let only these settings go on."""
+        """Stop all other settings."""
         trials = set(map(self.model_of, trials))
         for chunk in self.chunks:
             chunk.keep(trials, self._executor)

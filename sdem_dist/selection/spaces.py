@@ -99,7 +99,7 @@ def settings(
     most = n_trials or 17
     n = most - 1
     found = _different(estimator, _drawn(spaces, n, random_state), source)
-    while len(found) < most and n < size:  # some were the default in other words
+    while len(found) < most and n < size:  # some were the default, written differently
         n *= 2
         found = _different(estimator, [*found, *_drawn(spaces, n, random_state)], source)[:most]
     return found
@@ -167,7 +167,7 @@ def _different(estimator: EngineEstimator, found: list[dict[str, object]], sourc
 
 
 def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:
-    """Return all parameters of a setting, with what "auto", "laplace" and None stand for in those of weighted words."""
+    """Return all parameters of a setting; in models of weighted words "auto", "laplace" and None become what they stand for."""
     whole = {**estimator.get_params(deep=False), **chosen}
     if not isinstance(estimator, Weighing):
         return whole

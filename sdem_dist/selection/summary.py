@@ -22,15 +22,15 @@ if TYPE_CHECKING:
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
 NORMAL = 1.96
-"""Standard errors on either side of a mean within which 95 % lie."""
+"""Standard errors on either side of a mean that enclose 95 %."""
 OPTIMISTIC = (
     "The best score of many settings is optimistic, since it was chosen by the same {}. An honest one comes from "
     "documents that took no part (sdem evaluate){}."
 )
 DISTANCES = "Distances fall with more clusters, in the folds as well: they do not tell how many there are."
-"""What is said of k-means."""
+"""The note about k-means."""
 OR_NESTED = ", or from a nested search (nested=True, --nested)"
-"""What only folds allow."""
+"""The note that needs folds."""
 
 NESTED = (
     "Expect the nested score on new documents. The best score above is optimistic, since the folds that it is of chose it. "
@@ -56,7 +56,7 @@ class Effect(NamedTuple):
 
 
 class Difference(NamedTuple):
-    """How much lower a loss, or higher an accuracy, is with the winner than with the default."""
+    """How much better the winner is than the default: a lower loss, or a higher accuracy."""
 
     metric: str
     default: float
@@ -118,7 +118,7 @@ def _effect(name: str, trials: list[Trial], tuned: dict[str, object], metric: st
 
 
 def _after_as_long(a: Trial, b: Trial, metric: str) -> list[float]:
-    """Return the scores of two settings, where one was dropped early after as many epochs as that one had."""
+    """Return the scores of two settings; if one was dropped early, both after as many epochs as that one had."""
     dropped = [trial.dropped for trial in (a, b) if trial.dropped is not None]
     if not dropped:
         return [float(trial.scores[metric].mean()) for trial in (a, b)]
@@ -297,7 +297,7 @@ def _mattered(search: Searched) -> list[str]:
 
 
 def _bound(value: float) -> str:
-    """Return a bound of an interval with four digits, or so many that its side of zero is seen."""
+    """Return a bound of an interval with four digits, or with as many as show its sign."""
     return f"{value:.0e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 

@@ -1,4 +1,4 @@
-"""What a search runs on workers: an epoch of learners side by side, and their scores of the documents they have not seen."""
+"""The tasks of a search: an epoch of learners side by side, and their scores of documents that they have not seen."""
 
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple, TypeAlias
@@ -41,7 +41,7 @@ class Stepped(NamedTuple):
 
 
 def epoch_side_by_side(feed: Feed, lane: Lane, renewed: bool, block: tasks.Timed[States]) -> Stepped:
-    """Return what an epoch of one lane leaves of learners whose tables lie side by side, see `Several.stepped`."""
+    """Return states and scores after an epoch of one lane of learners whose tables lie side by side, see `Several.stepped`."""
     learner, watch = feed.learner, tasks._Watch()
     assert isinstance(learner, Several)
     documents = next(feed.prepared([(lane.start, lane.stop)], watch))

@@ -16,7 +16,7 @@ from sdem_dist.selection.predicted import Metric, Predicted
 from sdem_dist.selection.shares import SHARED, shares
 
 MONITOR = "log-loss"
-"""What tells whether another epoch is worth its time."""
+"""The metric that decides whether another epoch is worth its time."""
 LEAST_EPOCHS = 3
 """Epochs before which a setting is not done: on small folds, one without a gain at the start is chance."""
 
@@ -121,7 +121,7 @@ class Trial:
         return score_of(self.scores, metric)
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...]) -> None:
-        """Take note of the folds' scores after one more epoch; from the third on, those without a gain of 1 % are the last."""
+        """Record the folds' scores after one more epoch; from the third on, an epoch without a gain of 1 % is the last."""
         temperature = temperature_of(found, self.temperature) if "temperature" in self.decides else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}
@@ -184,7 +184,7 @@ def by_document(trial: Trial, metric: str) -> np.ndarray:
 def mean_and_error(values: np.ndarray, weights: np.ndarray, ddof: int = 0) -> tuple[float, float]:
     """Return the mean by weight and its standard error; NaN where the documents count for no more than `ddof` in all.
 
-    Of unequal weights so many documents count as equal ones with a mean as sure (Kish): ``sum(w)^2 / sum(w^2)``.
+    Documents of unequal weights count as ``sum(w)^2 / sum(w^2)`` equal ones (Kish).
     """
     shares = weights / weights.sum()
     mean = float(shares @ values)
@@ -195,9 +195,9 @@ def mean_and_error(values: np.ndarray, weights: np.ndarray, ddof: int = 0) -> tu
 
 
 def accuracy_lost(trial: Trial, default: Trial, n_trials: int) -> tuple[float, float]:
-    """Return how much less accurate a setting is than the default over documents, and the least of it that is sure.
+    """Return how much less accurate a setting is than the default over documents, and a lower bound of that.
 
-    With 95 %, that is right for all of `n_trials` settings at once (Bonferroni). Zeros where nothing is known.
+    With 95 % the bound holds for all of `n_trials` settings at once (Bonferroni). Zeros where nothing is known.
     """
     if trial.found is None or default.found is None:
         return 0.0, 0.0

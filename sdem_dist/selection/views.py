@@ -1,4 +1,4 @@
-"""Corpora as a search reads them: decoded once where memory holds them, with the number of each document's fold."""
+"""Corpora as a search reads them: decoded once if memory allows, with the number of each document's fold."""
 
 from dataclasses import dataclass, replace
 from typing import cast
@@ -28,7 +28,7 @@ class Decoded(View):
 
 @dataclass(frozen=True)
 class Folded(View):
-    """Documents that bring the number of their fold as their first target, before those that they have.
+    """Documents whose first target is the number of their fold, before their own targets.
 
     `folds`: of the same documents; a number: all are in this fold.
     """

@@ -1,7 +1,7 @@
 """One file that holds named arrays and a JSON document: a zarr hierarchy in an uncompressed zip.
 
-Safe to read from anyone: nothing in it is executed, and no memory is taken for an array before the bytes that fill it
-have been seen to exist.
+Safe to read from anyone: nothing in it is executed, and memory for an array is taken only once the bytes that fill it
+are known to exist.
 """
 
 import errno
@@ -138,7 +138,7 @@ def read_archive(
 
 
 def _other_package(path: Path) -> str | None:
-    """Say what a file is that begins as pickle, joblib or NumPy's files do."""
+    """Say what kind of file this is, if it begins as pickle, joblib or NumPy's files do."""
     begin = b""
     with suppress(OSError, BucketError), path.open("rb") as file:
         begin = file.read(6)

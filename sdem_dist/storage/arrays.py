@@ -25,7 +25,7 @@ Group = zarr.Group
 _COMPRESSOR = BloscCodec(cname=CNAME, clevel=CLEVEL, shuffle="shuffle")
 
 WHOLE_BYTES, CHUNK_BYTES = 1 << 26, 1 << 23
-"""An array of more bytes is cut into such chunks, since zarr holds a few copies of those at work."""
+"""A larger array is cut into chunks of this many bytes, since zarr holds a few copies of the current ones."""
 
 
 def _store(location: str | Path) -> Path | StorePath:

@@ -1,4 +1,4 @@
-"""What a bucket refuses, as errors for the person who reads them; nothing of a credential is ever in them."""
+"""Refusals of a bucket, as errors for the person who reads them; they never contain a part of a credential."""
 
 import errno
 import re

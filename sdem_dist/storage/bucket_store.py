@@ -21,7 +21,7 @@ _SCHEMES = {"S3Store": "s3", "GCSStore": "gs", "AzureStore": "abfs"}
 
 
 class BucketStore(ObjectStore):  # type: ignore[type-arg]
-    """zarr's store of obstore, which goes by its URL in messages, and of which nothing outside a folder is touched.
+    """zarr's store of obstore. Messages name it by its URL, and nothing outside its folder is touched.
 
     `root`: the folder. zarr would make a group of each folder above it, too.
     """

@@ -1,6 +1,6 @@
 """Objects in buckets, by URL: the only place that imports obstore.
 
-Requests are tried again with growing pauses for what may pass, see `SETTINGS`; what does not pass is a `BucketError`.
+Errors that may pass are tried again with growing pauses, see `SETTINGS`; others are a `BucketError`.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ SETTINGS: dict[str, Any] = {
 }
 TRIES = 5
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
-"""What in the place of a bucket is no name of one, and what signs a URL; abfs:// may have ``container@account``."""
+"""Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
 Found = TypeVar("Found")
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
@@ -43,7 +43,7 @@ os.register_at_fork(after_in_child=_stores.clear)
 
 
 class Tag(NamedTuple):
-    """What changes with an object's content; Google's conditions of writing know the version alone."""
+    """Changes with an object's content; Google's conditional writes take the version alone."""
 
     e_tag: str
     version: str | None
@@ -66,7 +66,7 @@ def split(url: str) -> tuple[str, str]:
     bucket, _, key = rest.partition("/")
     if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(rest):
         raise BucketError(
-            f"a URL of {scheme}:// has more than the names of a bucket and an object, perhaps credentials: these belong into "
+            f"a URL of {scheme}:// has more than the names of a bucket and an object, perhaps credentials: these belong in "
             "the environment"
         )
     if scheme not in SCHEMES or not bucket:
@@ -111,7 +111,7 @@ def _connected(bucket: str) -> ObjectStore:
 
 
 def _check_for_credentials(bucket: str) -> None:
-    """Raise BucketError where there are none: asking a machine for its role would otherwise take minutes to fail."""
+    """Raise BucketError where there are no credentials: to ask a machine for its role would take minutes to fail."""
     given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
     if any(name in given or name.startswith("AWS_CONTAINER_") for name in os.environ):
         return
@@ -192,7 +192,7 @@ def put(url: str, content: bytes | Path) -> None:
 
 
 def put_new(url: str, content: bytes | Path) -> None:
-    """Write an object where there is none; what is there stays, since all who write it write the same."""
+    """Write an object where there is none; an existing one stays, since all writers write the same."""
     with suppress(ChangedError):
         _asked(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
@@ -261,7 +261,9 @@ def _removed(url: str, names: list[str]) -> None:
         try:
             _asked(url, lambda o, s, _: o.delete(s, names))
             return
-        except FileNotFoundError:  # somebody else removes, too: on Azure and Google that ends the request in the middle
+        except (
+            FileNotFoundError
+        ):  # another process removes them, too: on Azure and Google that ends the request in the middle
             base, _ = _folder(url)
             for name in names:
                 delete(base + name)

@@ -1,8 +1,8 @@
 """A zarr group in a bucket: its root is one small object, which names the contents.
 
-The root is replaced by a conditional PUT when the contents are complete, so that readers see the old or the new. Who
-begins to write puts its mark into the root first: a writer that began before can no longer publish, and what it left
-is removed. So no clock and no lock is needed.
+The root is replaced by a conditional PUT when the contents are complete, so that readers see the old or the new. A
+writer first puts its mark into the root: then writers that began earlier can no longer publish, and what they left is
+removed. So no clock and no lock is needed.
 """
 
 import json
@@ -69,7 +69,7 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
         except OSError as cause:
             raise error(f"cannot write {url}: {cause.strerror or cause}") from None
     except BaseException:
-        with suppress(Exception):  # the failure itself is what counts
+        with suppress(Exception):  # the first failure is the one to report
             if contents_of(_attributes(buckets.get(_root(url)))) != name:  # it is not published
                 buckets.remove(f"{url}/{name}")
                 _unclaim(url, before, tag)

@@ -11,7 +11,7 @@ _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM
 
 
 def exchange(a: Path, b: Path) -> bool:
-    """Let each of two paths on one file system name what the other did; return False where that cannot be done at once.
+    """Exchange what two paths of one file system name; return False where that cannot be done in one step.
 
     Raises OSError: one of them is missing, or the file system refuses.
     """

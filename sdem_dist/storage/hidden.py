@@ -16,7 +16,7 @@ from sdem_dist.storage.places import is_url
 
 @contextmanager
 def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
-    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`; remove it in the end, if it is still there.
+    """Yield an empty folder ``.NAME.PURPOSE-...`` beside `path`; remove it in the end, if it still exists.
 
     Beside a URL there are no folders: then it is in the system's temporary folder.
 
@@ -38,7 +38,7 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
 
 
 def _removed(folder: Path) -> None:
-    """Remove a folder, again while threads that had begun to write before an error still put files there."""
+    """Remove a folder; repeat this while threads that began to write before an error still put files there."""
     for pause in (0.0, 0.01, 0.1, 1.0):
         time.sleep(pause)
         shutil.rmtree(folder, ignore_errors=True)
@@ -62,7 +62,7 @@ def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
 
 
 def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> None:
-    """Remove the folders of a prefix and so many hexadecimal digits that no process has locked, but the one named."""
+    """Remove folders named by a prefix and hexadecimal digits that no process has locked, except the one named."""
     ours = re.compile(re.escape(prefix) + f"[0-9a-f]{{{digits}}}")
     with suppress(OSError):
         for name in os.listdir(parent):

@@ -38,7 +38,7 @@ def refuse_url(path: str | Path, what: str) -> None:
 
 
 def identity_of(path: str) -> tuple[int, ...] | None:
-    """Return what changes when another store takes the place of this one; None if that cannot be told cheaply."""
+    """Return a mark that changes when another store replaces this one; None if that would cost too much."""
     try:
         status = os.stat(os.path.join(path, "zarr.json"))
     except (OSError, ValueError):

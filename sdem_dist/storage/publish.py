@@ -17,7 +17,7 @@ from sdem_dist.storage.exchange import exchange
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.places import is_url, place
 
-# Errors of the device, for any file; other OSErrors are ours only if they name one of our paths.
+# Errors of the device, for any file; other OSErrors are turned into ours only if they name one of our paths.
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 FLUSHES_AT_A_TIME = 16
 
@@ -55,7 +55,7 @@ def _put_object(url: Path, write: Callable[[Path], None], error: type[SdemError]
 
 
 def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> None:
-    """Raise `error` if the folder of `path` takes no file: better before the work than after it."""
+    """Raise `error` if no file can be written to the folder of `path`: better before the work than after it."""
     if is_url(path):
         probe = place(path).with_name(f".{place(path).name}.probe-{secrets.token_hex(8)}")
         try:
@@ -113,7 +113,7 @@ def _put(partial: Path, path: Path, overwrite: bool) -> None:
 
 
 def _put_in_two_steps(partial: Path, path: Path) -> None:
-    # Not in a folder that is cleared if this process dies: until the new one is in place, it is all there is.
+    # Not in a folder that is cleared if this process dies: until the new one is in place, it is the only copy.
     old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
     path.rename(old)
     try:
@@ -137,7 +137,7 @@ def _remove(old: Path) -> None:
 
 
 def set_aside(path: str | Path) -> list[Path]:
-    """Return what processes moved aside that died while they replaced `path`, the newest last."""
+    """Return what processes had moved aside when they died while replacing `path`, the newest last."""
     path = _resolved(path)
     ours = re.compile(re.escape(f".{path.name}.old-") + "[0-9a-f]{16}")
     with suppress(OSError):
@@ -146,7 +146,7 @@ def set_aside(path: str | Path) -> list[Path]:
 
 
 def _recover(path: Path) -> None:
-    """Undo what a process left that died while it replaced `path`."""
+    """Undo what a process left when it died while replacing `path`."""
     for old in reversed(set_aside(path)):
         if path.exists():
             _remove(old)

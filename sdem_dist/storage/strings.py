@@ -16,7 +16,7 @@ class Strings(Sequence[str]):
     """Strings that are encoded already; each is decoded when it is asked for.
 
     `offsets`: int64: string ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
-    `joined`: uint8: the bytes, or a file of them, which is in memory only while somebody looks at it.
+    `joined`: uint8: the bytes, or a file of them, which is in memory only while it is read.
     """
 
     def __init__(self, joined: np.ndarray | Path, offsets: np.ndarray) -> None:
@@ -42,7 +42,7 @@ class Strings(Sequence[str]):
 
 
 def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield an array in parts of so many rows, and where each begins.
+    """Yield an array in parts of a number of rows, and where each begins.
 
     Of a whole file that `Strings` looks at no more than one part is in memory.
     """

@@ -16,7 +16,7 @@ Worker = Callable[[Given], Made]
 def in_threads(
     jobs: Iterable[Given], make_worker: Callable[[], Worker[Given, Made]], n_jobs: int | None
 ) -> Generator[Made, None, None]:
-    """Yield what workers make of jobs, in the order of the jobs.
+    """Yield the results of jobs, in their order.
 
     `jobs`: taken only as fast as they are done: no more than two a thread are in memory.
     `make_worker`: makes a function of one job; no two threads call the same one at a time.

@@ -108,7 +108,7 @@ class Url(PosixPath):
 
 
 class _RangeReader(io.RawIOBase):
-    """Reads an object by ranges; who reads on finds the next blocks asked for already."""
+    """Reads an object by ranges; in sequential reading the next blocks are requested ahead."""
 
     def __init__(self, url: str) -> None:
         found = buckets.head(url)
@@ -137,7 +137,7 @@ class _RangeReader(io.RawIOBase):
         number, offset = divmod(self._at, BLOCK)
         if number in self._blocks or self._at == self._read_to:
             part = self._block(number)[offset : offset + len(buffer)]
-        else:  # somebody looks here and there
+        else:  # reading is not sequential
             part = self._read(self._at, min(self._at + len(buffer), self._size))
         buffer[: len(part)] = part
         self._at = self._read_to = self._at + len(part)

@@ -2,7 +2,7 @@
 
 
 def version_problem(version: object, read: int, remedy: str) -> str | None:
-    """Return why what states this version cannot be read, or None if it can.
+    """Return why something of this version cannot be read, or None if it can.
 
     `version`: JSON value.
     `read`: the version that this package reads and writes.

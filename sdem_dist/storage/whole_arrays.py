@@ -23,7 +23,7 @@ NUMBERS: Final = {f"{kind}{8 * size}" for kind in ("int", "uint", "float") for s
 
 
 def write_whole(folder: Path, array: np.ndarray) -> None:
-    """Write numbers as the zarr array `folder`, new or written with them before: compressed, in one chunk."""
+    """Write numbers as the zarr array `folder`, which is new or has the same numbers: compressed, in one chunk."""
     little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
     chunk = folder.joinpath("c", *["0"] * array.ndim)
     chunk.parent.mkdir(parents=True, exist_ok=True)  # two runs of one task may write at once

@@ -1,4 +1,4 @@
-"""What an ingest was asked for."""
+"""What a caller asks of an ingest."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +13,7 @@ from sdem_dist.text.sources import Reading
 
 @dataclass(frozen=True)
 class Asked:
-    """The arguments of `sdem_dist.text.ingest`, checked, and what follows from them."""
+    """The checked arguments of `sdem_dist.text.ingest`, and what follows from them."""
 
     sources: list[Path]
     destinations: list[str]  # the corpus, and that of held-out documents, if there is to be one

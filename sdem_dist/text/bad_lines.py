@@ -71,7 +71,7 @@ class LineGate:
         self.examples.append(message)
 
     def other(self, on_error: Literal["raise", "skip"]) -> LineGate:
-        """Return a gate for the same labels that has refused nothing."""
+        """Return a gate for the same labels, which has refused nothing yet."""
         return LineGate(
             on_error, self.known_classes, self.numeric, separator=self.separator, unlabelled=self.unlabelled
         )
@@ -87,7 +87,7 @@ class LineGate:
         return self._texts
 
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
-        """Return the label as a class name without surrounding blanks, or None if the line is refused.
+        """Return the label as a class name without blanks around it, or None if the line is refused.
 
         It is `NONE` where the label stands for none. Of several labels it is the name of their set, see
         `sdem_dist.corpus.label_sets.name_of`.
@@ -136,7 +136,7 @@ class LineGate:
 
 
 def _lines_before(path: Path, start: int) -> int:
-    """Return the number of lines that end before a byte: who reads a part knows it only when it asks."""
+    """Return the number of lines that end before a byte; it is counted only when somebody asks."""
     with path.open("rb") as file:
         found = 0
         while start > 0 and (piece := file.read(min(1 << 22, start))):

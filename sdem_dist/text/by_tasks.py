@@ -96,7 +96,7 @@ def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked
         for label, is_text in summary["of_text"].items():
             if of_text.setdefault(label, is_text) != is_text:
                 raise IngestError(
-                    f"the label {label!r} is a text in some places of the sources and no text in others: write all alike"
+                    f"the label {label!r} is a text in some places of the sources and not in others: write all alike"
                 )
         asked.progress("counting", tally.n_documents, None)
     counted = Counted(scratch, here, found, summaries, tally, [0] * len(found), any(s["any_term"] for s in summaries))

@@ -51,7 +51,7 @@ class Rewriting:
 
 
 def _may_change(accents: bool) -> Iterator[tuple[int, str]]:
-    """Yield code points beyond ASCII, but for stretches of them that have neither a lower case nor, if asked, accents."""
+    """Yield code points beyond ASCII, except stretches without a lower case and, if asked, without accents."""
     whole = every_code_point()
     for start in range(128, CHANGING, 128):
         stretch = whole[start : start + 128]

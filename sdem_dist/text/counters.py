@@ -100,7 +100,7 @@ class Vocabulary:
             columns,
             n_features,
         )
-        known.tree.tally = known.tree.tally[:0].copy()  # those who count have one of their own
+        known.tree.tally = known.tree.tally[:0].copy()  # each thread that counts has its own
         return known
 
 
@@ -129,7 +129,7 @@ class FixedCounter:
 
 
 class HashingCounter:
-    """Counts terms by the column that scikit-learn's ``FeatureHasher`` gives them, without signs.
+    """Counts terms by the columns of scikit-learn's ``FeatureHasher``, without signs.
 
     `settings`: of kind "hashing".
     """

@@ -54,7 +54,7 @@ class Tally:
         return self.n_documents - self.n_held_out
 
     def take(self, labels: list[str], held_out: float, random_state: int) -> tuple[np.ndarray, np.ndarray]:
-        """Number the next documents; return the codes of their labels, int32, and which of them are held out, bool."""
+        """Give the next documents their places; return the codes of their labels, int32, and which are held out, bool."""
         for label in dict.fromkeys(labels):
             self.classes.setdefault(label, len(self.classes))
         codes = np.fromiter(map(self.classes.__getitem__, labels), np.int32, len(labels))
@@ -64,7 +64,7 @@ class Tally:
         return codes, mask
 
     def add_columns(self, counts: sp.csr_matrix) -> None:
-        """Take note of the columns of numbers."""
+        """Record the columns of numbers."""
         self.n_columns = max(self.n_columns, counts.shape[1])
         if counts.nnz:
             self.first_column = min(self.first_column, int(counts.indices.min()))
@@ -98,7 +98,7 @@ def count_text(
 
     `kept`, `kept_ids`: where texts, and ids, are kept.
     `groups`: where the hashes of groups are kept.
-    `terms`: what learns the terms, or those that are given; None for hashing.
+    `terms`: learns the terms, or holds given ones; None for hashing.
     """
     tally = Tally(n_columns=settings.n_features or 0)
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from sdem_dist.errors import IngestError
 from sdem_dist.text.bad_lines import not_unicode
 
-# Package and what its own texts call it; these names would give the label away.
+# Packages and the names that their own texts use for them; these would give the label away.
 PACKAGES = {
     "numpy": ("numpy", "np"),
     "scipy": ("scipy", "sp"),
@@ -29,7 +29,7 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
     """Collect the docstrings of the packages, without importing them.
 
     Docstrings of modules, classes and functions outside tests count if they have `SHORTEST` characters or more; of equal ones the
-    first is kept. Each text loses the names of its own package.
+    first is kept. The names of its own package are taken out of each text.
 
     Returns
     -------

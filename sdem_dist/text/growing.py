@@ -13,7 +13,7 @@ def lengthened(array: np.ndarray, needed: int) -> np.ndarray:
 
 
 class Scratch:
-    """Arrays for temporary values, kept so that memory is allocated once."""
+    """Temporary arrays, kept so that memory is allocated once."""
 
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}

@@ -72,7 +72,7 @@ def _counted(
     ids: KeptTexts | None,
     groups: list[np.ndarray] | None,
 ) -> Tally:
-    """Count all sources into files in `folder`; what is to be kept beside counts is added to the last three."""
+    """Count all sources into files in `folder`; the last three arguments take what is kept beside counts."""
     how = asked.held_out, asked.random_state
     if asked.form is not None:
         size = min(asked.block_documents, MATRIX_DOCUMENTS)

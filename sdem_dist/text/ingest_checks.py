@@ -51,7 +51,7 @@ def check_numbers(random_state: object, **counts: int | None) -> None:
 
 
 def check_destinations(destinations: list[str], overwrite: bool) -> None:
-    """Raise an error now for what would fail after an hour of counting: corpora that are there, folders that are not."""
+    """Raise an error now for what would fail after an hour of counting: a corpus that exists, a folder that is missing."""
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     refuse_taken([target for target in destinations if not is_url(target)], overwrite)

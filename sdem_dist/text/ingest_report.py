@@ -27,7 +27,7 @@ class IngestReport:
     n_skipped : int
         Bad lines left out; `skipped_examples` says of the first few what was wrong.
     first_column : int, or None
-        What svmlight sources were taken to count their columns from, where nobody said.
+        The number of the first column, where svmlight sources were read and nobody said it.
     seconds : float
     """
 

@@ -22,7 +22,7 @@ class LineBlock:
 
     raw: bytes  # in UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8
     size: int  # without these
-    escaped: bool  # a byte that the encoding does not allow is spelled as a surrogate, otherwise it stands as it is
+    escaped: bool  # bytes that the encoding does not allow are spelled as surrogates; otherwise they stay as they are
 
     @property
     def data(self) -> np.ndarray:
@@ -83,7 +83,7 @@ def _pieces(path: Path, encoding: str) -> Iterator[bytes]:
                 yield text.encode("utf-8", "surrogatepass")
         return
     with open_binary(path) as raw:
-        # from standard input take what is there: somebody may be typing
+        # from standard input take what has arrived: somebody may be typing
         read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
         first = b""
         while len(first) < len(MARK) and (piece := read(BLOCK_BYTES)):

@@ -12,7 +12,7 @@ from sdem_dist.storage.shared_files import read_values
 
 WINDOW_TERMS = 1 << 16
 WINDOW_BYTES = 1 << 21
-FULL_WINDOWS = 32  # with more runs their windows are smaller, so that all together stay about as large
+FULL_WINDOWS = 32  # with more runs the windows are smaller, so that their sum stays about the same
 LEAST_TERMS, LEAST_BYTES = 1 << 10, 1 << 15
 INDEXED = 1 << 10  # terms between two places of a run that are looked at to find a term
 
@@ -75,7 +75,7 @@ def merge(slices: Sequence[RunSlice], limits: tuple[int, int], with_totals: bool
                     totals.append(out_totals[:n_out].copy())
                 state[1:] = 0
     numbers_of = list[np.ndarray]()
-    while found:  # which becomes shorter: all of them are many
+    while found:  # shortened step by step: the whole list is long
         numbers_of.append(np.concatenate([np.zeros(0, np.int32), *found.pop(0)]))
     return Merged(
         numbers_of,

@@ -1,4 +1,4 @@
-"""What an ingest decides before it reads, and what only the whole of the sources decides."""
+"""What an ingest decides before it reads, and what it can decide only after it has read all."""
 
 import dataclasses
 from collections.abc import Sequence
@@ -75,7 +75,7 @@ class IngestPlan:
         return cast("Sequence[ClassLabel]", self.reference.header.classes) if sets is None else all_labels(sets)
 
     def _classes(self, tally: Tally) -> Sequence[ClassLabel | LabelSet]:
-        """Return the classes: those of the reference, or those that were found; of sets these in any case."""
+        """Return the classes: those of the reference, or those found; where labels are sets, always those found."""
         if not self.label_sets:
             known = () if self.reference is None else self.reference.header.classes
             return known or sorted(set(tally.classes) - {NONE})
@@ -126,17 +126,21 @@ def plan_from_corpus(path: str | Path, form: str | None, reading: Reading) -> In
     corpus = open_corpus(path)
     header, numeric = corpus.header, form is not None
     if header.vectorizer is None and not numeric:
-        raise IngestError(f"{path} does not say how text became its numbers, so new text cannot follow it")
+        raise IngestError(
+            f"{path} does not say how text became its numbers, so new text cannot be counted the same way"
+        )
     try:
         settings = VectorizerSettings.from_json(header.vectorizer or {"kind": "matrix"})
     except (TypeError, ValueError) as error:
-        raise IngestError(f"{path} says how text became its numbers, but not understandably: {error}") from error
+        raise IngestError(
+            f"{path} says how text became its numbers, but not in a way that this version understands: {error}"
+        ) from error
     if (settings.kind == "matrix") != numeric:
         here, there = ("numbers", "text") if numeric else ("text", "numbers")
         raise IngestError(f"the sources hold {here}, but {path} was made from {there}")
     zero_based: ZeroBased = None
     if form == "svmlight":
-        # a small test set may happen not to use the first column: the corpus knows better
+        # a small test set may not use the first column; the corpus knows whether there is one
         recorded = header.made_by.get("zero_based")
         zero_based = recorded if reading.zero_based == "auto" and recorded is not None else reading.zero_based
     vocabulary = corpus.vocabulary()

@@ -41,8 +41,7 @@ def listed(column: list[object] | pyarrow.Array) -> list[object]:
 def records_format(source: Path, reading: Reading) -> str:
     """Return how a source is read: one of the formats that `sdem_dist.text.sources` reads, or `LINES`, or `LINES_OR_TSV`.
 
-    Raises IngestError: it holds numbers, one JSON document, or no documents, or its format and its kind do not go
-    together.
+    Raises IngestError: it holds numbers, one JSON document, or no documents, or its format does not fit its kind.
     """
     refuse_no_documents(source)
     suffix = plain_suffix(source)
@@ -102,7 +101,7 @@ class Piece:
                 )
 
     def elsewhere(self) -> Piece:
-        """Return the same for a process that works in another folder, and whose warnings nobody hears."""
+        """Return the same for a process in another working folder, whose warnings nobody sees."""
         files = None if self.files is None else tuple(file.absolute() for file in self.files)
         form = self.form
         if form == LINES_OR_TSV:
@@ -115,12 +114,12 @@ class Piece:
 
     @property
     def whole(self) -> bool:
-        """Nothing else is read of the source, which is no folder."""
+        """Whether it is the only piece of its source, and the source is not a folder."""
         return self.part is None and self.files is None
 
     @property
     def much(self) -> bool:
-        """More than one task should answer, or nobody knows how much, or who else could read it."""
+        """Whether one task should not answer the whole source alone: it is large, or its size is unknown."""
         return self.whole and (self.size is None or self.size > PIECE_BYTES)
 
 

@@ -110,7 +110,7 @@ def source_format(source: Path, reading: Reading) -> str:
     Raises
     ------
     IngestError
-        If the source is missing or its suffix tells no format.
+        If the source is missing or its suffix does not tell the format.
     """
     if not source.exists():
         raise IngestError(f"{source}: there is no such file or folder")
@@ -125,7 +125,7 @@ def source_format(source: Path, reading: Reading) -> str:
         form = known
     else:
         raise IngestError(
-            f"{source}: its suffix tells no format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
+            f"{source}: its suffix does not tell the format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
             f"name one with --format: {', '.join(FORMATS)}"
         )
     if (form == "folder") != source.is_dir():
@@ -134,7 +134,7 @@ def source_format(source: Path, reading: Reading) -> str:
 
 
 def refuse_no_documents(source: Path) -> None:
-    """Raise IngestError for a model, a packed folder, and a spreadsheet: what no format reads, and what to do."""
+    """Raise IngestError for a model, a packed folder and a spreadsheet, which no format reads; the message says what to do."""
     suffix = plain_suffix(source)
     if suffix in PACKED:
         raise IngestError(f"{source} is packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)")
@@ -179,7 +179,7 @@ def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Re
             place += len(ids)
             yield replace(block, ids=ids if block.ids is None else block.ids)
         return
-    # One at a time, the lines left out before each are known.
+    # One source at a time, so that the lines left out before each are known.
     one_by_one = text_blocks([source], reading, gate, 1)
     while found := list(islice(((b, gate.skipped) for b in one_by_one), PLACED_DOCUMENTS)):
         labels = [block.labels[0] for block, _ in found]

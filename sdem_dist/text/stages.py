@@ -65,7 +65,7 @@ def digest(names: Sequence[str]) -> str:
 def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonObject | IngestError:
     """Count the documents of a stretch as the first pass of an ingest does, and write down its terms, sorted.
 
-    A mistake in the source is returned.
+    A mistake in the source is returned, not raised.
     """
     try:
         return once(folder_of(scratch, stretch.name), partial(_counted, counting, stretch))
@@ -134,7 +134,7 @@ def _vocabulary(path: str, uid: str | None) -> Vocabulary:
 
 
 def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_state: int) -> tuple[int, bool]:
-    """Mark the documents of a stretch that are held out, and take them from the numbers of its terms.
+    """Mark the documents of a stretch that are held out, and subtract them from the counts of its terms.
 
     Returns how many they are, and whether a document that is not held out has a term. Doing it twice changes nothing.
     """

@@ -15,7 +15,7 @@ from sdem_dist.text.sources import Reading, source_format
 
 STRETCH_BYTES = 1 << 23  # about what one task reads at most, where a source can be cut
 SHARES, LEAST_BYTES = 16, 1 << 20
-"""Into so many stretches few sources are cut, unless they become smaller than this: few large ones do not share evenly."""
+"""Few sources are cut into this many stretches, unless these become smaller than that: a few large ones are uneven work."""
 
 
 @dataclass(frozen=True)
@@ -40,7 +40,7 @@ class Stretch:
 def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: int | None = None) -> Iterator[Stretch]:
     """Yield the stretches of sources, in order; where they are cut depends on the sources alone.
 
-    `gate`: is told what in a folder belongs to no class.
+    `gate`: learns of files of a folder that are in no class.
     `size`: bytes of a stretch, about; by default `STRETCH_BYTES`, or less of few files.
     """
     forms = [(source, source_format(source, reading)) for source in sources]

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BLOCK_CHARACTERS = 4_000_000
 JOINED_CHARACTERS = 1 << 20
 LONG = 64
-"""Characters of a text from which on it is encoded alone: a text that is not ASCII would make all joined with it slow."""
+"""Texts of this many characters or more are encoded alone: one that is not ASCII slows down all that are joined with it."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class Texts:
         return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
 
     def alone(self) -> Texts:
-        """Return the same texts in a buffer that holds little else, for sending."""
+        """Return the same texts in a buffer with little else, for sending."""
         first, last = int(self.starts.min(initial=len(self.data))), int(self.stops.max(initial=0))
         if first >= last:
             return Texts(np.zeros(PADDING, np.uint8), self.starts * 0, self.stops * 0)
@@ -74,7 +74,7 @@ class Columns:
     labelled: bool = True  # documents have labels, otherwise `label` plays no part
     keep: bool = False  # keep all columns
     known: tuple[str, ...] | None = None
-    """Where a part of a source is read, what is kept of it: the columns of its first documents."""
+    """Where a part of a source is read: the columns to keep, those of the source's first documents."""
 
     @property
     def names(self) -> tuple[str | None, str, str | None]:
@@ -96,9 +96,9 @@ class Records:
     labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
     ids: list[object] | None = None  # the ids of the documents, where a column of them was named
     columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
-    """What stands beside the texts, where it is kept; a value for each text. Sources that have types give arrays."""
-    groups: list[str] | None = None  # what each document has in common with others, where a column of it was named
-    weights: np.ndarray | None = None  # float64: the weight of each document, where a column of it was named
+    """Other columns, where they are kept; a value for each text. Sources with types give arrays."""
+    groups: list[str] | None = None  # the group of each document, where a column of groups was named
+    weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
 
 
 Row = tuple[str, str | None, object, Mapping[str, object] | None]
@@ -160,7 +160,7 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
 
 
 def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Iterator[Texts]:
-    """Yield the texts that `texts_of_strings` returns, in parts of about a million bytes that are made when they are needed."""
+    """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when it is needed."""
     held = _column_or_list(texts)
     if isinstance(held, Texts):
         yield held

@@ -26,7 +26,7 @@ _LEFT_OUT = -2
 
 
 def tokenizer_of(settings: VectorizerSettings) -> Words | Characters | Analyzed:
-    """Return the fastest tokenizer for these settings; the log has a line if it is the slow one."""
+    """Return the fastest tokenizer for these settings; the log says if it is the slow one."""
     if settings.analyzer != "word":
         return Characters(settings)
     pattern = _COMPILED.fullmatch(settings.token_pattern)
@@ -58,7 +58,7 @@ class Rewriter:
 
 
 def _without_final_sigma(texts: Texts) -> Texts:
-    """Return the texts, those in lower case that have the letter whose lower case depends on its neighbours."""
+    """Return the texts; those with the letter whose lower case depends on its neighbours are in lower case already."""
     letter = FINAL_SIGMA.encode()
     encoded = [texts.bytes_of(i) for i in range(len(texts))]
     return texts_of_bytes(
@@ -146,7 +146,7 @@ class Words:
             stems = texts_of_strings(self._stem(self._found.words(known)))
             self._stem_of = np.concatenate([self._stem_of, self._stems.numbers(stems, grow=self._grows)])
         stemmed = self._stem_of[ids]
-        if self._found.n_words > _MOST_STEMS:  # words as they are found need not be remembered
+        if self._found.n_words > _MOST_STEMS:  # unstemmed words need not be remembered
             self._found = _table_of(stopped_words(self._settings))
             self._stem_of = self._stem_of[: self._n_stopped]
         return stemmed
@@ -199,7 +199,7 @@ class Characters:
 
 
 class Analyzed:
-    """What scikit-learn's analyzer makes of each text, n-grams included: the slow road for every other setting."""
+    """The terms of scikit-learn's analyzer, n-grams included: the slow way, for all other settings."""
 
     lengths = (1, 1)
     whole_if_short = False

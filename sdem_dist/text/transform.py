@@ -134,7 +134,7 @@ class TextTransformer:
 
     def counts(self, texts: Texts) -> sp.csr_matrix:
         """Return int32 counts, indices sorted; these texts have no part in `unknown_share`."""
-        if not hasattr(self._own, "count"):  # of this thread; it keeps memory that is slow to take anew
+        if not hasattr(self._own, "count"):  # this thread's; it keeps memory, since allocating it anew is slow
             self._own.count = self._counter().count
         found: sp.csr_matrix = self._own.count(texts, np.int32)
         return found

@@ -23,7 +23,7 @@ TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 @record
 @dataclass(frozen=True)
 class VectorizerSettings:
-    """Settings of the way from text to a matrix; the names mean what they mean in scikit-learn's ``CountVectorizer``.
+    """How text becomes a matrix; names have the meaning that they have in scikit-learn's ``CountVectorizer``.
 
     Attributes
     ----------
@@ -80,7 +80,7 @@ class VectorizerSettings:
 
     @property
     def chooses_terms(self) -> bool:
-        """Whether the number of its documents or occurrences may leave a term out of the vocabulary."""
+        """Whether a term may be left out of the vocabulary because of its documents or occurrences."""
         least = self.min_df > 1 if isinstance(self.min_df, int) else self.min_df > 0
         return least or isinstance(self.max_df, int) or self.max_df < 1 or self.max_features is not None
 

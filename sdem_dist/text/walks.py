@@ -151,7 +151,7 @@ def _sorted_words(spelling: Spelling, separator: int, end: int) -> tuple[np.ndar
 
 
 def _has_low_bytes(spelled: kernels.Spelled) -> bool:
-    """Say whether a word has a byte below the space: a word that goes on with it comes before n-grams, not after."""
+    """Say whether a word has a byte below the space; longer words that go on with it sort before n-grams, not after."""
     return spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
 
 

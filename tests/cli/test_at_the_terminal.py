@@ -158,7 +158,7 @@ def test_letters_that_the_terminal_does_not_have(made, tmp_path):
 def test_what_is_too_large_is_said(made, tmp_path):
     train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
     assert "n_lanes is 1,000,000,000, more than" in refused(*train, "--set", "n_lanes=1000000000", code=2)
-    assert "so many brackets" in refused(*train, "--set", f"alpha={'[' * 50_000}", code=2)
+    assert "nested too deep" in refused(*train, "--set", f"alpha={'[' * 50_000}", code=2)
 
 
 def test_no_memory(made, tmp_path, monkeypatch):

@@ -104,9 +104,9 @@ def test_the_epochs_of_a_stage_that_is_not_monitored_are_one_row():
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("", "no epoch"),
+        ("", "no finished epoch"),
         ("{}\n{}\n", "line 1"),
-        ('{"event": "RunStarted", "n_workers": 1}\n{"eve', "no epoch"),
+        ('{"event": "RunStarted", "n_workers": 1}\n{"eve', "no finished epoch"),
         ("[1]\nx\n", "line 1"),
     ],
 )

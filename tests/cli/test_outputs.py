@@ -88,7 +88,7 @@ def test_a_file_that_is_no_log_or_of_another_kind_is_left_alone(folder, monkeypa
     monkeypatch.chdir(folder)
     (tmp_path / "p.csv").write_text("precious\n")
     resumed = ("--log", str(tmp_path / "p.csv"), "--checkpoint", str(tmp_path / "run"), "--resume")
-    assert "is no log of sdem train: choose another name" in refused(
+    assert "is not a log of sdem train: choose another name" in refused(
         "train", "s.csv", str(tmp_path / "n"), "--epochs", "1", *resumed
     )
     refused("calibrate", "m", "s.csv", "-o", str(tmp_path / "p.csv"), "--overwrite")

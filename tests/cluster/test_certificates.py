@@ -59,5 +59,5 @@ def test_a_folder_that_is_there_is_left_alone(folder):
     before = (folder / "ca.pem").read_bytes()
     result = CliRunner().invoke(main, ["cluster", "certificates", str(folder)])
     assert result.exit_code == 1
-    assert "is there already" in result.output
+    assert "exists already" in result.output
     assert (folder / "ca.pem").read_bytes() == before

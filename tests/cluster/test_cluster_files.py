@@ -96,7 +96,7 @@ def test_certificates_of_the_file(tmp_path):
         ("sdem-dist: {jobs: many}\n" + SLURM, "jobs: 'many' is not a number"),
         ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
         ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
-        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml is not there: name a folder"),
+        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist: name a folder"),
         (SLURM.replace("cores: 2", 'cores: 2, queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
         (
             SLURM.replace("cores: 2", 'cores: 2, job-extra-directives: ["--x\\n#SBATCH -y"]'),

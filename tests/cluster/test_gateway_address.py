@@ -20,7 +20,7 @@ from sdem_dist.cluster import connected
 )
 def test_credentials_in_an_address_are_refused_and_not_printed(rest, n_workers):
     with (
-        pytest.raises(ClusterError, match="these belong into Dask's configuration") as caught,
+        pytest.raises(ClusterError, match="these belong in Dask's configuration") as caught,
         connected(f"https://{rest}", n_workers),
     ):
         pass

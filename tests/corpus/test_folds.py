@@ -54,7 +54,7 @@ def test_the_same_on_disk_in_memory_and_after_a_journey(corpus):
 
 @pytest.mark.parametrize("k", [1, 0, 504, 2.5, True])
 def test_folds_that_cannot_be(corpus, k):
-    why = "504 folds need at least 504 documents" if k == 504 else f"a whole number from 2 on, not {k}"
+    why = "504 folds need at least 504 documents" if k == 504 else f"a whole number, 2 or more, not {k}"
     with pytest.raises(ValueError, match=why):
         corpus.folds(k)
 

@@ -90,5 +90,5 @@ def test_what_does_not_go_together_is_named():
     model = sd.MultinomialNB(loss="nll", lengths="poisson")
     with pytest.raises(ValueError, match="by fit alone"):
         model.partial_fit(X, Y, classes=[0, 1, 2])
-    with pytest.raises(ModelError, match="no linear part"):
+    with pytest.raises(ModelError, match="not a linear part"):
         model.fit(X, Y).to_sklearn()

@@ -189,7 +189,7 @@ def test_components_by_class():
         ({"n_components": None}, "or one for each class"),
         (
             {"n_components": {"a": 1, "bb": 2}},
-            r"not name the classes that there are \(unknown: 'bb'; missing: .*'b'",
+            r"not name the classes of the documents \(unknown: 'bb'; missing: .*'b'",
         ),
         ({**EM, "em_step": 0.5}, "em_step means nothing"),
         ({**EM, "offset": 2.0}, "offset means nothing"),

@@ -167,7 +167,7 @@ def test_columns_that_are_neither_numbers_nor_categories(column, said):
 def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):
     frame, y = table()
     model = MixedNB(kinds=KINDS, n_epochs=2).fit(frame, y)
-    with pytest.raises(ValueError, match="column 'size' is to hold numbers: could not convert string to float: 'big'"):
+    with pytest.raises(ValueError, match="column 'size' must hold numbers: could not convert string to float: 'big'"):
         model.predict(frame.assign(size="big"))
     for column, values, said in (
         ("colour", 3, "'colour' holds values of type number, and held str"),

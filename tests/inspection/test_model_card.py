@@ -33,7 +33,7 @@ def test_the_card_says_what_was_trained_and_measured(corpus, tmp_path):
     assert f"| accuracy | {model.score(corpus):.4f} |" in measured
     assert "not known from training" in plain and "not known from training" not in measured
     assert "--card is for a model" in refused("inspect", corpus.path, "--card", code=2)
-    assert "--on goes with --card" in refused("inspect", str(tmp_path / "my_model"), "--on", corpus.path, code=2)
+    assert "--on needs --card" in refused("inspect", str(tmp_path / "my_model"), "--on", corpus.path, code=2)
 
 
 def test_nothing_of_the_data_is_markup(corpus):

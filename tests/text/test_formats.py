@@ -197,7 +197,7 @@ def test_formats_are_told_apart(tmp_path, write_source, documents):
     assert source_format(path.rename(tmp_path / "DOCS.NDJSON.XZ"), Reading()) == "jsonl"
     (tmp_path / "a.dat").write_text("a\tx\n")
     assert read(tmp_path / "a.dat", Reading(format="tsv")) == [("a", "x")]
-    with pytest.raises(IngestError, match="its suffix tells no format"):
+    with pytest.raises(IngestError, match="its suffix does not tell the format"):
         read(tmp_path / "a.dat")
     with pytest.raises(IngestError, match="no such file"):
         read(tmp_path / "absent.tsv")

@@ -11,7 +11,7 @@ from sdem_dist.learners.topic_outputs.targets import Targets, errors
 from sdem_dist.models.supervised_lda import TopicParameters
 
 RUNAWAY = 50.0
-"""ln of a factor of the mean that no topic stands for; rare counts, trained for long, come to half of it."""
+"""ln of a factor of the mean; beyond it training has diverged. Long training on rare counts reaches half of it."""
 
 
 class Counts(Targets):

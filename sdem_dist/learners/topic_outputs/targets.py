@@ -12,7 +12,7 @@ from sdem_dist.models.supervised_lda import TopicParameters
 from sdem_dist.models.word_counts import LocalDocuments
 
 RUNAWAY = 1e6
-"""Standard deviations of a target that no topic stands for."""
+"""Standard deviations of a target; an entry of U beyond it shows that training has diverged."""
 
 
 class Targets(TopicOutput):

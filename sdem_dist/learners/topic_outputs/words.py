@@ -1,4 +1,4 @@
-"""Nothing but the words: topics without labels (BP-LDA)."""
+"""The words alone: topics without labels (BP-LDA)."""
 
 from __future__ import annotations
 
@@ -28,5 +28,5 @@ class NoOutput(TopicOutput):
         return total
 
     def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
-        """Return ``-ln p(w | theta)`` a word, theta being found from the same words: lower than of words held out."""
+        """Return ``-ln p(w | theta)`` per word; theta is found from the same words, so this is lower than for held-out words."""
         return {"plug_in_nll": float(sums[1]) / max(float(sums[0]), 1e-300)}

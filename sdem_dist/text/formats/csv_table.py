@@ -1,4 +1,4 @@
-"""Comma-separated values with a header line: simple records are read by a kernel, and from the first other on by Python."""
+"""Comma-separated values with a header line: a kernel reads simple records; from the first other record on Python does."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def _record(path: Path, number: int, block: LineBlock, start: int, stop: int, ga
     except orjson.JSONDecodeError:
         pass
     else:
-        # numbers that do not fit into 64 bits, Python reads exactly
+        # Python reads numbers beyond 64 bits exactly
         fits = not isinstance(found, dict) or not any(
             isinstance(v, float) and abs(v) > _LARGEST for v in found.values()
         )

@@ -45,7 +45,7 @@ def read_tab_lines(
     A blank line is an empty text where lines are texts, and passed over where they have columns.
 
     `columns`: numbers from 0, or from the end if negative. Without numbers of label and text every line must have
-    exactly two columns, label and text: a file of more columns is not guessed at, since one of them may give the label
+    exactly two columns, label and text. With more columns nothing is guessed, since one of them may give the label
     away. If all columns are kept, all lines have as many as the first.
     `block_documents`: lines of a block at most.
     `part`: see `line_blocks`; `gate` knows where it begins.
