@@ -14,7 +14,7 @@ WIDER = 16
 """Columns of two of them."""
 LINE = 64
 """Bytes of a line of cache."""
-AHEAD = 16
+AHEAD = 64
 """Rows that are fetched before they are needed."""
 
 
@@ -187,7 +187,10 @@ def add_logarithms(typingctx, values, words, rows, column, sums):
 
 @intrinsic
 def _fetch(typingctx, array, place, column):
-    """Ask for the line of cache that holds an element: of a flat array, or so many columns behind the start of a row."""
+    """Ask for the line of cache that holds an element: of a flat array, or so many columns behind the start of a row.
+
+    No view of the array is made: one for each row would take longer than what it saves.
+    """
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
