@@ -41,12 +41,12 @@ class Bundling:
 
     def __post_init__(self) -> None:
         self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents
-        # In threads of this process there are no messages that could be saved.
-        self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
-        self._together = 1
+        self._alone, self._together = False, 1  # whether one task may run whole rounds, and how many
 
     def measured(self, n_rounds: int, work: Sequence[tasks.Work]) -> None:
-        """Record what the lanes of a task's rounds cost."""
+        """Record what the lanes of a task's rounds cost.  Before that, all workers take part."""
+        # In threads of this process there are no messages that could be saved.
+        self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
         self._lane_seconds = sum(w.map for w in work) / max(1, sum(w.n_lanes for w in work))
         whole = sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
         self._together = max(1, min(max(self._together, 2 * n_rounds), int(TOGETHER / max(whole, 1e-6))))

@@ -2,7 +2,8 @@
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/batches.py [--names r52,20ng] [--batches 128,512]``.  Each corpus of
 `corpora.py` is written to disk, and the workers read it; test documents, defaults but for the merge.  A round's
-milliseconds are medians, with and without what workers read, compute and merge.  The aim: at most .003 below the mean's
+milliseconds are medians, with and without what workers read, compute and merge (each its share: where one of two works
+alone, half of that is left).  The aim: at most .003 below the mean's
 accuracy.
 """
 

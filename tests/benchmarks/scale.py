@@ -2,13 +2,16 @@
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/scale.py --folder FOLDER``.  The corpus (see large.py) is made once in
 FOLDER.  Rates are documents a second and core, medians over epochs and repetitions, which alternate.  The overhead of
-a round is its wall time without a worker's share of the tasks' own time for reading, mapping, merging and updating.
+a round is its wall time without a worker's share of the tasks' own time for reading, mapping, merging and updating.  What
+a round is made of is read from Dask's task stream: medians over the rounds of the last training.
 """
 
 from __future__ import annotations
 
 import argparse
 import statistics
+import time
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +42,41 @@ class Overheads:
                 self.seconds.append(event.seconds - self._busy / self._n_workers - self.merging[-1])
                 self.shares.append(self.seconds[-1] / event.seconds)
             self._busy = self._merge = 0.0
+
+
+def parts_of_rounds(stream: list[dict[str, Any]]) -> str:
+    """Return what rounds are made of, from one update to the next; empty where all ran in single tasks."""
+
+    def span(task: dict[str, Any], action: str) -> tuple[float, float]:
+        found = [(each["start"], each["stop"]) for each in task["startstops"] if each["action"] == action]
+        return found[0] if found else (0.0, 0.0)
+
+    tasks = [(str(task["key"]).split("-")[0], *span(task, "compute"), task) for task in stream]
+    updates = sorted(
+        ((start, stop, task) for name, start, stop, task in tasks if name == "update"), key=lambda u: u[:2]
+    )
+    rows, sizes = [], []
+    for (_, last, _), (start, stop, update) in pairwise(updates):
+        maps = [(a, b, task) for name, a, b, task in tasks if name == "map_lanes" and last <= a and b <= start]
+        if not maps:
+            continue
+        # Each worker's first; of several that wait for the state, the last counts.
+        begun = max(min(a for a, _, task in maps if task["worker"] == w) for w in {task["worker"] for *_, task in maps})
+        ended = max(b for _, b, _ in maps)
+        moved = max(b - a for a, b in (span(task, "transfer") for *_, task in maps))
+        a, b = span(update, "transfer")
+        n_tasks = sum(last <= t_start < stop for _, t_start, _, _ in tasks)
+        rows.append((begun - last, moved, ended - begun, start - ended, b - a, stop - start, n_tasks))
+        sizes.append((maps[0][2]["nbytes"], update["nbytes"]))
+    if not rows:
+        return ""
+    *seconds, n_tasks = (statistics.median(column) for column in zip(*rows, strict=True))
+    state, moved, mapped, sums, fetched, updated = (f"{1e3 * each:.0f}" for each in seconds)
+    part, whole = (statistics.median(column) / 1e6 for column in zip(*sizes, strict=True))
+    return (
+        f"a round: {n_tasks:.0f} tasks; ms until the state is everywhere {state} (moving it {moved}), mapping {mapped}, until "
+        f"the sums are together {sums} (moving {fetched}), update {updated}; MB of a sum {part:.1f}, of the state {whole:.1f}"
+    )
 
 
 def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = (), **settings: Any) -> list[float]:
@@ -95,9 +133,11 @@ def main() -> None:
             inside += rates(corpus, o.epochs)[1:]
             client.run(forget)
             forget_pages(corpus.path)
+            started = time.time()
             first, *others = (r / o.workers for r in rates(corpus, o.epochs, client, [overheads]))
             cold.append(first)
             cached += others
+        made_of = parts_of_rounds(client.get_task_stream(start=started))
         peaks = [p / 2**20 for p in client.run(peak_memory).values()]
     one, two, first = (statistics.median(values) for values in (inside, cached, cold))
     print(f"in-process, one core, cached: {one:,.0f} documents/s")
@@ -109,6 +149,7 @@ def main() -> None:
         f"overhead a round: {1e3 * statistics.median(overheads.seconds):.0f} ms, {statistics.median(overheads.shares):.1%} of it; "
         f"merging and updating: {1e3 * statistics.median(overheads.merging):.0f} ms"
     )
+    print(made_of or "every round ran in a single task")
     print("peak memory of the workers: " + ", ".join(f"{p:,.0f} MiB" for p in peaks))
 
 

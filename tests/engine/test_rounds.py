@@ -188,7 +188,7 @@ def test_rounds_shorter_than_their_messages_go_together():
         bundling.measured(n_rounds, [tasks.Work(0, 3, 2_000, "here", map=seconds)] * n_rounds)
         return bundling.size, bundling.rounds(bundling.size)
 
-    assert (bundling.size, bundling.rounds(bundling.size)) == (4, 1)  # one, until one has been measured
+    assert (bundling.size, bundling.rounds(bundling.size)) == (2, 1)  # until one has been measured
     assert [measured(n, 1 / 512) for n in (1, 2, 1, 64, 128)] == [(4, 2), (4, 4), (4, 4), (4, 128), (4, 128)]
     assert measured(128, 1 / 64) == (4, 16)
     assert measured(16, 1 / 4) == (2, 1)  # long enough for several workers
