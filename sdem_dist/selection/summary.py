@@ -275,6 +275,8 @@ def _of_budget(search: Searched) -> list[str]:
         said.append(
             f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs has no room for {them}."
         )
+    elif search.seconds is not None and (late := search.n_settings_ - len(search.trials_)):
+        said.append(f"{counted(late, 'setting')} {'was' if late == 1 else 'were'} not tried: the time was over.")
     return ["", *_wrapped("", " ".join(said))] if said else []
 
 

@@ -267,11 +267,10 @@ def test_mistakes(corpus, settings, message):
 
 @pytest.mark.parametrize("value", ["good", np.ones(3)])
 def test_a_metric_of_ones_own_that_is_no_number(corpus, value):
+    def mine(labels, proba):
+        return value
+
     with pytest.raises(TypeError, match="the metric mine has to return a number, and returned"):
-
-        def mine(labels, proba):
-            return value
-
         CorpusSearchCV(MultinomialNB(), SPACE, metric=mine).fit(corpus)
 
 
