@@ -114,7 +114,8 @@ class Run:
                 self._ended(trials)
                 if default_loss.is_open(self.estimator):
                     yield from self._settle()
-        self.untried = self.sampler.most - len(self.trials)
+        if not self.schedule.timed_out:
+            self.untried = self.sampler.most - len(self.trials)
 
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
