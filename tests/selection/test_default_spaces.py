@@ -9,6 +9,7 @@ from sdem_dist import (
     CorpusSearchCV,
     KMeans,
     LatentDirichletAllocation,
+    ManyClassNB,
     MultiLabelNB,
     MultinomialNB,
     SdemMixtureClassifier,
@@ -86,3 +87,8 @@ def test_arrays_are_told_apart_by_their_values(documents, sampler):
         MultinomialNB(loss="nll"), {"class_prior": priors}, cv=2, sampler=sampler, n_trials=9, refit=False
     ).fit(*documents[:2])
     assert len(found.trials_) == 3
+
+
+def test_a_step_that_is_the_default_is_tried_once(documents):
+    found = CorpusSearchCV(ManyClassNB(n_epochs=1), cv=2, refit=False).fit(*documents[:2])
+    assert [trial.params["step"] for trial in found.trials_ if "step" in trial.params] == [0.1, 0.4]
