@@ -103,7 +103,8 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
     title += ", documents counted from 0" if by_place else ""
     click.echo(table(title, [head, *rows]), nl=False)
     if not documents.has_texts:
-        say("Documents are named by their ids; with sdem ingest --keep-text their texts are shown, too.")
+        by_id = "" if by_place else "Documents are named by their ids. "
+        say(f"{by_id}With sdem ingest --keep-text texts are shown, too.")
 
 
 def _classifier(name: str, options: dict[str, Any]) -> EngineEstimator:

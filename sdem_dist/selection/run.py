@@ -34,7 +34,7 @@ from sdem_dist.selection.samplers import Sampler
 from sdem_dist.selection.schedule import Schedule, TimeOver
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
-from sdem_dist.selection.spaces import spelled_out
+from sdem_dist.selection.spaces import are_equal, spelled_out
 from sdem_dist.selection.trials import MONITOR, Training, Trial, epochs_of
 
 if TYPE_CHECKING:
@@ -114,7 +114,8 @@ class Run:
                 self._ended(trials)
                 if default_loss.is_open(self.estimator):
                     yield from self._settle()
-        self.untried = self.sampler.most - len(self.trials)
+        if not self.schedule.timed_out:
+            self.untried = self.sampler.most - len(self.trials)
 
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
@@ -284,7 +285,10 @@ class Run:
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
 
-        of, done = (X, y, numbers, folds, validation, metrics, known, client), dict[int, tuple[object, Training]]()
+        of, done = (
+            (X, y, numbers, folds, validation, metrics, known, client),
+            dict[int, tuple[dict[str, object], Training]](),
+        )
 
         def train(trial: Trial, n_epochs: int) -> None:
             before = trial.trained
@@ -294,7 +298,7 @@ class Run:
                     model.set_params(n_epochs=n_epochs)
                     own["n_epochs"] = n_epochs
                 whole, started = spelled_out(self.estimator, own, self.source), time.perf_counter()
-                found = next((found for other, found in done.values() if other == whole), None)
+                found = next((found for other, found in done.values() if are_equal(other, whole)), None)
                 if found is None:
                     watch = self.schedule.watch(sum(map(_was_trained, self.trials)))
                     found = one_by_one.run(model, trial.decides, *of, watch)

@@ -9,7 +9,7 @@ from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.spec import Source
 from sdem_dist.selection import default_loss
 from sdem_dist.selection.predicted import Metric
-from sdem_dist.selection.spaces import Space, checked_spaces, settings, spelled_out
+from sdem_dist.selection.spaces import Space, are_equal, checked_spaces, settings, spelled_out
 from sdem_dist.selection.trials import Trial
 
 if TYPE_CHECKING:
@@ -85,7 +85,7 @@ class Proposed:
             trial = self._study.ask()
             chosen = self._chosen(trial)
             whole = spelled_out(self._estimator, chosen, self._source)
-            if whole not in self._seen:
+            if not any(are_equal(whole, other) for other in self._seen):
                 self._seen.append(whole)
                 return trial, chosen
             self._study.tell(trial, state=self._optuna.trial.TrialState.FAIL)

@@ -36,7 +36,7 @@ class Schedule:
     `max_epochs`: of a setting; None: as many as it has. `seed`: decides the brackets of settings.
     `total_epochs`: of all settings together. `seconds`: for all, from `started` on.
     `used`: epochs of the settings of earlier turns. `own`: those of the default, once it is trained; a budget first pays
-    for these. `first`: the epoch after which settings of the turn are first compared.
+    for these. `first`: the epoch after which settings of the turn are first compared. `timed_out`: the time was over.
     """
 
     metric: Metric
@@ -50,7 +50,7 @@ class Schedule:
     apart: bool = False
     own: int = 0
     first: int = 1
-    _said: bool = False
+    timed_out: bool = False
 
     @property
     def elapsed(self) -> float:
@@ -61,9 +61,9 @@ class Schedule:
         """Return whether the time is over after some epochs, or settings; if so, log it."""
         if self.seconds is None or not done or self.elapsed <= self.seconds:
             return False
-        if not self._said:
+        if not self.timed_out:
             _log.warning("the search ends after %s: its time is over", counted(done, what))
-        self._said = True
+        self.timed_out = True
         return True
 
     def watch(self, done: int) -> list[Callback]:

@@ -160,10 +160,19 @@ def _different(estimator: EngineEstimator, found: list[dict[str, object]], sourc
     )
     for chosen in found:
         whole = spelled_out(estimator, chosen, source)
-        if whole not in seen:
+        if not any(are_equal(whole, other) for other in seen):
             seen.append(whole)
             kept.append(chosen)
     return kept
+
+
+def are_equal(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
+    """Return whether two settings are the same, arrays by their values; both as `spelled_out` returns them."""
+
+    def same(a: Any, b: Any) -> bool:
+        return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
+
+    return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
 
 
 def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:

@@ -268,13 +268,18 @@ def _of_budget(search: Searched) -> list[str]:
     said, default = list[str](), search.trials_[0]
     if default.dropped is not None:
         said.append(f"The budget of epochs is used up: the default was cut after {counted(default.trained, 'epoch')}.")
-    elif default.alive and search.seconds is not None:
-        said.append(f"The time was over: the default was cut after {counted(default.trained, 'epoch')}.")
     if search._untried:
         were, them = ("was", "it") if search._untried == 1 else ("were", "them")
         said.append(
             f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs has no room for {them}."
         )
+    if search.seconds is not None:
+        late, over = search.n_settings_ - len(search.trials_) - search._untried, list[str]()
+        if default.alive:
+            over.append(f"the default was cut after {counted(default.trained, 'epoch')}")
+        if late > 0:
+            over.append(f"{counted(late, 'setting')} {'was' if late == 1 else 'were'} not tried")
+        said += [f"The time was over: {', and '.join(over)}."] if over else []
     return ["", *_wrapped("", " ".join(said))] if said else []
 
 

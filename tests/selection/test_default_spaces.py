@@ -9,6 +9,7 @@ from sdem_dist import (
     CorpusSearchCV,
     KMeans,
     LatentDirichletAllocation,
+    ManyClassNB,
     MultiLabelNB,
     MultinomialNB,
     SdemMixtureClassifier,
@@ -75,3 +76,19 @@ def test_what_is_not_set_is_told_so():
     said = CorpusSearchCV(MultinomialNB(), {"step": [0.5]}, cv=2, n_jobs=1, refit=False).fit(X, Y).summary()
     assert "not set" in said and "None" not in said
     assert "over the epochs that both have" in " ".join(said.split())
+
+
+@pytest.mark.parametrize("sampler", ["random", "optuna"])
+def test_arrays_are_told_apart_by_their_values(documents, sampler):
+    if sampler == "optuna":
+        pytest.importorskip("optuna")
+    priors = [np.array([0.2, 0.3, 0.5]), np.array([0.5, 0.3, 0.2]), np.array([0.2, 0.3, 0.5])]
+    found = CorpusSearchCV(
+        MultinomialNB(loss="nll"), {"class_prior": priors}, cv=2, sampler=sampler, n_trials=9, refit=False
+    ).fit(*documents[:2])
+    assert len(found.trials_) == 3
+
+
+def test_a_step_that_is_the_default_is_tried_once(documents):
+    found = CorpusSearchCV(ManyClassNB(n_epochs=1), cv=2, refit=False).fit(*documents[:2])
+    assert [trial.params["step"] for trial in found.trials_ if "step" in trial.params] == [0.1, 0.4]

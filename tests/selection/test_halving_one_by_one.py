@@ -184,6 +184,8 @@ def test_where_it_is_left_to_the_fit_the_last_training_is_as_it_would_be():
 def test_settings_that_are_not_reached_in_time_are_left_out():
     found = searched(seconds=1e-9)
     assert len(found.trials_) == 1 and found.best_params_ == {"n_epochs": 2}
+    said = "The time was over: the default was cut after 2 epochs, and 8 settings were not tried."
+    assert said in " ".join(found.summary().split())
     assert found.best_estimator_.n_iter_ == 2
     of_brackets = searched(seconds=1e-9, halving="brackets")
     assert {trial.error for trial in of_brackets.trials_[1:]} <= {"the time was over"}
