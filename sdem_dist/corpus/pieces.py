@@ -95,7 +95,7 @@ class Spill:
                 yield partial(KeyedRows.gathered, held, order[first:stop])
 
     def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield what makes the next documents by ascending key, so many of them each, which is all; threads may call it."""
+        """Yield functions that make the next documents by ascending key, `sizes` of them each; threads may call them."""
         if not self._runs:
             return self._sorted(sizes)
         return (partial(_given, rows) for rows in cut(self.drain(), sizes))

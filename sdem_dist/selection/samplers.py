@@ -24,7 +24,7 @@ REPEATS = 100
 
 
 class Listed:
-    """Settings that are known at once; `most` of them, and `at_once` at a time."""
+    """Settings that are known at the start; `most` of them, and `at_once` at a time."""
 
     def __init__(self, found: list[dict[str, object]]) -> None:
         self._left, self.most, self.at_once = found, len(found), len(found)
