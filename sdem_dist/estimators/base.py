@@ -36,6 +36,11 @@ if TYPE_CHECKING:
     from sdem_dist.inspection.reporting import Report
 
 
+def _parameters_of(learner: AnyModelLearner, state: Any) -> Any:
+    # a function of a module, where skops looks a bound method up in the wrong class
+    return learner.parameters(state)
+
+
 class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and yield the stages of a fit."""
 
@@ -200,7 +205,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
         """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
-        self._lazy_parameters = LazyParameters(partial(learner.parameters, state))
+        self._lazy_parameters = LazyParameters(partial(_parameters_of, learner, state))
         self.__dict__.pop("set_scores_", None)  # of another training
 
     @property

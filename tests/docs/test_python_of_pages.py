@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
 import re
 from contextlib import ExitStack
 from pathlib import Path
@@ -112,6 +114,7 @@ def of_serving(folder: Path) -> dict[str, object]:
 
     found = of_texts(folder)
     save_onnx(found["clf"], folder / "posts.onnx")
+    found["clf"].save(folder / "posts.model")
     return found | {"onnxruntime": pytest.importorskip("onnxruntime")}
 
 
@@ -137,6 +140,38 @@ def test_the_python_of_a_page_runs(page, tmp_path, monkeypatch):
             exec(compile(block.replace('"/shared/', f'"{tmp_path}/'), page, "exec"), names)
             if number == 0 and page.endswith("clusters.md"):  # whose first block ended its own client
                 names["client"] = stack.enter_context(connected(n_workers=1))
+
+
+def answer_of(app, body: bytes) -> tuple[int, object]:
+    """Return the status and the JSON that an ASGI application sends for a body in two parts."""
+    parts = iter([{"body": body[:3], "more_body": True}, {"body": body[3:]}])
+    sent = []
+
+    async def receive():
+        return next(parts)
+
+    async def send(message):
+        sent.append(message)
+
+    asyncio.run(app({"type": "http"}, receive, send))
+    return sent[0]["status"], json.loads(sent[1]["body"])
+
+
+def test_the_server_of_the_guide_answers(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    made = of_texts(tmp_path)
+    made["clf"].save("posts.model")
+    (block,) = (b for b in PAGES["sdem_dist/docs/guide/serve.md"] if "async def app" in b)
+    names = {"sd": sd}
+    exec(compile(block, "serve.md", "exec"), names)
+    texts = ["goal in the last minute", "größe", ""]
+    status, found = answer_of(names["app"], json.dumps(texts).encode())
+    assert status == 200
+    assert [list(row.values()) for row in found] == made["clf"].predict_proba(texts).tolist()
+    assert list(found[0]) == ["money", "sport"]
+    for wrong in (b"no JSON", b'"one text"', b"[]", b"[5]", b"[null]", b"{}", b"null", b"5", b"true", b"[[1, 2]]"):
+        status, said = answer_of(names["app"], wrong)
+        assert status == 400 and isinstance(said, str), wrong
 
 
 def test_pages_have_python():

@@ -76,6 +76,17 @@ def test_a_model_and_a_corpus_on_a_full_disk(corpus, disk, tmp_path):
     assert bits(load_model(disk / "model")) == bits(fitted)
 
 
+def test_workers_on_a_full_disk_are_told_of_once(disk, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    Path("source.tsv").write_text("".join(f"{'ab'[i % 2]}\tsome words {i}\n" for i in range(2000)))
+    command = [sys.executable, "-m", "sdem_dist", "ingest", "source.tsv", str(disk / "corpus"), "--workers", "1"]
+    with filled(disk, PAGE):
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert names(disk) == ["ballast"]
+    assert done.returncode == 1 and "No space left on device; nothing was written" in " ".join(done.stderr.split())
+    assert "Traceback" not in done.stderr
+
+
 def test_read_only_targets(corpus, disk, tmp_path, undisturbed):
     fitted = model(n_jobs=1).fit(corpus, checkpoint=disk / "kept")
     fitted.save(disk / "model")
