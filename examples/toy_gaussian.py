@@ -27,7 +27,7 @@ def plot(models: dict[str, GaussianNB], X: np.ndarray, y: np.ndarray, path: Path
     x = np.linspace(-10, 10, 1001)
     edges = np.linspace(-10, 10, 201)
     shares = np.full(len(X), 1 / (len(X) * (edges[1] - edges[0])))
-    figure = Figure(figsize=(11, 4.5), layout="constrained")
+    figure = Figure(figsize=(11, 5), layout="constrained")
     FigureCanvasAgg(figure)
     for axes, loss in zip(figure.subplots(1, 2, sharey=True), ("ncll", "hinge"), strict=True):
         for k, label in enumerate((-1, 1)):
@@ -49,7 +49,7 @@ def plot(models: dict[str, GaussianNB], X: np.ndarray, y: np.ndarray, path: Path
         axes.set(
             title=f"training accuracy: {scores}", xlabel="x", ylabel="density times share of the class", ylim=(0, 0.6)
         )
-        axes.legend(fontsize="small")
+        axes.legend(fontsize="small", loc="upper center", bbox_to_anchor=(0.5, -0.13), ncols=3)  # clear of the curves
     figure.savefig(path, dpi=110)
 
 

@@ -83,7 +83,7 @@ class LazyGroup(click.Group):
         """Run a command; errors and warnings of the package are messages for the person at the terminal, not code."""
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
-                stream.reconfigure(errors="backslashreplace")  # for characters that the terminal's encoding lacks
+                stream.reconfigure(errors="backslashreplace")  # for characters that are not in the terminal's encoding
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show, warnings.showwarning)
             try:
@@ -119,7 +119,7 @@ class LazyGroup(click.Group):
 
 
 def _output_fails(error: OSError) -> bool:
-    """Say whether it is standard output that failed. What is left then goes nowhere: Python would try it again in the end."""
+    """Say whether standard output failed. What is left in its buffer is then dropped: Python would try it again at exit."""
     with suppress(OSError, ValueError):
         output = sys.stdout.fileno()
         poll = select.poll()

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 MANY = 1_000
-"""Classes up to which all are shown with their probabilities, if nothing else is asked for; else the best one."""
+"""Up to this many classes, all are shown with their probabilities unless options say otherwise; else the best one."""
 UNSURE = "unsure"  # the label of documents whose best class is less probable than the threshold
 
 
@@ -32,7 +32,7 @@ class Answers:
     what: str = "prediction"
     share: str = "probability"  # `what` and `share`: what the best name and its share are called
     top: int | None = None
-    """So many of the best names, with their shares. None: all, in the model's order."""
+    """How many of the best names are shown, with their shares. None: all, in the model's order."""
     alone: bool = False  # the best name only
     threshold: float = 0.0  # a smaller best share makes the name `UNSURE`
     sets: Callable[[np.ndarray], np.ndarray] | None = None
@@ -203,9 +203,9 @@ def topics_of(estimator: EngineEstimator, name: object) -> Answers:
 
 
 def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | None) -> Answers:
-    """Return answers as options want them.
+    """Return answers in the form that options ask for.
 
-    Raises ValueError: the options mean nothing for numbers, or a class has the name of what is unsure.
+    Raises ValueError: the options mean nothing for numbers, or a class is named `UNSURE`.
     """
     if alone and top is not None:
         raise ValueError("--no-proba gives the best one alone, and --top several with their numbers: choose one")

@@ -1,4 +1,4 @@
-"""How a command ends that was interrupted, or asked for what makes no sense."""
+"""How a command ends after an interrupt or a mistake in its options."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -10,7 +10,7 @@ from sdem_dist.errors import SdemError
 
 @contextmanager
 def told(kept: str | None = None) -> Iterator[None]:
-    """Turn mistakes in what was asked for into messages, and an interrupt, where it is said what is `kept` after one."""
+    """Turn mistakes in options into messages, and an interrupt too, which says what is `kept`."""
     try:
         yield
     except KeyboardInterrupt:

@@ -49,7 +49,7 @@ def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int |
 
 
 def without_label(corpus: Corpus) -> int:
-    """Return how many documents of a corpus have no label; 0 where none or several are as good as one."""
+    """Return how many documents of a corpus have no label; 0 where a document may have none or several labels."""
     header = corpus.header
     return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
 
@@ -71,7 +71,7 @@ def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
 
 
 def warn_of_single_labels(corpus: Corpus) -> None:
-    """Warn where documents of a source may have several labels, and none has: they may be cut at the wrong text."""
+    """Warn where documents of a source may have several labels and none has: the separator may be wrong."""
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
     follows = (
         corpus.header.made_by.get("vocabulary_from") is not None

@@ -122,7 +122,7 @@ def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
 
 
 def _origin(corpus: Corpus, *, dense: bool) -> list[tuple[str, str]]:
-    """Return what the numbers stand for: words of texts, or categories of a table."""
+    """Return the meaning of the columns: words of texts, or categories of a table."""
     from sdem_dist.corpus.tables import numbering
 
     categories = numbering(corpus.header.vectorizer)

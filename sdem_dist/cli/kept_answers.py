@@ -1,4 +1,4 @@
-"""Tables of answers that workers make: parts are kept beside the table until it is whole, and the next run goes on."""
+"""Tables of answers that workers make: parts are kept beside it until it is complete; after a kill the next run goes on."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ def write_kept_table(
     resume: bool,
     quiet: bool,
 ) -> int:
-    """Write the table of what tasks answer; what they made for an earlier run of the same identity is not made again.
+    """Write the table of the tasks' answers; those kept by an earlier run of the same identity are not made again.
 
     It returns what `write_parts` does.
 
@@ -65,7 +65,7 @@ def write_kept_table(
         except ClusterError:
             raise
         except Exception as error:
-            parts.throw(error)  # tasks under way end first, or they might still write here
+            parts.throw(error)  # running tasks end first, since they might still write here
             raise
 
 
@@ -139,13 +139,13 @@ def _clear(folder: Path) -> None:
         for old in folder.iterdir():
             if old.is_dir():
                 shutil.rmtree(old)
-            else:  # such as what NFS makes of a file that is removed while it is open
+            else:  # such as the file that NFS keeps for one removed while it is open
                 with suppress(OSError):
                     old.unlink()
 
 
 def content_of(path: Path) -> object:
-    """Return what tells a source or a model from another, or from itself before it was changed.
+    """Return an identity of a source or a model, which changes with its content.
 
     It is the identity of a corpus, and the sizes and times of files.
     """

@@ -70,7 +70,7 @@ def log(log: Path) -> None:
 
 
 def written_log(path: Path, resume: bool) -> JsonLines:
-    """Return what writes the log of a run: into a new file, or at the end of the log of the run that is resumed.
+    """Return the writer of a run's log: into a new file, or at the end of the log of the run that is resumed.
 
     Raises ClickException: the file cannot be written, or a run is resumed and the file is something else than a log.
     """

@@ -1,4 +1,4 @@
-"""Files that commands write: never in place of what was read, a model or a corpus; of other files if --overwrite says so."""
+"""Files that commands write: they never replace inputs, models or corpora, and other files only with --overwrite."""
 
 import os
 from collections.abc import Iterable
@@ -25,7 +25,7 @@ def refuse_one_file(*outputs: Path | None) -> None:
 
 
 def check_output(output: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
-    """Raise an error where a table or a page cannot be written, or would replace what is to stay.
+    """Raise an error where a table or a page cannot be written, or would replace what must stay.
 
     `inputs`: what the command reads; ``-`` and URLs may be among them.
     `overwrite`: other files may be replaced.

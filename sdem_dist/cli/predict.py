@@ -210,7 +210,7 @@ def _printed(blocks: Iterator[str], *, flush: bool) -> bool:
 
 
 def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
-    """Return what makes the columns of a table of documents and of the columns that they came with."""
+    """Return a function from documents and the columns beside them to the columns of a table."""
 
     def columns(documents: Any, block: Block) -> dict[str, Any]:
         found, beside = answers.columns(documents), block.columns

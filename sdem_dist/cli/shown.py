@@ -1,4 +1,4 @@
-"""Output for people: what comes from data shows its control characters."""
+"""Output for people; control characters in data are made visible."""
 
 from collections.abc import Iterable, Sequence
 from textwrap import indent

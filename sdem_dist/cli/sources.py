@@ -68,7 +68,7 @@ def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
 
 
 def is_source(path: str) -> bool:
-    """Whether a path is that of a file or a folder of documents, and no corpus.
+    """Whether a path is that of a file or a folder of documents, not of a corpus.
 
     Raises click.ClickException: there is nothing.
     """
@@ -90,7 +90,7 @@ def refuse_no_model(corpora: Sequence[str], model: Path) -> None:
 
 
 def refuse_far_sources(paths: Sequence[str | None], where: str | None) -> None:
-    """Raise UsageError where workers are elsewhere, and one of these paths is a source: a corpus of it is here."""
+    """Raise UsageError where workers are on other machines and a path is a source, whose corpus would be on this one."""
     for path in paths:
         if path is not None and is_source(path) and where is not None:
             raise click.UsageError(f"{path} is not a corpus, and workers elsewhere need one: make it with sdem ingest")
@@ -368,7 +368,7 @@ _PREDICT = "; documents without labels are for sdem predict MODEL {}"
 
 @contextmanager
 def _told_of_predict(path: str) -> Iterator[None]:
-    """Where the first label of a source is missing, let the error name the command that does without."""
+    """Where the first label of a source is missing, let the error name the command that needs no labels."""
     from sdem_dist import IngestError
     from sdem_dist.text.bad_lines import NoLabelError
 

@@ -115,7 +115,7 @@ class Sources:
     def for_workers(self, estimator: EngineEstimator) -> Iterator[Job]:
         """Yield the documents of all sources, to be read by workers where they can share the work.
 
-        A single file that cannot be cut, or a large one of several, standard input and pipes this process reads.
+        This process reads a single file that cannot be cut, a large one of several, standard input, and pipes.
         """
         for job in self.jobs(estimator):
             if not isinstance(job, Piece):
@@ -204,7 +204,7 @@ def mistake_in(job: Job, error: IngestError) -> IngestError:
 
 
 def examples_of(job: Job, gate: LineGate) -> list[str]:
-    """Return examples of the lines of a job that were left out, likewise."""
+    """Return examples of the lines of a job that were left out, also with that name."""
     return [job.as_named(example) if isinstance(job, Piece) else example for example in gate.examples]
 
 

@@ -1,4 +1,4 @@
-"""What somebody meant who typed an option that a command does not have."""
+"""Suggestions for an option that a command does not have."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches

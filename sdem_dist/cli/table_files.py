@@ -61,7 +61,7 @@ def write_parts(path: Path, parts: Iterator[Part]) -> int:
 
 
 def altered(n: int) -> str:
-    """Return what became of texts that a table could not hold as they are, for the line that says it is written."""
+    """Return how texts that a table could not hold were changed, for the line that says it is written."""
     them = "; TABs and line ends of {} became blanks (.csv, .jsonl and .parquet keep them)"
     return them.format(counted(n, "text")) if n else ""
 
@@ -127,7 +127,7 @@ def _arrow(block: Columns) -> bytes:
 
 
 def _parquet(path: Path, parts: Iterator[Part]) -> None:
-    """Write parts; where a later one shows that a column needs a wider type, what is written is written again."""
+    """Write parts; if a later one needs a wider type of a column, all before is written again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
@@ -155,7 +155,7 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
 
 
 def _encodings(table: pyarrow.Table) -> dict[str, Any]:
-    """Return how the columns of a file that begins with this table are written: what costs time must make it smaller."""
+    """Return how the columns of a file that begins with this table are written: slow encodings only where they save space."""
     names = table.column_names
     packed = {name: "snappy" if _shrinks(table.column(name)) else "none" for name in names}
     return {"use_dictionary": [name for name in names if _repeats(table.column(name))], "compression": packed}

@@ -114,7 +114,7 @@ def canonical_csr(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.nda
         X = np.asarray(X)
     if X.ndim != 2 or X.dtype.kind not in "buif":
         raise CorpusError(
-            f"the batch from document {first} on is {X.dtype} of {X.ndim} dimensions, where a table of numbers belongs"
+            f"the batch from document {first} on is {X.dtype} of {X.ndim} dimensions, not numbers of two dimensions"
         )
     csr = sp.csr_array(X)
     if not csr.has_canonical_format or (csr.data == 0).any():
@@ -140,7 +140,7 @@ def dense_rows(X: Matrix, first: int) -> tuple[np.ndarray, np.ndarray, np.ndarra
     table: np.ndarray = np.asarray(X)
     if table.ndim != 2 or table.dtype.kind not in "buif":
         raise CorpusError(
-            f"the batch from document {first} on is {table.dtype} of {table.ndim} dimensions, where a table of numbers belongs"
+            f"the batch from document {first} on is {table.dtype} of {table.ndim} dimensions, not numbers of two dimensions"
         )
     n, width = table.shape
     if np.isinf(table).any():

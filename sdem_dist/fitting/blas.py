@@ -1,4 +1,4 @@
-"""One thread of BLAS for what has to have the same bits everywhere."""
+"""One thread of BLAS for results that must have the same bits everywhere."""
 
 import sys
 from contextlib import AbstractContextManager
@@ -14,5 +14,5 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Find the libraries of this process, once more where modules have come since: to look takes as long as a small fit."""
+    """Find the libraries of this process; look again only after new imports, since a search takes as long as a small fit."""
     return ThreadpoolController()

@@ -1,4 +1,4 @@
-"""What clusters of mixtures without labels are: multinomials over words, or families over columns of a table."""
+"""The clusters of mixtures without labels: multinomials over words, or families over columns of a table."""
 
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast

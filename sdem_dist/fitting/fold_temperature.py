@@ -21,12 +21,12 @@ N_FOLDS = 3
 FEWEST = 2 * N_FOLDS
 """With fewer documents folds are not used."""
 ENOUGH = FEW
-"""Documents that give a temperature: once folds have so many, the others are not trained without."""
+"""Documents that give a temperature: once the folds so far have this many, no more folds are trained."""
 _log = logging.getLogger(__name__)
 
 
 class Scores(NamedTuple):
-    """Of the documents of a fold by the model without it."""
+    """Scores of the documents of a fold by the model without it."""
 
     scores: np.ndarray
     """ln p(y, d), shape (n_documents, n_classes)."""
@@ -104,8 +104,8 @@ def _scores_without(
 def summary_of(parts: list[Scores]) -> OutOfFold:
     """Return the temperature that the folds' documents give, and their accuracy and log-loss.
 
-    One more document counts as wrong, by the median margin: if all are right, that does not show how rare errors are.
-    Of no documents: temperature 1, and not a number.
+    One more document counts as wrong, by the median margin, since none wrong does not show how rare errors are.
+    Without documents: temperature 1, and NaN.
     """
     scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     if not len(labels):  # a fold whose documents all have weight 0

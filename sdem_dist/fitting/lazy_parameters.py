@@ -36,7 +36,7 @@ class LazyParameters:
         return {**self.__dict__, "factors": None, "_transformer": None}
 
     def transformer(self, vectorizer: dict[str, Any], vocabulary: list[str] | None) -> TextTransformer:
-        """Return what counts texts with these settings and words, which takes long to make of many words."""
+        """Return a counter of texts with these settings and words; to make one of many words takes long."""
         from sdem_dist.text.transform import TextTransformer
         from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -47,7 +47,7 @@ class LazyParameters:
         return kept[2]
 
     def keep(self, vectorizer: object, vocabulary: object, transformer: TextTransformer | None) -> None:
-        """Keep what counts texts with these settings and words, where the training has made it."""
+        """Keep the counter of texts with these settings and words that the training made."""
         self._transformer = None if transformer is None else (vectorizer, vocabulary, transformer)
 
     @property
@@ -62,7 +62,7 @@ class LazyParameters:
 
     @property
     def trained(self) -> LazyParameters:
-        """Those of the state: these, or what `with_prior` moved away from."""
+        """The parameters of the state: these, or those that `with_prior` began with."""
         # Not an attribute: a wide model in a reference cycle would wait for the garbage collector.
         return self if self._trained is None else self._trained
 

@@ -1,8 +1,8 @@
 """The temperature of classifiers that are trained in several stages: a whole training without some documents finds it.
 
-The components of a mixture make a document's words or columns independent, which they are not; so its classes seem far
-surer than they are. A training without some documents shows how sure it may be of new ones. Then all documents train a
-model of their own, which is the same as without a temperature.
+The components of a mixture treat a document's words or columns as independent, which they are not; so classes seem far
+surer than they are. A training without some documents shows how sure the model may be of new ones. Then all documents
+train the final model, which is the same as without a temperature.
 """
 
 import logging
@@ -121,7 +121,7 @@ def at_temperature(learner: Any, temperature: float) -> Any:
 
 
 def _changed(stages: Stages[Trained], change: Callable[[AnyStage], AnyStage]) -> Stages[Trained]:
-    """Yield stages with a change to each, and return what they lead to."""
+    """Yield stages with a change to each, and return their result."""
     result = None
     while True:
         try:

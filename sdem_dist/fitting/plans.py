@@ -22,7 +22,7 @@ ROUNDS = 4
 SUM_BATCH = 128
 """Default documents of a round for ``merge="sum"``."""
 FIRST_BATCH = 8
-"""Documents of the first of them, about: near the prior all documents of a batch ask for the same step."""
+"""Documents of the first such round, about: near the prior all documents of a batch ask for the same step."""
 SUM_TASK_DOCUMENTS = 1_000
 """Documents of counts that make a task worth its overhead, where lanes only add."""
 PASS_DOCUMENTS = 4_096

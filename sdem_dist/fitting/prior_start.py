@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from sdem_dist.models.weighting import Weighting
 
 PRIOR_POWER = 0.125
-"""Power of its document frequency that a word's pseudo-count grows with: words that are met often take shorter steps."""
+"""A word's pseudo-count grows with this power of its document frequency, so that frequent words take shorter steps."""
 POWERS = {"log": 0.375, "binary": 0.375}
 """The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
 
@@ -51,7 +51,7 @@ class PriorStart:
             words = self.words
             if words is None and self.weighting.orders is not None:
                 words = self.corpus.vocabulary()
-            # A column that is left out takes nothing of the classes' totals, as if it were not there.
+            # A column that is left out adds nothing to the classes' totals.
             left_out = self.weighting.factors(frequency, words) == 0.0
             prior[left_out] = pseudo_count(0.0, self.model.n_features)
         return np.asarray(prior)
@@ -64,7 +64,7 @@ class PriorStart:
 
 @dataclass
 class Known:
-    """What beginnings of fits share that are of the same documents and differ in weights or losses.
+    """Shared by the starts of fits on the same documents that differ in weights or losses.
 
     `starts`: by model and weighting.
     `moves`: how far steps go, by model and weighting, see `sdem_dist.fitting.weighting.shared_unit`.

@@ -36,7 +36,7 @@ SMALL = 100_000
 
 
 class FitOptions(NamedTuple):
-    """What `EngineEstimator.fit` was told about the run itself; see there."""
+    """Arguments of `EngineEstimator.fit` about the run itself; see there."""
 
     client: Client | None = None
     validation: object = None
@@ -49,7 +49,7 @@ class FitOptions(NamedTuple):
 
 @contextmanager
 def told_of_failure(callbacks: Sequence[Callback]) -> Iterator[None]:
-    """Call the method `failed` of callbacks that have one, where what happens meanwhile fails or is interrupted."""
+    """Call the method `failed` of callbacks that have one if the block fails or is interrupted."""
     try:
         yield
     except BaseException:
@@ -81,7 +81,7 @@ def _forgetting(source: Source) -> Iterator[None]:
         yield
     finally:
         if not isinstance(source.corpus, Corpus):
-            # With a space after it, the name of a corpus that transforms these documents.
+            # A name that begins with this and a space is of a corpus that transforms these documents.
             name = f"{source.corpus.cache_key} "
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
 
@@ -152,7 +152,7 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
 
 
 def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
-    """Read a whole corpus once, in parallel; return it without its damaged shards, and what is wrong with those.
+    """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those.
 
     All of it is looked at before training begins, so that what is left out depends on the corpus alone.
 

@@ -117,7 +117,7 @@ def over_corpus(
 def _applied(
     function: Callable[[Any], np.ndarray], corpus: AnyCorpus, client: Client | None
 ) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield what becomes of each piece of a corpus, in order, and the position of its first document."""
+    """Yield the result for each piece of a corpus, in order, and the position of its first document."""
     if client is None:
         for part in ranges_of(corpus):
             yield part[0], _applied_to(function, corpus, *part)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
         def _init_callback_context(self, *, max_subtasks: int | None) -> Any: ...
 
     def with_callbacks(method: Method) -> Method:
-        """Return a fit after which callbacks tidy up, whatever happens."""
+        """Return a fit after which callbacks are closed, whatever happens."""
 
     CALLER: int
 else:
@@ -75,6 +75,6 @@ class Tasks:
 
 
 def tasks_of(estimator: CallbackSupportMixin, X: object, y: object) -> list[Tasks]:
-    """Return what tells the callbacks that were set for an estimator, or for one that it is a part of; else nothing."""
+    """Return the adapter for the callbacks that were set for an estimator, or for one that it is a part of; else nothing."""
     there = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
     return [Tasks(estimator, X, y)] if there else []

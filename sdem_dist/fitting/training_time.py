@@ -27,19 +27,19 @@ from sdem_dist.models.word_counts import SdemState
 Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
 AnyNaiveBayes = TypeVar("AnyNaiveBayes", NaiveBayes, OneAgainstRest)
 MONITOR = "tempered_log_loss"
-"""Log-loss at the best temperature: what is chosen by."""
+"""The metric that decides: log-loss at the best temperature."""
 MOST_EPOCHS = 20
 """Epochs at most where held-out documents choose."""
 IMPROVEMENT = 0.01
 """Share by which the log-loss has to fall for another epoch to be worth its time."""
 FEWEST, FEW_EPOCHS = 20, 6
-"""Held-out documents under which they choose nothing, and the epochs then."""
+"""With fewer held-out documents nothing is chosen, and training has this many epochs."""
 FEW = 200
 """The same where folds can give the temperature instead."""
 MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
-"""Share of documents that is not missed: the model that chose is the model."""
+"""Held-out share so small that it is not missed: the first stage's model is kept."""
 _log = logging.getLogger(__name__)
 
 
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     """The result of the held-out documents."""
 
     n_epochs: int
-    """One more than were worth their time where all documents are trained on anew: more documents bear more steps."""
+    """Epochs for the training with all documents: one more than were worth their time, since more documents bear more steps."""
     temperature: float
     """Of the last of these: longer training makes a model surer."""
     history: list[dict[str, float]]

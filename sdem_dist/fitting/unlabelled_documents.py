@@ -38,7 +38,7 @@ from sdem_dist.models.word_counts import SdemState
 MARGIN = 0.2
 """Lead of the first class over the second that "auto" starts at, in the median document; the hinge loss asks for 1."""
 FEWEST = 200
-"""Labelled documents under which held-out ones are not asked."""
+"""With fewer labelled documents none are held out to decide."""
 EM_ALPHA, EM_EPOCHS = 0.1, 5
 """Pseudo-count of a word in EM, and its iterations."""
 DRAWS, SHARE = 5, 0.2
@@ -141,7 +141,7 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
         generative = yield from _explained(source, learner, plan)
         weight = weight_of_margin(generative, sample(source), MARGIN) if weight is None else weight
         start_with = partial(start_at, initial, generative, weight)
-        # By its name a run that is resumed knows whether the weight is still the same.
+        # The name tells a resumed run whether the weight is still the same.
         trained = yield from final_stage(learner, plan, start_with, f", unlabelled_weight {weight:g}")
     said["unlabelled_weight"] = weight
     return trained._replace(history=[{**entry, **said} for entry in trained.history])
@@ -207,7 +207,7 @@ def _compared(
 
 
 def _choice(scores: list[tuple[float, ...]]) -> Choice:
-    """Return the scores of those draws that held out a document."""
+    """Return the scores of the draws that held out a document."""
     held = [one for one in scores if np.isfinite(one).all()]
     found = Choice(*np.transpose(held or [(np.nan, np.nan, 1.0)]))
     _log.info("log-loss of held-out documents %.4g, accuracy %.4g", found.log_loss.mean(), found.accuracy.mean())
@@ -227,7 +227,7 @@ def _scored(stage: Stage[SdemState, Any, Any]) -> Stages[tuple[float, ...]]:
 def alone_is_better(helped: Choice, alone: Choice) -> bool:
     """Whether labelled documents alone have the lower log-loss beyond doubt, and no lower accuracy.
 
-    Beyond doubt: over the draws, the mean of what it is lower by is above its standard error. In doubt the others are used,
+    Beyond doubt: over the draws, the mean difference is above its standard error. In doubt the others are used,
     which gained accuracy in the mean of seven corpora with 2 to 20 labels per class.
     """
     gain, error = gain_of(helped, alone)

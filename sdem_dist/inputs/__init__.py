@@ -1,4 +1,4 @@
-"""From what users hand over to documents that the engine reads."""
+"""From the documents of users to those that the engine reads."""
 
 from sdem_dist.compat import import_scikit_learn
 

@@ -1,4 +1,4 @@
-"""Labels that are so many that they may be something else: texts, ids, or the targets of a regression."""
+"""Labels with so many classes that they may be something else: texts, ids, or the targets of a regression."""
 
 import warnings
 
@@ -10,11 +10,11 @@ from sdem_dist.counted import counted
 from sdem_dist.visible import one_line
 
 FEW_CLASSES = 10
-"""So many classes are no reason to doubt labels, however few the documents."""
+"""Up to this many classes labels are not doubted, however few the documents."""
 
 
 def doubt(n_classes: int, n_documents: int, example: object) -> str:
-    """Return what is odd about labels that are more than half as many as documents; else nothing."""
+    """Return what is odd about labels with more than half as many classes as documents; else nothing."""
     if n_classes <= max(n_documents / 2, FEW_CLASSES):
         return ""
     return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
@@ -27,7 +27,7 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
     `training`: warn where they are doubtful.
     Raises ValueError, CorpusError: they are no labels, such as numbers with a fraction, or dates.
     """
-    if labels.dtype.kind not in "biuU":  # others are classes: to look takes long
+    if labels.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
         _check_kind(labels)
     found = np.unique(labels)
     if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):

@@ -70,7 +70,7 @@ def warn_of_fixed_words(estimator: Estimator) -> None:
 def learned_counts(
     estimator: Estimator, X: object
 ) -> tuple[sp.csr_matrix, list[str] | None, dict[str, object], TextTransformer | None]:
-    """Return the counts of training texts, their vocabulary, how they were made, and what counts others so.
+    """Return the counts of training texts, their vocabulary, the settings, and a counter of other texts.
 
     Where words are hashed there is neither a vocabulary nor the last.
 

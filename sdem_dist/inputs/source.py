@@ -1,4 +1,4 @@
-"""From what users hand over to documents that the engine reads: one function for all estimators."""
+"""From the documents of users to those that the engine reads: one function for all estimators."""
 
 from __future__ import annotations
 
@@ -46,8 +46,7 @@ def source_of(
 ) -> Source:
     """Return documents in memory, or a corpus, as the estimator takes them, checked.
 
-    `estimator`: its `spec` says what documents have to be and to bring. With ``use="train"`` it takes note of the
-    features.
+    `estimator`: its `spec` says what documents have to be and to bring. With ``use="train"`` it records the features.
     `X`: array-like, sparse matrix, dask array or Corpus.
     `y`: array-like.
     `sample_weight`: array-like of shape (n_samples,).

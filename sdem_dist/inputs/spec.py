@@ -30,7 +30,7 @@ Topics = Literal["classes", "documents"]
 OF_THE_MACHINE = ("n_jobs", "verbose")
 """Parameters that change nothing about a model: files and descriptions of models leave them out."""
 Extra: TypeAlias = "Mapping[str, Any]"
-"""What a model file holds of an estimator beside arrays and settings: JSON values and records."""
+"""The part of an estimator in a model file beside arrays and settings: JSON values and records."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +46,7 @@ class Spec:
     shown: tuple[str, ...] = ("accuracy", "ncll")  # metrics that people see where there is room for few
     words: str | None = None  # the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
     word_weights: str | None = None
-    """The attribute with how much each word speaks for a cluster, of the same shape, where that does not follow from
-    `words`."""
+    """The attribute with the weight of each word for a cluster, of the same shape, where that does not follow from `words`."""
     topics: Topics | None = None  # whose topics `topics` returns
     unlabelled: bool = False  # the parameter of this name says which label stands for none
     label_sets: bool = False  # documents may have several labels, or none
@@ -67,7 +66,7 @@ class Source:
     class_counts: tuple[float, ...]  # documents of each class, by weight
     vocabulary: list[str] | None = None
     vectorizer: dict[str, object] | None = None  # how text became numbers, if the corpus knows
-    transformer: TextTransformer | None = None  # what counts other texts so, where these were texts
+    transformer: TextTransformer | None = None  # a counter of other texts, where these were texts
     single: bool = True  # numbers to be learned are one per document, not a column of a table
     weighting: Weighting | None = None  # how the model weighs counts; None: it takes entries as they are
     trained_on: Corpus | MemoryCorpus | np.ndarray | None = None
@@ -127,7 +126,7 @@ class Source:
 
 
 class Trained(NamedTuple):
-    """What the stages of a fit lead to."""
+    """The result of the stages of a fit."""
 
     learner: AnyModelLearner
     state: Any
@@ -177,7 +176,7 @@ class Estimator(Protocol):
 
     @property
     def _parameters(self) -> Any:
-        """What the model predicts by, made of the state when it is first needed."""
+        """What predictions need, made from the state when it is first used."""
 
     @property
     def holds_out(self) -> bool:
@@ -193,8 +192,7 @@ class Estimator(Protocol):
         """Raise ValueError where parameters do not go together; each by itself has been checked."""
 
     def _weighed(self, source: Source) -> Source:
-        """Return training documents as the model weighs them, and take note of how."""
-        return source
+        """Return training documents as the model weighs them, and record the weighting."""
 
     @property
     def several_labels(self) -> bool:

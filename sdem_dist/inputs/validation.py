@@ -90,7 +90,7 @@ def gathered(X: object, sparse: bool) -> object:
 def validated(
     estimator: Estimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
 ) -> tuple[Any, np.ndarray | None]:
-    """Return what scikit-learn's `validate_data` makes of `X` and `y`: numbers, of as many features as the estimator has.
+    """Return `X` and `y` as scikit-learn's `validate_data` does: numbers, of as many features as the estimator has.
 
     Raises ValueError: as it does; of texts the message says what to do, and does not hold them all.
     """
@@ -120,7 +120,7 @@ def validated(
 def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
     """Return a matrix as CSR with distinct ascending indices and without stored zeros.
 
-    What is random depends on what a document holds, and a stored zero is nothing.
+    Random numbers depend on a document's content, so stored zeros must not count.
 
     Raises ValueError: a count is negative or beyond float32; the message names the row.
     """

@@ -64,8 +64,8 @@ class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
     A range holds those of its documents that are held out, so it may be empty; where some have no label these are not among
-    them. Words that held-out documents alone have are left out, as unknown words of new documents are: they would take their
-    share of a document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
+    them. Words that only held-out documents have are left out, like unknown words of new documents: they would take a share of a
+    document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
     """
 
     corpus: Corpus | MemoryCorpus

@@ -1,4 +1,4 @@
-"""What is in a model, for people: words, topics, facts, pages."""
+"""The content of a model, for people: words, topics, facts, pages."""
 
 from sdem_dist.compat import import_scikit_learn
 

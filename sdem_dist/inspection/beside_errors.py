@@ -1,4 +1,4 @@
-"""What a table of wrong predictions shows beside them: the words that told, and the texts."""
+"""Columns beside wrong predictions: the deciding words, and the texts."""
 
 from collections.abc import Callable
 from functools import partial
@@ -19,7 +19,7 @@ Beside = Callable[[np.ndarray, list[object]], dict[str, list[str]]]
 
 
 def beside_errors(estimator: Any, given: Any, X: Any, report: ClassificationReport) -> Beside | None:
-    """Return what makes the columns from positions of errors and their labels; it can be pickled.
+    """Return a function from positions of errors and their labels to the columns; it can be pickled.
 
     Of documents in memory it keeps the errors alone; a corpus is read when it is asked. Dask collections have none.
 

@@ -1,4 +1,4 @@
-"""Documents that a model is examined on, with what is known of each: its id, its text, and which words told."""
+"""Documents that a model is examined on, with the id, the text and the deciding words of each."""
 
 from __future__ import annotations
 
@@ -155,7 +155,7 @@ def _of_classes(
 def _of_labels(
     estimator: Estimator, report: LabelReport, examined: Examined, rows: np.ndarray, positions: np.ndarray
 ) -> dict[str, list[Any]]:
-    """Return what is wrong with documents of several labels, and the words for and against the label that is most wrong."""
+    """Return the wrong and missing labels of documents, and the words for and against the label that is most wrong."""
     about = report.errors_columns(rows)
     for name in ("labels", "predictions"):
         about[name] = [joined(labels) for labels in cast("list[tuple[object, ...]]", about[name])]

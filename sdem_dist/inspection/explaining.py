@@ -39,7 +39,7 @@ def explanations(
     """Return why each document was taken for its class; see `EngineClassifier.explain`.
 
     `X`: texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments.
-    `texts`: what the documents of a matrix were.
+    `texts`: the texts of the documents of a matrix.
     `of_labels`: where documents may have several, the position of the label to explain for each; None: the most
     probable.
     """
@@ -240,7 +240,7 @@ def hashed(term: str, n_features: int) -> int:
 
 
 def refused(estimator: Any) -> ModelError:
-    """Return what is raised for models whose scores are not a sum over words."""
+    """Return the error for models whose scores are not a sum over words."""
     return ModelError(
         f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
         "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"

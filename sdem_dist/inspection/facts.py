@@ -78,7 +78,7 @@ def _shown(value: object) -> object:
 
 
 def _unlabelled(kept: Mapping[str, float]) -> dict[str, str]:
-    """Return what became of documents without a label, where there were some."""
+    """Return how documents without a label were used, if there were any."""
     weight = kept.get("unlabelled_weight")
     if weight is None:
         return {}
@@ -102,7 +102,7 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
 
 
 def _weighting(model: EngineEstimator) -> dict[str, str]:
-    """Return what becomes of counts, and what probabilities are divided by, where training chose them."""
+    """Return how counts are weighted, and the temperature of probabilities where training chose one."""
     found, w = {}, model.weighting_
     if w is not None:
         length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
@@ -118,7 +118,7 @@ def _weighting(model: EngineEstimator) -> dict[str, str]:
 
 
 def _parts(model: EngineEstimator) -> dict[str, str]:
-    """Return what a model tells apart; nothing, if it predicts numbers from a table."""
+    """Return the classes, clusters or topics of a model; nothing if it predicts numbers from a table."""
     classes = {"classes": f"{len(model.classes_)}"} if model.spec.predicts == "class" else {}
     if model.spec.topics == "documents":
         topics = {} if classes else {"topics": f"{model.n_components}"}

@@ -16,7 +16,7 @@ from sdem_dist.storage.checksum import crc32c
 def taught(model: Any, documents: Any) -> bool:
     """Return whether a model was trained on documents, by how many of them have each word.
 
-    It can be told of models that weigh words by that; of others the answer is False.
+    This can be told for models that weigh words by these numbers; for others the answer is False.
 
     `model`: fitted estimator.
     `documents`: Corpus, MemoryCorpus or CSR matrix: all that it was trained on, or, if it learned from documents

@@ -27,7 +27,7 @@ def log_probability(
     """
     check_number("n_particles", n_particles, 1)
     if (documents.data != np.floor(documents.data)).any():
-        raise ValueError("the probability of a document is that of its words: its entries must be whole counts")
+        raise ValueError("the probability of a document is that of its words: its entries must be whole numbers")
     out = np.empty(documents.n_documents)
     key, topics = np.uint64(mixed(np.uint64(seed))), np.ascontiguousarray(topics, np.float64)
     prior = np.full(topics.shape[1], alpha, np.float64)

@@ -72,7 +72,7 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     refuse_model(report, "a report: clf.report(X, y)")
     axes, bins = axes_or_new(axes), report.reliability
     filled = bins.documents > 0
-    axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="as sure as right")
+    axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")
     x, y, n = bins.confidence[filled], bins.accuracy[filled], bins.documents[filled]
     axes.plot(x, y, color=COLORS[0], linewidth=1)
     axes.scatter(x, y, s=20 + 300 * n / max(n.max(initial=1), 1), color=COLORS[0], alpha=0.8, label="predictions")

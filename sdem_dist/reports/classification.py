@@ -92,7 +92,7 @@ class ClassificationReport:
 
     @property
     def accuracy(self) -> float:
-        """Share of the documents whose most probable class is theirs."""
+        """Share of the documents whose most probable class is their label."""
         return float(self.right.mean())
 
     @property
@@ -130,7 +130,7 @@ class ClassificationReport:
 
     @cached_property
     def _counts(self) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Documents of each class that are found, all of it, and those that are taken for it."""
+        """For each class: documents that are found, all its documents, and documents that are taken for it."""
         n = len(self.classes)
         hits, labels, predictions = self.labels[self.right], self.labels, self.predictions
         return np.bincount(hits, minlength=n), np.bincount(labels, minlength=n), np.bincount(predictions, minlength=n)
@@ -194,7 +194,7 @@ class ClassificationReport:
 
     @property
     def _log_odds(self) -> np.ndarray:
-        """What ranks documents of two classes: probabilities near 1 would be ties."""
+        """Log-odds, by which documents of two classes are ranked: probabilities near 1 would be ties."""
         finite = np.clip(self.log_probabilities, -1e300, 0.0)
         return np.asarray(finite[:, 1] - finite[:, 0])
 
@@ -272,7 +272,7 @@ class ClassificationReport:
 
     @property
     def _unseen(self) -> str:
-        """Say which classes these documents have none of, where there are such, and what that does to macro-F1."""
+        """Name the classes without documents, if there are any, and say what that does to macro-F1."""
         seen = set(np.flatnonzero(self._seen).tolist())
         unseen = [one_line(c, NAME_WIDTH) for k, c in enumerate(self.classes.tolist()) if k not in seen]
         if not unseen:

@@ -58,7 +58,7 @@ class Explained(MarkedText):
     _word: ClassVar[type[NamedTuple]]
     """What `words` are."""
     _part_name: ClassVar[str]
-    """What each place in the text has a share of."""
+    """What the places in the text have shares of."""
     _word_width: ClassVar[int]
 
     @property

@@ -12,7 +12,7 @@ def cell(text: object) -> str:
 
 
 def name_cell(name: object) -> str:
-    """Return a name like `cell`, that a narrow column breaks after its dots."""
+    """Return a name like `cell`, which may break after its dots in a narrow column."""
     return cell(name).replace(".", ".<wbr>")
 
 

@@ -4,7 +4,7 @@ from sdem_dist.reports.html import cell
 from sdem_dist.visible import visible
 
 FOR, AGAINST = "0,114,178", "213,94,0"
-"""Told apart by colour-blind people too (Okabe and Ito): blue and vermilion."""
+"""Blue and vermilion, which colour-blind people tell apart, too (Okabe and Ito)."""
 
 
 class MarkedText:

@@ -81,7 +81,7 @@ def confusion_picture(classes: Sequence[object], shown: np.ndarray, documents: n
 
 
 def reliability_picture(bins: Reliability) -> str:
-    """Return the accuracy of predictions by their probability, over how many documents each bin has."""
+    """Return the accuracy of predictions by their probability, above the number of documents of each bin."""
     left, top, side, low = 46.0, 10.0, 260.0, 50.0
 
     def at(x: float, y: float) -> tuple[float, float]:
@@ -126,7 +126,7 @@ def round_ticks(low: float, high: float) -> list[float]:
 
 
 def said_apart(ticks: Sequence[float]) -> list[str]:
-    """Return numbers with as few digits, from four on, as tell them apart."""
+    """Return numbers with as few digits, but four at least, as tell them apart."""
     said = ([f"{tick:.{digits}g}" for tick in ticks] for digits in range(4, 18))
     return next(one for one in said if len(set(one)) == len(ticks))
 

@@ -21,7 +21,7 @@ def worst(wrong: np.ndarray, documents: np.ndarray) -> np.ndarray:
 
 
 def title(what: str, n_all: int, documents: np.ndarray, shown: Sequence[int]) -> str:
-    """Return the title of a table by class or label: how many it leaves out, and what has them.
+    """Return the title of a table by class or label: how many it leaves out, and where to find them.
 
     `what`: "class" or "label".
     `n_all`: classes that the table could show.

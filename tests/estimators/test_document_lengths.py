@@ -85,7 +85,7 @@ def test_what_does_not_go_together_is_named():
     for other in ({"loss": "hinge"}, {"loss": "nll", "weighting": "tfidf"}, {"loss": "nll", "unlabelled": -1}):
         with pytest.raises(ValueError, match="lengths='poisson' is for counts with loss='nll'"):
             sd.MultinomialNB(lengths="poisson", **other).fit(X, Y)
-    with pytest.raises(ModelError, match="sample draws documents of a model with loss='nll'"):
+    with pytest.raises(ModelError, match="sample needs a model of counts with loss='nll'"):
         sd.MultinomialNB().fit(X, Y).sample(3)
     model = sd.MultinomialNB(loss="nll", lengths="poisson")
     with pytest.raises(ValueError, match="by fit alone"):

@@ -144,7 +144,7 @@ def test_mistakes():
         model.evaluate(X[:1], [["fox"]])
     with pytest.raises(ValueError, match="no label at all"):
         sd.MultiLabelNB().fit(X, [[]] * N)
-    with pytest.raises(ValueError, match="values are to be 0 and 1"):
+    with pytest.raises(ValueError, match="values must be 0 and 1"):
         sd.MultiLabelNB().fit(X, Y * 2)
     with pytest.raises(sd.ModelError, match="documents of one label"):
         model.calibrate_sets(X, LISTS)
