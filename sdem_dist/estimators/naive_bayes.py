@@ -98,7 +98,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         '"nll": ``-ln p(y, d)``: scikit-learn\'s ``MultinomialNB``, exactly, in one pass over the counts.\n'
         '"auto": the hinge loss. If that gets over a fifth of the held-out documents of three or more classes wrong, NCLL is\n'
         "tried, too, and the lower log-loss decides. With fewer than 30 documents per class, on average, nothing is tried: it\n"
-        "is NCLL where three or more classes are of about the same size, the largest at most 1.25 times the mean.\n"
+        "is NCLL where three or more classes are of about the same size, the largest at most 1.25 times the median.\n"
         "Where it learns from documents without labels: the hinge loss.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',

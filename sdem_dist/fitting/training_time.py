@@ -189,7 +189,7 @@ MANY_WRONG = 0.2
 DOCUMENTS_A_CLASS = 30
 """Documents of a class, in the mean, under which they are few: their loss is chosen by the sizes of classes."""
 EVEN = 1.25
-"""Classes are even if the largest has at most so many times the mean."""
+"""Classes are even if the largest has at most so many times the median. (A few that have not enough do not matter.)"""
 
 
 def few_documents(source: Source) -> bool:
@@ -207,9 +207,9 @@ def first_loss(source: Source) -> str:
     if not few_documents(source):
         return "hinge"
     sizes = np.array([n for n in source.class_counts if n > 0])
-    largest = sizes.max() / sizes.mean()
+    largest = sizes.max() / np.median(sizes)
     loss = "ncll" if len(sizes) > 2 and largest <= EVEN else "hinge"
-    said = "few documents of %d classes, the largest %.3g times the mean: the loss is %s"
+    said = "few documents of %d classes, the largest %.3g times the median: the loss is %s"
     _log.info(said, len(sizes), largest, loss)
     return loss
 

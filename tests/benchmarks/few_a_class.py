@@ -6,7 +6,7 @@ from 1 to a ratio in logarithms (1: equal, but for classes that have too few). U
 those of the drawn documents; with ``--all-words`` those of the whole training part keep their columns. ``--files`` takes
 other corpora, lines of a label, a tab and a text.
 
-Columns: largest class over the mean, accuracy, macro-F1 and log-loss by NCLL and by hinge. At the end, for bounds of the
+Columns: largest class over the median, accuracy, macro-F1 and log-loss by NCLL and by hinge. At the end, for bounds of the
 first column under which NCLL is taken, the mean over all draws of what accuracy and macro-F1 lose to the better loss, and by
 how many percent log-loss is above the lower one; then the same where two classes always get the hinge loss.
 """
@@ -28,7 +28,7 @@ NAMES = "webkb,r8,r52,20ng,imdb words,blitzer"
 LOSSES = ("ncll", "hinge")
 TEST = 4_000
 BOUNDS = (0.0, 1.1, 1.25, 1.5, 2.0, np.inf)
-"""Largest class over the mean, up to which NCLL is taken."""
+"""Largest class over the median, up to which NCLL is taken."""
 
 
 def training_part(name: str) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -95,7 +95,7 @@ def main() -> None:
                     counts = np.unique(y[train], return_counts=True)[1]
                     if len(counts) < 2:
                         continue
-                    largest.append(counts.max() / counts.mean())
+                    largest.append(counts.max() / np.median(counts))
                     several.append(len(counts) > 2)
                     seen = np.ones(X.shape[1], bool) if o.all_words else np.asarray((X[train] > 0).sum(axis=0))[0] > 0
                     parts = (X[train][:, seen], y[train]), X[test][:, seen], y[test]

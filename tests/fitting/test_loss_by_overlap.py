@@ -45,7 +45,8 @@ def of_sizes(sizes: list[int], own_words: int = 10) -> tuple[sp.csr_matrix, np.n
     [
         ([8] * 4, "ncll"),
         ([10, 8, 8, 6], "ncll"),
-        ([11, 7, 7, 7], "hinge"),
+        ([11, 8, 8, 8], "hinge"),
+        ([8, 8, 8, 8, 2], "ncll"),
         ([29] * 3, "ncll"),
         ([30] * 3, "hinge"),
         ([8, 8], "hinge"),
