@@ -193,6 +193,7 @@ class Estimator(Protocol):
 
     def _weighed(self, source: Source) -> Source:
         """Return training documents as the model weighs them, and record the weighting."""
+        return source
 
     @property
     def several_labels(self) -> bool:
