@@ -213,11 +213,8 @@ def gibbs(beta, positions, counts, how, key, q, theta):
             for z in range(n_topics):
                 mass[j] += least * rows[j, z]
     users = np.zeros(n_topics, np.int32)  # positions of each topic
-    used, place, n_used = (
-        np.empty(n_topics, np.int32),
-        np.empty(n_topics, np.int32),
-        0,
-    )  # the topics of a position, as a set
+    # The topics of a position, as a set.
+    used, place, n_used = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32), 0
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):

@@ -56,10 +56,8 @@ class FeatureEm(FeatureLearner[Prepared]):
             return state
         if self.form.kind == "online":
             return self._stepped(state, s)
-        best, objective = (
-            started(state.class_counts, state.mu)[3:5],
-            np.inf,
-        )  # the start may come from another form of EM
+        best = started(state.class_counts, state.mu)[3:5]
+        objective = np.inf  # the start may come from another form of EM
         if self.monitored and self.form.rises:
             best, objective = (state.class_counts, state.mu), self._objective(state, s)
         mu = self.model.variables.posterior_mean(s.sums, s.known)

@@ -87,9 +87,8 @@ class FeatureSdem(FeatureLearner[Prepared]):
         objective = loss + self.penalty(state.class_counts, state.mu)
         blended = _ROUNDING < share_of_nll(self.loss, self.model.n_classes) < 1.0 - _ROUNDING
         better = objective <= state.best_objective and (loss <= first or blended)
-        if better or not len(
-            state.best_counts
-        ):  # otherwise the start itself is not finite, and there is nothing to go back to
+        # Without counts to go back to, the start itself is not finite.
+        if better or not len(state.best_counts):
             rho = state.rho * GROWTH if len(state.best_counts) else state.rho
             best = (state.class_counts, state.mu)
             counts, mu, rho = self._moved(*best, s, rho)

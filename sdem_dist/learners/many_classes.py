@@ -176,9 +176,8 @@ class ManyClasses:
         """Return the sums of `evaluation.classifier_sums`, exactly; for held-out documents the sums that give the temperature."""
         parameters, sums = parameters_of(state), list[np.ndarray]()
         known = np.zeros(self.n_classes, bool)
-        known[state.split()[1][state.changes > 0]] = (
-            True  # a class that was only ever a rival has lost counts and gained none
-        )
+        # A class that was only ever a rival has lost counts and gained none.
+        known[state.split()[1][state.changes > 0]] = True
         for batch in batches:
             for part in few_at_a_time(batch, self.n_classes):
                 scores = joint_scores(parameters, part)

@@ -154,10 +154,8 @@ def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict
 
 def _different(estimator: EngineEstimator, found: list[dict[str, object]], source: Source) -> list[dict[str, object]]:
     """Return the estimator as it is, and of the settings found those that give another one than all before."""
-    seen, kept = (
-        [spelled_out(estimator, own, source) for own in default_loss.names_of_default(estimator)],
-        list[dict[str, object]]([{}]),
-    )
+    seen = [spelled_out(estimator, own, source) for own in default_loss.names_of_default(estimator)]
+    kept: list[dict[str, object]] = [{}]
     for chosen in found:
         whole = spelled_out(estimator, chosen, source)
         if not any(are_equal(whole, other) for other in seen):

@@ -162,7 +162,7 @@ def test_the_server_of_the_guide_answers(tmp_path, monkeypatch):
     made = of_texts(tmp_path)
     made["clf"].save("posts.model")
     (block,) = (b for b in PAGES["sdem_dist/docs/guide/serve.md"] if "async def app" in b)
-    names = {"sd": sd}
+    names: dict[str, object] = {}
     exec(compile(block, "serve.md", "exec"), names)
     texts = ["goal in the last minute", "größe", ""]
     status, found = answer_of(names["app"], json.dumps(texts).encode())
