@@ -261,9 +261,8 @@ def _removed(url: str, names: list[str]) -> None:
         try:
             _asked(url, lambda o, s, _: o.delete(s, names))
             return
-        except (
-            FileNotFoundError
-        ):  # another process removes them, too: on Azure and Google that ends the request in the middle
+        except FileNotFoundError:
+            # Another process removes them, too: on Azure and Google that ends the request in the middle.
             base, _ = _folder(url)
             for name in names:
                 delete(base + name)
