@@ -21,7 +21,7 @@ Pieces = list[list[Any]]
 
 
 def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> Pieces:
-    """Write documents, which come by ascending key, to a file, in pieces of about `PIECE_BYTES`; return what these are."""
+    """Write documents, which come by ascending key, to a file in pieces of about `PIECE_BYTES`; return these."""
     pieces: Pieces = []
     with (folder / ROWS).open("wb") as file:
         for rows in (piece for part in parts for piece in _small(part)):

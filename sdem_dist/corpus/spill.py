@@ -72,7 +72,7 @@ class Spill:
         return self._buckets[number]
 
     def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield functions that make the next documents by ascending key, `sizes` of them each; threads may call them."""
+        """Yield functions that make the next documents by key, `sizes` of them each; threads may call them."""
         if self._buckets:
             for rows in cut(self.drain(), sizes):
                 yield partial(_given, rows)
