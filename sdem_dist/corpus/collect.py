@@ -11,9 +11,9 @@ import numpy as np
 from sdem_dist.corpus.batches import Ids, Taken, canonical_csr, dense_rows
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.layout import Facts, index_dtype
-from sdem_dist.corpus.pieces import Spill
 from sdem_dist.corpus.rows import Canonical, KeyedRows
 from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.corpus.spill import Spill
 from sdem_dist.corpus.targets import checked_targets, checked_weights
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.strings import encode_strings
@@ -67,7 +67,7 @@ def collect(
     `dense`, `unlabelled`: see `write_corpus`.
     `first`: position of the first of these documents in the corpus before it is shuffled.
     """
-    spill = Spill(folder, memory_limit)
+    spill = Spill(folder, memory_limit, ordered=seed is None)
     encoder = LabelEncoder(classes, unlabelled)
     id_reader = _IdReader()
     counts = np.zeros(0, np.int64)

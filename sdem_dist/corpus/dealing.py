@@ -1,12 +1,15 @@
 """Documents dealt to folds: evenly in each class, those of one group together."""
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.shards import GroupsAt
+from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.counted import counted
 from sdem_dist.errors import CorpusError
 
@@ -61,6 +64,19 @@ def group_hashes(groups: ArrayLike) -> np.ndarray:
     names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     hashed = [hashlib.blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names]
     return np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)[codes]
+
+
+def groups_of_shards(header: Header, groups: Callable[[int], np.ndarray]) -> np.ndarray | None:
+    """Return a hash of the group of each document, uint64 of shape (n_documents,); None where no shard keeps groups.
+
+    Where only some corpora of those that were joined keep groups, each document of the others is a group of its own.
+    """
+    kept = ["groups" in shard.checksums for shard in header.shards]
+    if not any(kept):
+        return None
+    borders = pairwise(header.shard_starts.tolist())
+    found = (groups(i) if kept[i] else shuffle_keys(0, *between) for i, between in enumerate(borders))
+    return np.concatenate(list(found))
 
 
 def groups_at(

@@ -30,9 +30,7 @@ class OnDisk(CorpusLike, Protocol):
     def weights(self) -> np.ndarray | None: ...  # noqa: D102
     def vocabulary(self) -> list[str] | None: ...  # noqa: D102
     def labels(self) -> np.ndarray | None: ...  # noqa: D102
-    @property
-    def has_groups(self) -> bool: ...  # noqa: D102
-    def groups(self, shard: int) -> np.ndarray: ...  # noqa: D102
+    def all_groups(self) -> np.ndarray | None: ...  # noqa: D102
     def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
 
 
@@ -156,9 +154,9 @@ def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
     """Return a hash of the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
     if isinstance(corpus, Part):
         return groups_of(corpus.whole)
-    if isinstance(corpus, InMemory) or not corpus.has_groups:
+    if isinstance(corpus, InMemory):
         return None
-    return np.concatenate([corpus.groups(shard) for shard in range(len(corpus.header.shards))])
+    return corpus.all_groups()
 
 
 def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:

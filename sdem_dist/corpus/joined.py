@@ -26,6 +26,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     """Return several corpora as one, whose documents are theirs, in order; nothing is read or copied.
 
     Lanes are neighbouring documents, so corpora that differ much in their classes are better ingested together.
+    Where only some keep groups, folds take each document of the others as a group of its own.
 
     Parameters
     ----------

@@ -11,7 +11,7 @@ from typing import cast
 import numpy as np
 
 from sdem_dist.corpus.entries import document_frequency
-from sdem_dist.corpus.folds import Masks, Part, labels_of, weights_of
+from sdem_dist.corpus.folds import Masks, Part, groups_of, labels_of, weights_of
 from sdem_dist.corpus.layout import Header
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.corpus.reader import Corpus
@@ -94,17 +94,10 @@ class Labelled(View):
         """Return the corpus's words."""
         return self.corpus.vocabulary()
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether the corpus keeps groups."""
-        return bool(getattr(self.corpus, "has_groups", False))
-
-    def groups(self, shard: int) -> np.ndarray:
-        """Return what names the group of each of these documents in a shard of the corpus, uint64."""
-        stop = sum(info.n_documents for info in self.header.shards[: shard + 1])
-        start = stop - self.header.shards[shard].n_documents
-        here = self.positions[np.searchsorted(self.positions, start) : np.searchsorted(self.positions, stop)]
-        return cast("Corpus", self.corpus).groups(shard)[here - start]
+    def all_groups(self) -> np.ndarray | None:
+        """Read a hash of the group of each of these documents, uint64; None where the corpus keeps none."""
+        groups = groups_of(self.corpus)
+        return None if groups is None else groups[self.positions]
 
     def part(self, folds: Masks, number: int, inside: bool) -> Part:
         """Return a fold of these documents, or these without it."""

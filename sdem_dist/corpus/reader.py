@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import shard_cache
+from sdem_dist.corpus.dealing import groups_of_shards
 from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
 from sdem_dist.corpus.folds import Folds, Masks, Part
 from sdem_dist.corpus.layout import MANIFEST, Header
@@ -233,6 +234,10 @@ class Corpus:
     def groups(self, shard: int) -> np.ndarray:
         """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
         return read_groups(*self._place_of(shard))
+
+    def all_groups(self) -> np.ndarray | None:
+        """Read the groups of all documents, see `groups`; None where none were kept."""
+        return groups_of_shards(self.header, self.groups)
 
     def text(self, document: int) -> str:
         """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""

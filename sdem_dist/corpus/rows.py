@@ -94,11 +94,14 @@ class KeyedRows:
         ids, id_bytes = _gathered([((p.ids, p.id_bytes), *where) for p, *where in picks], len(order))
         return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
 
-    def write(self, file: BinaryIO) -> Layout:
-        """Append the arrays' raw bytes to `file`; return what `read` needs to find them again."""
-        arrays = self._arrays()
-        file.writelines(np.ascontiguousarray(a).ravel().view(np.uint8).data for a in arrays)
-        return tuple((str(a.dtype), a.size) for a in arrays)
+    @property
+    def layout(self) -> Layout:
+        """What `read` needs to find the arrays again."""
+        return tuple((str(a.dtype), a.size) for a in self._arrays())
+
+    def write(self, file: BinaryIO) -> None:
+        """Append the arrays' raw bytes to `file`."""
+        file.writelines(np.ascontiguousarray(a).ravel().view(np.uint8).data for a in self._arrays())
 
     @classmethod
     def read(cls, file: BufferedReader | BytesIO, layout: Layout) -> KeyedRows:

@@ -7,7 +7,8 @@ from sdem_dist.errors import IngestError
 HEAD = 4096
 _FEW = 8  # bytes that say nothing about the others
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1": ".parquet"}
+_PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
+"""PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers."""
 _NUL_AT = {  # of an ASCII character in four bytes, or in two
     "utf-32-le": (False, True, True, True),
     "utf-32-be": (True, True, True, False),

@@ -87,6 +87,7 @@ def test_nuls_of_a_text_in_utf_8_are_blanks(source):
     ("first", "said"),
     [
         (gzip.compress(b"x"), "it has the first bytes of a .gz file: give it the suffix .gz"),
+        (b"PAR1\x15\x04\x15\n\x15\x0eL\x15", "first bytes of a .parquet file: give it the suffix .parquet"),
         (
             b"PK\x03\x04" + bytes(range(90)),
             "first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV",
@@ -97,6 +98,11 @@ def test_nuls_of_a_text_in_utf_8_are_blanks(source):
 def test_a_packed_file_whose_name_does_not_say_so(source, first, said, name):
     (source / name).write_bytes(first)
     assert said in refused("train", name, "p")
+
+
+def test_the_first_label_may_be_that_of_parquet(source):
+    (source / "q.tsv").write_text("PAR1\tgoal\nPAR2\tvote\n")
+    ok("ingest", "q.tsv", "q")
 
 
 def test_files_of_many_documents_in_a_folder(source):

@@ -135,5 +135,21 @@ def test_joined_corpora_keep_their_groups(tmp_path):
     assert len(set(groups)) == 8
     folds = joined.folds(4).numbers
     assert together(folds, groups)
-    plain = write_corpus(tmp_path / "plain", X, list("ab") * 6)
-    assert not concat([parts[0], plain]).has_groups
+
+
+@pytest.mark.parametrize("first", [0, 1])
+def test_groups_stay_together_beside_a_corpus_without(tmp_path, first):
+    X, y = np.ones((12, 3), int), list("ab") * 6
+    parts = [write_corpus(tmp_path / "c", X, y, groups=np.arange(12) // 3), write_corpus(tmp_path / "plain", X, y)]
+    joined = concat(parts if first == 0 else parts[::-1])
+    kept, alone = np.split(groups_of(joined), 2)[:: -1 if first else 1]
+    assert np.array_equal(kept, groups_of(parts[0])) and len(set(alone)) == 12
+    assert not joined.has_groups and together(joined.folds(4).numbers, groups_of(joined))
+
+
+def test_groups_of_labelled_documents_beside_a_corpus_without(tmp_path):
+    X, y = np.ones((12, 3), int), ["a", "b", ""] * 4
+    kept = write_corpus(tmp_path / "c", X, y, unlabelled="", groups=np.arange(12) // 3)
+    joined = concat([write_corpus(tmp_path / "plain", X, y, unlabelled=""), kept])
+    labelled = Labelled.of(joined)
+    assert np.array_equal(groups_of(labelled), groups_of(joined)[labelled.positions])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tracemalloc
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -14,9 +15,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sdem_dist.corpus import pieces, sorted_rows
-from sdem_dist.corpus.pieces import Spill, rows_between, write_pieces
+from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.corpus.spill import Spill
 
 
 def rows(keys, names=None) -> KeyedRows:
@@ -43,7 +45,7 @@ def assert_same(found: KeyedRows, expected: KeyedRows) -> None:
 @pytest.mark.parametrize("names", [False, True])
 def test_drains_by_ascending_key(tmp_path, memory, names):
     keys = shuffle_keys(4, 0, 400) >> np.uint64(1)
-    spill = Spill(tmp_path, memory)
+    spill = Spill(tmp_path, memory, ordered=False)
     for start in range(0, 400, 130):
         spill.add(rows(keys[start : start + 130], names))
     found = KeyedRows.concatenate(list(spill.drain()))
@@ -77,7 +79,7 @@ def test_words_are_counted_alike_in_few_and_in_many_columns():
 @pytest.mark.parametrize("ordered", [False, True])
 def test_parts_are_those_of_the_sorted_documents(tmp_path, memory, ordered):
     keys = np.arange(400, dtype=np.uint64) if ordered else shuffle_keys(4, 0, 400) >> np.uint64(1)
-    spill = Spill(tmp_path, memory)
+    spill = Spill(tmp_path, memory, ordered=ordered)
     for start in range(0, 400, 130):
         part = rows(keys[start : start + 130], names=True)
         spill.add(part if start else replace(part, data=part.data.astype(np.uint16)))
@@ -90,19 +92,47 @@ def test_parts_are_those_of_the_sorted_documents(tmp_path, memory, ordered):
 
 def test_keys_that_share_leading_bits_still_sort(tmp_path):
     keys = np.random.default_rng(0).permutation(500)
-    spill = Spill(tmp_path, 1000)
+    spill = Spill(tmp_path, 1000, ordered=False)
     spill.add(rows(keys))
     assert_same(KeyedRows.concatenate(list(spill.drain())), rows(np.arange(500)))
 
 
-def test_memory_held_is_bounded(tmp_path):
-    keys = shuffle_keys(0, 0, 20_000) >> np.uint64(1)
-    spill = Spill(tmp_path, 20_000)
-    for start in range(0, 20_000, 100):
-        spill.add(rows(keys[start : start + 100]))
-    sizes = [part.nbytes for part in spill.drain()]
-    assert sum(sizes) > 25 * 20_000
-    assert max(sizes) <= 2 * 20_000
+@pytest.mark.parametrize("ordered", [False, True])
+@pytest.mark.parametrize("times", [20, 100])
+def test_memory_and_disk_are_bounded_and_documents_are_read_once(tmp_path, monkeypatch, times, ordered):
+    limit, length, n_documents = 500_000, 160, 750 * times
+    read, n_read = KeyedRows.read, [0]
+
+    def counted(*how) -> KeyedRows:
+        found = read(*how)
+        n_read[0] += found.n_documents
+        return found
+
+    def batch(keys) -> KeyedRows:
+        n, entries = len(keys), np.zeros(len(keys) * length, np.uint16)
+        ends = np.arange(0, n * length + 1, length)
+        return KeyedRows(keys, entries, entries, ends, np.zeros(n, np.int32), np.empty((n, 0)), np.zeros(n, np.int64))
+
+    monkeypatch.setattr(KeyedRows, "read", counted)
+    keys = np.arange(n_documents, dtype=np.uint64) if ordered else shuffle_keys(0, 0, n_documents)
+    spill, n_bytes, given, most = Spill(tmp_path, limit, ordered=ordered), 0, 0, 0
+    batch(keys[:1]).take(np.zeros(1, np.int64))  # numba is loaded before memory is measured
+    tracemalloc.start()
+    try:
+        for start in range(0, n_documents, 250):
+            rows = batch(keys[start : start + 250])
+            n_bytes += rows.nbytes
+            spill.add(rows)
+        for rows in spill.drain():
+            given += rows.nbytes
+            most = max(most, given + sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()))
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert n_bytes > 0.9 * times * limit
+    assert peak < 4 * limit
+    assert n_read == [n_documents]
+    assert most < 1.3 * n_bytes
 
 
 @settings(max_examples=50)
