@@ -32,8 +32,8 @@ FEW = 64
 class Bundling:
     """How many lanes make a task, and how many rounds, by the time that lanes took.  Neither changes a bit.
 
-    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, one task runs them,
-    and then round after round.
+    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, to read and prepare
+    their documents, too, one task runs them, and then round after round.
     """
 
     plan: Plan
@@ -41,15 +41,22 @@ class Bundling:
 
     def __post_init__(self) -> None:
         self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents
+        self._load_seconds = 0.0  # of these, what reading and preparing took lately
         self._alone, self._together = False, 1  # whether one task may run whole rounds, and how many
 
     def measured(self, n_rounds: int, work: Sequence[tasks.Work]) -> None:
         """Record what the lanes of a task's rounds cost.  Before that, all workers take part."""
         # In threads of this process there are no messages that could be saved.
         self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
-        self._lane_seconds = sum(w.map for w in work) / max(1, sum(w.n_lanes for w in work))
+        n_lanes, n_tasks = sum(w.n_lanes for w in work), sum(w.n_lanes > 0 for w in work)
+        load = sum(w.read + w.prepare for w in work) / max(1, n_lanes)
+        # One worker may have documents in its cache that others have to read: a long reading is forgotten by halves.
+        self._load_seconds = max(load, self._load_seconds / 2)
+        self._lane_seconds = sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
         whole = sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
-        self._together = max(1, min(max(self._together, 2 * n_rounds), int(TOGETHER / max(whole, 1e-6))))
+        # Where workers shared a round, none has all of its documents in its cache: one alone begins with a single round.
+        most = max(self._together, 2 * n_rounds) if n_tasks <= n_rounds else 1
+        self._together = max(1, min(most, int(TOGETHER / max(whole, 1e-6))))
 
     @property
     def size(self) -> int:
