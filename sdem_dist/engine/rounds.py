@@ -64,7 +64,7 @@ class Bundling:
         n_lanes, sizes = self.plan.n_lanes, [1]
         while 2 * sizes[-1] <= n_lanes and 2 * sizes[-1] * self._lane_seconds < LONGEST:
             sizes.append(2 * sizes[-1])
-        if self._alone:
+        if self._alone and n_lanes * self._lane_seconds < LONGEST:  # or workers that join would wait for its end
             sizes.append(1 << (n_lanes - 1).bit_length())
         return min(sizes, key=self._seconds)
 

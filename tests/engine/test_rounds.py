@@ -219,6 +219,7 @@ def test_one_worker_has_whole_rounds_only_where_that_takes_less_than_their_messa
     if bundling.size < n_lanes:
         assert bundling.rounds(bundling.size) == 1
         return
+    assert n_lanes * (read + prepare + mapped) < rounds.LONGEST  # workers may join, even if there is only one
     at_once = -(-n_lanes // n_workers)  # lanes of a worker, were they dealt out one by one
     lost = (n_lanes - at_once - rounds.UNEVEN) * (read + prepare + mapped)
     each = max(at_once * rounds.TASK_SECONDS, n_lanes * rounds.SCHEDULER_SECONDS)
