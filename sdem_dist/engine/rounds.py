@@ -49,11 +49,14 @@ class Bundling:
         # In threads of this process there are no messages that could be saved.
         self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
         n_lanes, n_tasks = sum(w.n_lanes for w in work), sum(w.n_lanes > 0 for w in work)
-        load = sum(w.read + w.prepare for w in work) / max(1, n_lanes)
+        # Rounds of the first epoch may grow: seconds are told as of a full one.
+        full = n_rounds * self.plan.n_documents / self.plan.n_rounds
+        grows = max(1.0, full / max(1, sum(w.n_documents for w in work)))
+        load = grows * sum(w.read + w.prepare for w in work) / max(1, n_lanes)
         # One worker may have documents in its cache that others have to read: a long reading is forgotten by halves.
         self._load_seconds = max(load, self._load_seconds / 2)
-        self._lane_seconds = sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
-        whole = sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
+        self._lane_seconds = grows * sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
+        whole = grows * sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
         # Where workers shared a round, none has all of its documents in its cache: one alone begins with a single round.
         most = max(self._together, 2 * n_rounds) if n_tasks <= n_rounds else 1
         self._together = max(1, min(most, int(TOGETHER / max(whole, 1e-6))))

@@ -165,7 +165,7 @@ def test_bundles_follow_measured_time():
     def sizes(plan, n_workers, *seconds_a_lane):
         bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=0))
         for seconds in seconds_a_lane:
-            bundling.measured(1, [tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
+            bundling.measured(1, [tasks.Work(lane, 64, 64_000, "here", map=64 * seconds) for lane in (0, 64)])
             yield bundling.size
 
     # Long enough that little is lost between tasks, short enough that workers end together.
@@ -240,6 +240,14 @@ def test_documents_that_take_long_to_read_are_read_by_all_workers():
     assert later[0] == (2, 1) and later[-1] == (16, 2)
     assert chosen(0.05) == (2, 1)  # its cache had not all of them
     assert chosen(0.0) == (2, 1)  # those that have them say little of it
+
+
+def test_short_rounds_that_grow_do_not_stay_on_one_worker():
+    plan = Plan(n_documents=1_000_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0, growth=6)
+    bundling, first = Bundling(plan, SimpleNamespace(n_workers=8, rounds_ahead=1)), plan.lanes(0, 0)
+    n_documents = sum(lane.stop - lane.start for lane in first)
+    bundling.measured(1, [tasks.Work(0, 16, n_documents, "here", map=1e-6 * n_documents)])
+    assert bundling.size == 2 and bundling.rounds(2) == 1  # 4 ms; full rounds take 250
 
 
 @given(st.integers(1, 60), st.lists(st.integers(1, 5), min_size=1, max_size=6))
