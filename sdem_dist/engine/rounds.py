@@ -1,7 +1,7 @@
 """Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, NamedTuple
@@ -213,10 +213,14 @@ class Flight(Generic[State, Statistics, Prepared]):
         """Whether too many tasks are kept behind the state, since the first or `replace`."""
         return self._executor.n_remembered - self._n_before >= self._most_tasks
 
-    def submit(self, epoch: int, round_: int, most: int) -> int:
-        """Submit the next round, or as many as one task should run, at most `most`; return how many."""
+    def submit(self, epoch: int, round_: int, left: int, ends: Callable[[int], bool]) -> int:
+        """Submit the next round, or as many as one task should run; return how many.
+
+        `left`: at most so many. `ends`: whether a task must end after a number of rounds.
+        """
         size = self._bundling.size
-        ahead = range(round_, round_ + min(most, self._bundling.rounds(size)))
+        most = min(left, self._bundling.rounds(size))
+        ahead = range(round_, round_ + next((n for n in range(1, most) if ends(n)), most))
         rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in ahead)))
         if len(rounds) > 1:
             blocks = submit_together(self._feed, self._plan, self._executor, self.blocks, rounds, size)
