@@ -23,6 +23,7 @@ TOGETHER = 0.25
 rounds.  0: every round is dealt out to all workers."""
 UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
+FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
 DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
 FEW = 64
 """Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
@@ -53,8 +54,8 @@ class Bundling:
         full = n_rounds * self.plan.n_documents / self.plan.n_rounds
         grows = max(1.0, full / max(1, sum(w.n_documents for w in work)))
         load = grows * sum(w.read + w.prepare for w in work) / max(1, n_lanes)
-        # One worker may have documents in its cache that others have to read: a long reading is forgotten by halves.
-        self._load_seconds = max(load, self._load_seconds / 2)
+        # Caches make it short, but one worker would have to read what is in those of others: it is forgotten slowly.
+        self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
         self._lane_seconds = grows * sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
         whole = grows * sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
         # Where workers shared a round, none has all of its documents in its cache: one alone begins with a single round.
