@@ -1,7 +1,7 @@
 """Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, NamedTuple
@@ -23,6 +23,7 @@ TOGETHER = 0.25
 rounds.  0: every round is dealt out to all workers."""
 UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
+FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
 DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
 FEW = 64
 """Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
@@ -32,8 +33,8 @@ FEW = 64
 class Bundling:
     """How many lanes make a task, and how many rounds, by the time that lanes took.  Neither changes a bit.
 
-    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, one task runs them,
-    and then round after round.
+    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, to read and prepare
+    their documents, too, one task runs them, and then round after round.
     """
 
     plan: Plan
@@ -41,15 +42,25 @@ class Bundling:
 
     def __post_init__(self) -> None:
         self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents
+        self._load_seconds = 0.0  # of these, what reading and preparing took lately
         self._alone, self._together = False, 1  # whether one task may run whole rounds, and how many
 
     def measured(self, n_rounds: int, work: Sequence[tasks.Work]) -> None:
         """Record what the lanes of a task's rounds cost.  Before that, all workers take part."""
         # In threads of this process there are no messages that could be saved.
         self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
-        self._lane_seconds = sum(w.map for w in work) / max(1, sum(w.n_lanes for w in work))
-        whole = sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
-        self._together = max(1, min(max(self._together, 2 * n_rounds), int(TOGETHER / max(whole, 1e-6))))
+        n_lanes, n_tasks = sum(w.n_lanes for w in work), sum(w.n_lanes > 0 for w in work)
+        # Rounds of the first epoch may grow: seconds are told as of a full one.
+        full = n_rounds * self.plan.n_documents / self.plan.n_rounds
+        grows = max(1.0, full / max(1, sum(w.n_documents for w in work)))
+        load = grows * sum(w.read + w.prepare for w in work) / max(1, n_lanes)
+        # Caches make it short, but one worker would have to read what is in those of others: it is forgotten slowly.
+        self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
+        self._lane_seconds = grows * sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
+        whole = grows * sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
+        # Where workers shared a round, none has all of its documents in its cache: one alone begins with a single round.
+        most = max(self._together, 2 * n_rounds) if n_tasks <= n_rounds else 1
+        self._together = max(1, min(most, int(TOGETHER / max(whole, 1e-6))))
 
     @property
     def size(self) -> int:
@@ -57,7 +68,7 @@ class Bundling:
         n_lanes, sizes = self.plan.n_lanes, [1]
         while 2 * sizes[-1] <= n_lanes and 2 * sizes[-1] * self._lane_seconds < LONGEST:
             sizes.append(2 * sizes[-1])
-        if self._alone:
+        if self._alone and n_lanes * self._lane_seconds < LONGEST:  # or workers that join would wait for its end
             sizes.append(1 << (n_lanes - 1).bit_length())
         return min(sizes, key=self._seconds)
 
@@ -203,10 +214,14 @@ class Flight(Generic[State, Statistics, Prepared]):
         """Whether too many tasks are kept behind the state, since the first or `replace`."""
         return self._executor.n_remembered - self._n_before >= self._most_tasks
 
-    def submit(self, epoch: int, round_: int, most: int) -> int:
-        """Submit the next round, or as many as one task should run, at most `most`; return how many."""
+    def submit(self, epoch: int, round_: int, left: int, ends: Callable[[int], bool]) -> int:
+        """Submit the next round, or as many as one task should run; return how many.
+
+        `left`: at most so many. `ends`: whether a task must end after a number of rounds.
+        """
         size = self._bundling.size
-        ahead = range(round_, round_ + min(most, self._bundling.rounds(size)))
+        most = min(left, self._bundling.rounds(size))
+        ahead = range(round_, round_ + next((n for n in range(1, most) if ends(n)), most))
         rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in ahead)))
         if len(rounds) > 1:
             blocks = submit_together(self._feed, self._plan, self._executor, self.blocks, rounds, size)

@@ -150,8 +150,7 @@ class Training(Generic[State, Statistics, Prepared]):
         """Submit one more round or several, and wait for as many as is needed before the next, whose number is returned."""
         epoch, round_ = self._plan.place(number)
         left = self._plan.rounds(epoch) - round_
-        most = next((n for n in range(1, left) if self._due(number + n, False)), left)
-        n_rounds = self._flight.submit(epoch, round_, most)
+        n_rounds = self._flight.submit(epoch, round_, left, lambda n: self._due(number + n, False))
         number, ends = number + n_rounds, n_rounds == left
         scores = ends and self._monitoring.due(epoch, self._plan.n_epochs)
         saves, burdened = self._due(number, ends), self._flight.burdened

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.engine import tasks
+from sdem_dist.engine import rounds, tasks
 from sdem_dist.engine.claims import Claim
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
@@ -165,7 +165,7 @@ def test_bundles_follow_measured_time():
     def sizes(plan, n_workers, *seconds_a_lane):
         bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=0))
         for seconds in seconds_a_lane:
-            bundling.measured(1, [tasks.Work(lane, 64, 1, "here", map=64 * seconds) for lane in (0, 64)])
+            bundling.measured(1, [tasks.Work(lane, 64, 64_000, "here", map=64 * seconds) for lane in (0, 64)])
             yield bundling.size
 
     # Long enough that little is lost between tasks, short enough that workers end together.
@@ -199,6 +199,55 @@ def test_rounds_shorter_than_their_messages_go_together():
     ):
         apart.measured(1, [tasks.Work(0, 3, 2_000, "here", map=1 / 512)])
         assert apart.size == 2 and apart.rounds(apart.size) == 1
+
+
+def worked(plan, size, read=0.0, prepare=0.0, mapped=0.0):  # seconds a lane, of one round in tasks of `size` lanes
+    n, documents = plan.n_lanes, plan.n_documents // plan.n_rounds
+    lanes = [min(size, n - first) for first in range(0, n, size)]
+    return [tasks.Work(0, k, documents * k // n, "here", read * k, prepare * k, mapped * k) for k in lanes]
+
+
+SECONDS = st.sampled_from([0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0])
+
+
+@given(st.integers(2, 300), st.integers(1, 40), st.lists(st.tuples(SECONDS, SECONDS, SECONDS), min_size=1, max_size=4))
+def test_one_worker_has_whole_rounds_only_where_that_takes_less_than_their_messages(n_lanes, n_workers, measured):
+    plan = Plan(n_documents=n_lanes * 6_000, n_epochs=1, n_rounds=6, n_lanes=n_lanes, seed=0)
+    bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=1))
+    for read, prepare, mapped in measured:
+        bundling.measured(1, worked(plan, bundling.size, read, prepare, mapped))
+    if bundling.size < n_lanes:
+        assert bundling.rounds(bundling.size) == 1
+        return
+    assert n_lanes * (read + prepare + mapped) < rounds.LONGEST  # workers may join, even if there is only one
+    at_once = -(-n_lanes // n_workers)  # lanes of a worker, were they dealt out one by one
+    lost = (n_lanes - at_once - rounds.UNEVEN) * (read + prepare + mapped)
+    each = max(at_once * rounds.TASK_SECONDS, n_lanes * rounds.SCHEDULER_SECONDS)
+    assert lost <= 1.001 * (each + n_lanes * rounds.PART_SECONDS / n_workers + rounds.ROUND_SECONDS)
+
+
+def test_documents_that_take_long_to_read_are_read_by_all_workers():
+    plan = Plan(n_documents=1_000_000, n_epochs=5, n_rounds=488, n_lanes=16, seed=0)
+    bundling = Bundling(plan, SimpleNamespace(n_workers=8, rounds_ahead=1))
+
+    def chosen(read):
+        bundling.measured(1, worked(plan, bundling.size, read=read, mapped=5e-4))
+        return bundling.size, bundling.rounds(bundling.size)
+
+    assert [chosen(0.05) for _ in range(3)] == [(2, 1)] * 3
+    # Once caches have them, one worker is enough, and soon for several rounds.
+    later = [chosen(0.0) for _ in range(20)]
+    assert later[0] == (2, 1) and later[-1] == (16, 2)
+    assert chosen(0.05) == (2, 1)  # its cache had not all of them
+    assert chosen(0.0) == (2, 1)  # those that have them say little of it
+
+
+def test_short_rounds_that_grow_do_not_stay_on_one_worker():
+    plan = Plan(n_documents=1_000_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0, growth=6)
+    bundling, first = Bundling(plan, SimpleNamespace(n_workers=8, rounds_ahead=1)), plan.lanes(0, 0)
+    n_documents = sum(lane.stop - lane.start for lane in first)
+    bundling.measured(1, [tasks.Work(0, 16, n_documents, "here", map=1e-6 * n_documents)])
+    assert bundling.size == 2 and bundling.rounds(2) == 1  # 4 ms; full rounds take 250
 
 
 @given(st.integers(1, 60), st.lists(st.integers(1, 5), min_size=1, max_size=6))

@@ -11,6 +11,7 @@ from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.engine import callbacks
+from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.events import (
     CheckpointWritten,
     Compiled,
@@ -143,6 +144,19 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
     np.testing.assert_array_equal(together[0].state_.words, apart[0].state_.words)
     assert together[1:] == apart[1:]
     assert (functions.count("run_rounds") < 20) == (every != 1)
+
+
+def test_rounds_that_go_one_by_one_do_not_look_at_all_that_follow(tmp_path, monkeypatch):
+    due, asked = Checkpoints.due, []
+
+    def counted(self, rounds_done, end_of_epoch):
+        asked.append(rounds_done)
+        return due(self, rounds_done, end_of_epoch)
+
+    monkeypatch.setattr(Checkpoints, "due", counted)
+    model = MultinomialNB(n_epochs=1, n_lanes=1, rounds_per_epoch=100, n_jobs=1, **ONE_STAGE)
+    model.fit(X, Y, checkpoint=tmp_path)
+    assert len(asked) <= 3 * 100
 
 
 def test_the_reason_of_the_end():
