@@ -15,8 +15,9 @@ from sdem_dist import (
     SdemMixtureClassifier,
     SupervisedLDAClassifier,
 )
+from sdem_dist.inputs.source import source_of
 from sdem_dist.losses import Hinge
-from sdem_dist.selection.spaces import default_space
+from sdem_dist.selection.spaces import are_equal, default_space, settings
 
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 2, 120)
@@ -92,3 +93,16 @@ def test_arrays_are_told_apart_by_their_values(documents, sampler):
 def test_a_step_that_is_the_default_is_tried_once(documents):
     found = CorpusSearchCV(ManyClassNB(n_epochs=1), cv=2, refit=False).fit(*documents[:2])
     assert [trial.params["step"] for trial in found.trials_ if "step" in trial.params] == [0.1, 0.4]
+
+
+def test_nan_is_equal_to_itself():
+    nan = float("nan")
+    assert are_equal({"unlabelled": nan, "alpha": 1.0}, {"unlabelled": nan, "alpha": 1.0})
+    model = MultinomialNB(unlabelled=nan, loss="hinge")
+    assert len(settings(model, {"alpha": [0.1, 0.1, 0.1]}, None, 0, source_of(model, X, Y.astype(float)))) == 2
+
+
+def test_a_large_space_beside_small_ones_is_drawn_from_until_there_are_as_many_as_asked_for():
+    model = MultinomialNB(loss="hinge")
+    spaces = [{"step": list(np.linspace(0.01, 0.9, 60))}, {"alpha": [0.5]}, {"loss": ["nll"]}]
+    assert len(settings(model, spaces, 55, 0, source_of(model, X, Y))) == 55
