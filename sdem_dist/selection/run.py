@@ -165,7 +165,7 @@ class Run:
 
     def _is_default_with_ncll(self, trial: Trial) -> bool:
         own = spelled_out(self.estimator, trial.params, self.source)
-        return own == spelled_out(self.estimator, {"loss": "ncll"}, self.source) and bool(trial.scores)
+        return are_equal(own, spelled_out(self.estimator, {"loss": "ncll"}, self.source)) and bool(trial.scores)
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
@@ -285,10 +285,8 @@ class Run:
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
 
-        of, done = (
-            (X, y, numbers, folds, validation, metrics, known, client),
-            dict[int, tuple[dict[str, object], Training]](),
-        )
+        of = X, y, numbers, folds, validation, metrics, known, client
+        done: dict[int, tuple[dict[str, object], Training]] = {}
 
         def train(trial: Trial, n_epochs: int) -> None:
             before = trial.trained

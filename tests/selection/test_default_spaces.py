@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fitting.test_loss_by_overlap import documents as overlapping
 
 from sdem_dist import (
     CorpusSearchCV,
@@ -106,3 +107,12 @@ def test_a_large_space_beside_small_ones_is_drawn_from_until_there_are_as_many_a
     model = MultinomialNB(loss="hinge")
     spaces = [{"step": list(np.linspace(0.01, 0.9, 60))}, {"alpha": [0.5]}, {"loss": ["nll"]}]
     assert len(settings(model, spaces, 55, 0, source_of(model, X, Y))) == 55
+
+
+def test_arrays_beside_a_loss_that_the_folds_settle():
+    X, y = overlapping(900, 4, 2)
+    priors = [np.full(4, 0.25), np.array([0.4, 0.2, 0.2, 0.2])]
+    found = CorpusSearchCV(
+        MultinomialNB(), {"loss": ["ncll", "hinge"], "class_prior": priors}, cv=2, n_jobs=1, refit=False
+    ).fit(X, y)
+    assert found.tuned_.loss == "ncll" and len(found.trials_) == 5
