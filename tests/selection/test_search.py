@@ -246,7 +246,7 @@ def test_topics_and_clusters_are_chosen_by_perplexity(corpus, documents):
         ({"space": {"loss": "hinge"}}, "list of values"),
         ({"space": {"loss": []}}, "no value"),
         ({"n_trials": 0}, "n_trials"),
-        ({"cv": 1}, "from 2"),
+        ({"cv": 1}, "2 or more"),
         ({"seconds": 0}, "seconds"),
     ],
 )
