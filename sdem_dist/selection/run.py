@@ -162,6 +162,7 @@ class Run:
         self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
         if chosen is ncll and listed is not None:  # no two rows are of one setting
             self.trials[listed.number] = replace(default, number=listed.number, params={"loss": "hinge"})
+        self.sampler.tell(self.trials[:1], self.search.metric_)
 
     def _is_default_with_ncll(self, trial: Trial) -> bool:
         own = spelled_out(self.estimator, trial.params, self.source)
