@@ -35,7 +35,7 @@ from sdem_dist.selection.schedule import Schedule, TimeOver
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
 from sdem_dist.selection.spaces import are_equal, spelled_out
-from sdem_dist.selection.trials import MONITOR, Training, Trial, epochs_of
+from sdem_dist.selection.trials import LATE, MONITOR, Training, Trial, epochs_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -286,8 +286,8 @@ class Run:
         known, metrics = self.source.classes, self._metrics
         kept = Fitted(path, self._asked(sha256(numbers.tobytes()).hexdigest() if folds is None else folds.name, **more))
 
-        of = X, y, numbers, folds, validation, metrics, known, client
-        done: dict[int, tuple[dict[str, object], Training]] = {}
+        of = (X, y, numbers, folds, validation, metrics, known, client)
+        done = dict[int, tuple[dict[str, object], Training]]()
 
         def train(trial: Trial, n_epochs: int) -> None:
             before = trial.trained
@@ -351,7 +351,7 @@ class Run:
             if trial is self.trials[-1]:
                 self.trials.pop()
             else:  # numbers are places
-                trial.alive, trial.error = False, "the time was over"
+                trial.alive, trial.error = False, LATE
 
     def _labels(self, y: Any) -> np.ndarray | None:
         """Return by what documents in memory are dealt evenly: their class, or their set of labels."""
