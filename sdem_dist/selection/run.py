@@ -35,7 +35,7 @@ from sdem_dist.selection.schedule import Schedule, TimeOver
 from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Learners, SideBySide, at_once
 from sdem_dist.selection.spaces import are_equal, spelled_out
-from sdem_dist.selection.trials import MONITOR, Training, Trial, epochs_of
+from sdem_dist.selection.trials import LATE, MONITOR, Training, Trial, epochs_of
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -162,10 +162,11 @@ class Run:
         self.trials[0] = replace(chosen, number=0, params={}, seconds=seconds)
         if chosen is ncll and listed is not None:  # no two rows are of one setting
             self.trials[listed.number] = replace(default, number=listed.number, params={"loss": "hinge"})
+        self.sampler.tell(self.trials[:1], self.search.metric_)
 
     def _is_default_with_ncll(self, trial: Trial) -> bool:
         own = spelled_out(self.estimator, trial.params, self.source)
-        return own == spelled_out(self.estimator, {"loss": "ncll"}, self.source) and bool(trial.scores)
+        return are_equal(own, spelled_out(self.estimator, {"loss": "ncll"}, self.source)) and bool(trial.scores)
 
     @property
     def _metrics(self) -> tuple[Metric, ...]:
@@ -350,7 +351,7 @@ class Run:
             if trial is self.trials[-1]:
                 self.trials.pop()
             else:  # numbers are places
-                trial.alive, trial.error = False, "the time was over"
+                trial.alive, trial.error = False, LATE
 
     def _labels(self, y: Any) -> np.ndarray | None:
         """Return by what documents in memory are dealt evenly: their class, or their set of labels."""

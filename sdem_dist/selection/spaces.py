@@ -99,7 +99,7 @@ def settings(
     most = n_trials or 17
     n = most - 1
     found = _different(estimator, _drawn(spaces, n, random_state), source)
-    while len(found) < most and n < size:  # some were the default, written differently
+    while len(found) < most and n < len(spaces) * size:  # some were the default, written differently
         n *= 2
         found = _different(estimator, [*found, *_drawn(spaces, n, random_state)], source)[:most]
     return found
@@ -165,9 +165,11 @@ def _different(estimator: EngineEstimator, found: list[dict[str, object]], sourc
 
 
 def are_equal(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Return whether two settings are the same, arrays by their values; both as `spelled_out` returns them."""
+    """Return whether two settings are the same, arrays by their values, NaN as itself; both as `spelled_out` returns them."""
 
     def same(a: Any, b: Any) -> bool:
+        if a is b:
+            return True
         return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
 
     return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())

@@ -14,7 +14,7 @@ from sdem_dist.counted import counted
 from sdem_dist.reports.html import cell, html_table
 from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.shares import SHARED
-from sdem_dist.selection.trials import MONITOR, Trial, accuracy_lost, by_document, mean_and_error, ranked, used
+from sdem_dist.selection.trials import LATE, MONITOR, Trial, accuracy_lost, by_document, mean_and_error, ranked, used
 
 if TYPE_CHECKING:
     from sdem_dist.selection.settings import Searched
@@ -274,7 +274,8 @@ def _of_budget(search: Searched) -> list[str]:
             f"{counted(search._untried, 'setting')} {were} not tried: the budget of epochs has no room for {them}."
         )
     if search.seconds is not None:
-        late, over = search.n_settings_ - len(search.trials_) - search._untried, list[str]()
+        over, left_out = list[str](), search.n_settings_ - len(search.trials_) - search._untried
+        late = left_out + sum(trial.error == LATE for trial in search.trials_)  # brackets leave some in the midst
         if default.alive:
             over.append(f"the default was cut after {counted(default.trained, 'epoch')}")
         if late > 0:

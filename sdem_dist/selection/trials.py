@@ -19,6 +19,8 @@ MONITOR = "log-loss"
 """The metric that decides whether another epoch is worth its time."""
 LEAST_EPOCHS = 3
 """Epochs before which a setting is not done: on small folds, one without a gain at the start is chance."""
+LATE = "the time was over"
+"""The error of a setting whose training the time of a search did not allow."""
 
 
 class Training(NamedTuple):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from fitting.test_loss_by_overlap import documents as overlapping
 
 from sdem_dist import (
     CorpusSearchCV,
@@ -15,8 +16,9 @@ from sdem_dist import (
     SdemMixtureClassifier,
     SupervisedLDAClassifier,
 )
+from sdem_dist.inputs.source import source_of
 from sdem_dist.losses import Hinge
-from sdem_dist.selection.spaces import default_space
+from sdem_dist.selection.spaces import are_equal, default_space, settings
 
 RNG = np.random.default_rng(0)
 Y = RNG.integers(0, 2, 120)
@@ -92,3 +94,25 @@ def test_arrays_are_told_apart_by_their_values(documents, sampler):
 def test_a_step_that_is_the_default_is_tried_once(documents):
     found = CorpusSearchCV(ManyClassNB(n_epochs=1), cv=2, refit=False).fit(*documents[:2])
     assert [trial.params["step"] for trial in found.trials_ if "step" in trial.params] == [0.1, 0.4]
+
+
+def test_nan_is_equal_to_itself():
+    nan = float("nan")
+    assert are_equal({"unlabelled": nan, "alpha": 1.0}, {"unlabelled": nan, "alpha": 1.0})
+    model = MultinomialNB(unlabelled=nan, loss="hinge")
+    assert len(settings(model, {"alpha": [0.1, 0.1, 0.1]}, None, 0, source_of(model, X, Y.astype(float)))) == 2
+
+
+def test_a_large_space_beside_small_ones_is_drawn_from_until_there_are_as_many_as_asked_for():
+    model = MultinomialNB(loss="hinge")
+    spaces = [{"step": list(np.linspace(0.01, 0.9, 60))}, {"alpha": [0.5]}, {"loss": ["nll"]}]
+    assert len(settings(model, spaces, 55, 0, source_of(model, X, Y))) == 55
+
+
+def test_arrays_beside_a_loss_that_the_folds_settle():
+    X, y = overlapping(900, 4, 2)
+    priors = [np.full(4, 0.25), np.array([0.4, 0.2, 0.2, 0.2])]
+    found = CorpusSearchCV(
+        MultinomialNB(), {"loss": ["ncll", "hinge"], "class_prior": priors}, cv=2, n_jobs=1, refit=False
+    ).fit(X, y)
+    assert found.tuned_.loss == "ncll" and len(found.trials_) == 5

@@ -138,16 +138,22 @@ def test_time_ends_a_setting_in_its_midst(monkeypatch, caplog):
         elapsed = property(lambda self: next(clock) if began else 0.0)
 
     monkeypatch.setattr("sdem_dist.selection.search.Schedule", Later)
-    for halving in (True, False):
+    for halving, seconds in ((True, 30), (False, 30), ("brackets", 150)):
         began.clear()
 
         def see(event):
             began.append(event.epoch)
 
-        found = searched(seconds=30, halving=halving, callbacks=[see], refit=False)
+        found = searched(seconds=seconds, halving=halving, callbacks=[see], refit=False)
         assert len(found.trials_) < 8 or any(trial.error == "the time was over" for trial in found.trials_)
         assert found.best_index_ == 0 or found.trials_[found.best_index_].scores
-    assert sum("its time is over" in record.message for record in caplog.records) == 2
+        late = 9 - sum(bool(trial.scores) for trial in found.trials_)
+        said = f"{late} setting{'s were' if late > 1 else ' was'} not tried."
+        assert (said in " ".join(found.summary().split())) == (late > 0)
+    assert late and any(trial.error == "the time was over" for trial in found.trials_), (
+        "brackets leave some in the midst"
+    )
+    assert sum("its time is over" in record.message for record in caplog.records) == 3
 
 
 def test_epochs_are_bounded_and_the_best_is_trained_for_as_many():
