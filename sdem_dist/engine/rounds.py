@@ -58,7 +58,7 @@ class Bundling:
         self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
         self._lane_seconds = grows * sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
         whole = grows * sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
-        # Where workers shared a round, none has all of its documents in its cache: one alone begins with a single round.
+        # Where workers shared a round, none has all of its documents: one alone begins with a single round.
         most = max(self._together, 2 * n_rounds) if n_tasks <= n_rounds else 1
         self._together = max(1, min(most, int(TOGETHER / max(whole, 1e-6))))
 
