@@ -202,7 +202,7 @@ def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
 
 
 def imports_its_parents_script() -> bool:
-    """Whether this process was started to work and still imports what its parent ran: multiprocessing, ``_inheriting``."""
+    """Whether this process is a worker and still imports what its parent ran: multiprocessing, ``_inheriting``."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
@@ -228,7 +228,7 @@ def _part(code: object, value: Any) -> PatternPart:
 
 
 def _bodies(value: Any) -> list[list[PatternPart]]:
-    """Return the sequences in what the parser keeps with a part: itself, or nested in tuples and lists of alternatives."""
+    """Return sequences in what the parser keeps with a part: itself, or nested in tuples and lists of alternatives."""
     from re import _parser  # type: ignore[attr-defined]
 
     if isinstance(value, _parser.SubPattern):

@@ -64,7 +64,7 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:
-    """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and the log-loss per label."""
+    """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and log-loss per label."""
     counts = dict(zip(COUNTS, sums[: len(COUNTS)].tolist(), strict=True))
     present, given, right, losses = sums[len(COUNTS) :].reshape(4, -1)
     weight = counts["weight"]

@@ -45,7 +45,7 @@ def explain(
     overwrite: bool,
     **piped: Any,
 ) -> None:
-    """Say why MODEL gives each TEXT its class, or its number. Without a TEXT, or with -, lines of standard input are read.
+    """Say why MODEL gives each TEXT its class or number. Without a TEXT, or with -, lines of standard input are read.
 
     Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the model
     weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic models the

@@ -125,7 +125,7 @@ def _client(scheduler: str, timeout: float) -> Client:
         _check_address(scheduler)
         where, address = {"address": scheduler}, scheduler
     try:
-        # A client waits for minutes for a scheduler that hangs. In a thread, since a notebook has an event loop already.
+        # A client waits for minutes for a scheduler that hangs. In a thread, as a notebook has an event loop already.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, compat.probe(address, timeout)).result()
         return Client(**where, timeout=timeout, set_as_default=False)

@@ -1,4 +1,4 @@
-"""Folds of a corpus for cross-validation: masks over its documents, by a keyed hash of their place, even in each class."""
+"""Folds of a corpus for cross-validation: masks over documents, by a keyed hash of their place, even in each class."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ class Folds:
 
 
 def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
-    """Return a hash of the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
+    """Return a hash of each document's group, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
     if isinstance(corpus, Part):
         return groups_of(corpus.whole)
     if isinstance(corpus, InMemory) or not corpus.has_groups:

@@ -74,7 +74,7 @@ class ShardInfo:
     ----------
     n_documents, n_nonzeros : int
     data_dtype : str
-        dtype of its array ``data``: uint8, uint16, uint32 or float32; in a dense corpus of ``values``: float32 or float64.
+        dtype of array ``data``: uint8, uint16, uint32 or float32; in a dense corpus of ``values``: float32 or float64.
     checksums : dict of str to int
         CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
     """

@@ -25,7 +25,7 @@ Pieces = list[list[Any]]
 
 
 def write_pieces(folder: Path, parts: Iterable[KeyedRows], n_bytes: int | None = None) -> Pieces:
-    """Write documents, which come by ascending key, to a file, in pieces of about so many bytes; return what these are."""
+    """Write documents, ascending by key, to a file, in pieces of about so many bytes; return what these are."""
     pieces: Pieces = []
     with (folder / ROWS).open("wb") as file:
         for rows in (piece for part in parts for piece in _small(part, n_bytes or PIECE_BYTES)):
@@ -95,7 +95,7 @@ class Spill:
                 yield partial(KeyedRows.gathered, held, order[first:stop])
 
     def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield functions that make the next documents by ascending key, `sizes` of them each; threads may call them."""
+        """Yield functions that make the next documents by ascending key, `sizes` each; threads may call them."""
         if not self._runs:
             return self._sorted(sizes)
         return (partial(_given, rows) for rows in cut(self.drain(), sizes))

@@ -109,8 +109,8 @@ def write_corpus(
     n_jobs : int, optional
         Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
-        Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
-        see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X` is, too. The corpus is the same.
+        Its workers compute the parts of a dask array, DataFrame or bag of batches, and write them; all
+        see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X`. The corpus is the same.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The checkpoint folder of a fit: the progress of each stage, and the results of finished ones, published atomically."""
+"""The checkpoint folder of a fit: progress of each stage, and the results of finished ones, published atomically."""
 
 import re
 import time

@@ -23,7 +23,7 @@ from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 
 TRANSIENT = (OSError, MemoryError, UnreadableError)
-"""Errors that another try may not meet: storage that hiccups, a worker that is full.  All others would fail anywhere."""
+"""Errors that another try may not meet: storage that hiccups, a worker that is full.  Others would fail anywhere."""
 TRIES = 3
 TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
 """How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in the

@@ -77,7 +77,7 @@ class _AppendedObject:
         self._url, self._content, self._waiting = url, bytearray(), False
 
     def open(self) -> None:
-        """Take over what is in the bucket, unless lines wait here, and write it: a log that cannot be is noticed early."""
+        """Take over the bucket's log, unless lines wait here, and write it: one that cannot be is noticed early."""
         if not self._waiting:
             try:
                 self._content = bytearray(buckets.get(self._url))

@@ -25,7 +25,7 @@ UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
 DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
 FEW = 64
-"""Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
+"""Up to this many sums are merged by four, on the workers that have them; more by sixteen, for fewer tasks."""
 
 
 @dataclass
@@ -127,13 +127,13 @@ def submit_together(
     rounds: Sequence[Sequence[Lane]],
     bundle: int,
 ) -> Blocks[State]:
-    """Submit one task of one round or more, whose lanes all fit into a bundle, and return the handle of the state after it."""
+    """Submit a task of one round or more, whose lanes fit into one bundle; return the handle of the state after it."""
     affinity = rounds[0][0].lane / plan.n_lanes
     return [executor.submit(tasks.run_rounds, feed, rounds, bundle >= LEAVES, *blocks, affinity=affinity)]
 
 
 def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
-    """Yield, for each level of tasks that combine, how many parts a task takes and how many of them `reduce` takes at once."""
+    """Yield, for each level of tasks that combine, how many parts a task takes and how many `reduce` takes at once."""
     if bundle < LEAVES:
         if n_parts * bundle <= LEAVES:  # the update combines them
             return

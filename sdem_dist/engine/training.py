@@ -147,7 +147,7 @@ class Training(Generic[State, Statistics, Prepared]):
         return self._monitoring.exhausted(self._history, self._best_epoch)
 
     def _advance(self, number: int) -> int:
-        """Submit one more round or several, and wait for as many as is needed before the next, whose number is returned."""
+        """Submit one more round or several, wait for as many as needed before the next, and return its number."""
         epoch, round_ = self._plan.place(number)
         left = self._plan.rounds(epoch) - round_
         most = next((n for n in range(1, left) if self._due(number + n, False)), left)

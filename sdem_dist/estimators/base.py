@@ -106,7 +106,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             Documents: counts or weights; raw texts in a list, an array, a pandas or an Arrow column; or, for the models
             of tables, a table, NaN where a value is missing. A corpus brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Class labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
+            Labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory.
         client : distributed.Client, default=None
@@ -179,7 +179,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         return self
 
     def _look_at(self, X: object) -> None:
-        """Take note of what is to be trained on, before it is read; raise ValueError where parameters do not suit it."""
+        """Take note of what is to be trained on, before it is read; raise ValueError if parameters do not suit it."""
         if self.spec.either:
             rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
             sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)

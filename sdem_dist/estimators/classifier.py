@@ -36,7 +36,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
-        """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
+        """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
 
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the logarithms of probabilities from scores."""
@@ -99,7 +99,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         return over_blocks(self, X, lambda b: self._probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+        """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
 
         Returns
         -------

@@ -45,7 +45,7 @@ BURN_IN = 3
 STEPS = {"hinge": 3.0, "ncll": 16.0}
 """c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
 LANES, LANE_DOCUMENTS = 8, 16
-"""Lanes where one would be fast enough, and documents that each has at least: what they learn is damped where it is much."""
+"""Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much."""
 
 
 @estimator

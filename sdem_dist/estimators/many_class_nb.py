@@ -152,7 +152,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         return more._replace(history=[*told, {**told[-1], **more.history[-1], "epoch": self.n_epochs + 1}])
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+        """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
 
         Returns
         -------

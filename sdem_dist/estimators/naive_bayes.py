@@ -180,7 +180,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return (yield from final_stage(learner, plan, initial))
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return what of the model folds of a search decide: its temperature, where a fit with held-out documents has one."""
+        """Return what a search's folds decide: the model's temperature, if a fit with held-out documents has one."""
         scaled = self.calibrate and self.loss != "nll" and self.unlabelled is None
         return ("temperature",) if scaled else ()
 

@@ -1,4 +1,4 @@
-"""Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, and are checked once."""
+"""Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, checked once."""
 
 import re
 from collections.abc import Callable
@@ -137,7 +137,7 @@ def check(estimator: object) -> None:
 
 
 def _parameters(cls: type) -> list[str]:
-    """Return the parameters' lines in the order for people: positional ones, then a class's own before those it inherits."""
+    """Return the parameters' lines ordered for people: positional ones, then a class's own before those it inherits."""
     known = {declared.name: declared for declared in fields(cls)}
     own_first = [known.pop(name) for owner in cls.__mro__ for name in get_annotations(owner) if name in known]
     in_order = sorted(own_first, key=lambda declared: bool(declared.kw_only))

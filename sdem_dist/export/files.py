@@ -49,7 +49,7 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     `why_from_counts` says why. The metadata entry ``vectorizer`` holds how texts are counted, as JSON, with scikit-learn's
     names, and ``vocabulary`` the words.
 
-    ONNX's labels are whole numbers or texts: False and True become 0 and 1, and classes that are fractions become texts.
+    ONNX's labels are whole numbers or texts: False and True become 0 and 1; classes that are fractions become texts.
 
     Raises ModelError: the model is another, has no finite coefficients, or is larger than an ONNX file can be,
     `LARGEST`.

@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     """The result of the held-out documents."""
 
     n_epochs: int
-    """Epochs for the training with all documents: one more than were worth their time, since more documents bear more steps."""
+    """Epochs for the training with all documents: one more than were worth it, since more documents bear more steps."""
     temperature: float
     """Of the last of these: longer training makes a model surer."""
     history: list[dict[str, float]]
@@ -133,7 +133,7 @@ def trained_by_held_out(
     other: Other | None,
     calibrate: bool,
 ) -> Stages[Trained]:
-    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all documents.
+    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all.
 
     `other`: makes the learner of NCLL and its start, which are tried if classes seem to overlap.
     `calibrate`: whether the model takes the temperature.

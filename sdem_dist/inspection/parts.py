@@ -205,7 +205,7 @@ def of_columns(
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
-    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the features that are known.
+    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the known features.
 
     `mean`: shape (n_features + 1,), float64: the target last.
     `covariance`: shape (n_features + 1, n_features + 1), float64.

@@ -129,7 +129,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
 
 
 def _npmi(p: np.ndarray) -> float:
-    """Return the mean NPMI of the pairs of some words, from the shares of documents with both (the diagonal: with each)."""
+    """Return the mean NPMI of pairs of some words, from the shares of documents with both (the diagonal: with each)."""
     one, other = np.triu_indices(len(p), 1)
     seen = (np.diag(p)[one] > 0) & (np.diag(p)[other] > 0)
     one, other = one[seen], other[seen]

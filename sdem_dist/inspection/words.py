@@ -32,7 +32,7 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the words of `speaking_words` with their weights: nats per word of the document; of `KMeans` in its own unit."""
+    """Return the words of `speaking_words` with weights: nats per word of the document; of `KMeans` in its own unit."""
     from scipy.special import rel_entr
 
     if estimator.spec.words is None or estimator._layout == "dense":

@@ -121,7 +121,7 @@ def _first_level(words, level, grow, tree, n_nodes):
 
 @jit_inline
 def _next_level(words, level, first, grow, tree, n_nodes):
-    """Lengthen the n-gram that ends before each word by that word, from the last word on; return the number of nodes."""
+    """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
     slots = tree.slots
     for t in range(words.size - 1, first - 1, -1):
         if t - AHEAD >= 1:

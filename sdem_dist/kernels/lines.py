@@ -12,7 +12,7 @@ _TAB, _LINE, _RETURN, _QUOTE, _COMMA = 9, 10, 13, 34, 44
 
 @jit_inline
 def _plain_bytes(data, i, stop):
-    """Return the first position from `i` on, in steps of eight, that may be followed by a control character or no ASCII."""
+    """Return the first position from `i` on, in steps of eight, that may precede a control character or no ASCII."""
     while i + 8 <= stop:
         word: np.uint64 = load64(data, i)
         if ((word - _SIXTEENS) | word) & _HIGH:  # a byte below 16, or above 127; a byte after one may be taken for one

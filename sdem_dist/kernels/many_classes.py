@@ -27,7 +27,7 @@ class Lists(NamedTuple):
     """The counts of a word that are not the prior's, by word; changed in place."""
 
     starts: np.ndarray
-    """Where the list of each word starts, shape (n_features,), int64: behind it there is room for all that a lane adds."""
+    """Where the list of each word starts, shape (n_features,), int64: behind it is room for all that a lane adds."""
     used: np.ndarray
     """Length of each list, shape (n_features,), int64."""
     classes: np.ndarray
@@ -37,7 +37,7 @@ class Lists(NamedTuple):
     rises: np.ndarray
     """ln(N / alpha_w), float32."""
     keys: np.ndarray
-    """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where there is none."""
+    """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where none is."""
     places: np.ndarray
     """Where the pair of each key stands in the lists, int32."""
     prior: np.ndarray
@@ -188,7 +188,7 @@ def _add_lists(values, words, order, lists, sums, touched):
 
 @jit_inline
 def _find_best(length, label, logs, bounds, sums, touched, best, found):
-    """Set `best` to the largest scores of classes but the label, and `found` to these classes; make the sums 0 again."""
+    """Set `best` to the largest scores of classes but the label, and `found` to these classes; make sums 0 again."""
     for c in range(best.size):
         best[c], found[c] = -np.inf, 0
     for i in range(touched.size):

@@ -31,7 +31,7 @@ class Descent(NamedTuple):
     """Of the Dirichlet prior, shape (n_topics,), float64."""
     n_layers: int
     step: float
-    """T of a document, times its words and pseudo-counts, see `step_length`; with a line search that from which it starts."""
+    """T of a document, times its words and pseudo-counts, see `step_length`; a line search starts from it."""
     method: int
     """One of the four above. A layer whose line search finds no step stays where it is, with step 0."""
 
@@ -129,7 +129,7 @@ def objective(counts, mass, theta, alpha):
 
 @jit_inline
 def _model_gap(theta, new, pull, step, method):
-    """Return by how much the line search's bound is below f(theta) at the end of a step (Algorithm 1, or equation 29)."""
+    """Return how far the line search's bound is below f(theta) at the end of a step (Algorithm 1, or equation 29)."""
     slope, divergence, moved = 0.0, 0.0, 0.0
     for k in range(theta.size):
         slope -= pull[k] * (new[k] - theta[k])

@@ -13,7 +13,7 @@ from sdem_dist.kernels.rows import copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows
 
 NEGLIGIBLE = 0.01
-"""Classes whose loss weight is below this share of the largest are left alone; the share is less where classes are many."""
+"""Classes whose loss weight is below this share of the largest are left alone; it is less where classes are many."""
 
 AT_ONCE = 2_048
 """Logarithms of this many counts are taken at once: they stay in the fastest cache."""
@@ -24,16 +24,16 @@ MANY = 4
 
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return the rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all are positive."""
+    """Return rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all positive."""
     shape = len(words), 2 * table.shape[1]
-    # NumPy asks for large pages, compiled code does not. Behind the last row there is room to read eight columns at once.
+    # NumPy asks for large pages, compiled code does not. Behind the last row is room to read eight columns at once.
     rows = np.empty(shape[0] * shape[1] + WIDTH, np.float32)[: shape[0] * shape[1]].reshape(shape)
     write_rows(table, words, rows)
     return rows
 
 
 def changes_of(rows: np.ndarray, table: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return how far rows have gone from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
+    """Return how far rows are from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
     changes = np.empty((len(words), table.shape[1]), np.float32)
     write_changes(rows, table, words, changes)
     return changes

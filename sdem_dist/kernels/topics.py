@@ -98,7 +98,7 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
 
 @jit_inline
 def _conditional(beta, sums, alpha, count, out):
-    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's logarithm.
+    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's log.
 
     It is ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences.
     """

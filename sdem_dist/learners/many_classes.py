@@ -173,7 +173,7 @@ class ManyClasses:
         return parameters_of(state)
 
     def evaluate(self, state: ManyClassState, batches: Iterable[Documents]) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums`, exactly; for held-out documents the sums that give the temperature."""
+        """Return the sums of `evaluation.classifier_sums`, exactly; for held-out documents those for a temperature."""
         parameters, sums = parameters_of(state), list[np.ndarray]()
         known = np.zeros(self.n_classes, bool)
         # A class that was only ever a rival has lost counts and gained none.

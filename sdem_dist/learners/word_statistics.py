@@ -22,7 +22,7 @@ class SdemStatistics(NamedTuple):
     """Sums over lanes: how far the lanes moved, or statistics at one theta."""
 
     words: np.ndarray
-    """The words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
+    """Words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
     rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that met the word
     met: np.ndarray  # shape (n_words,): how many lanes changed the word
     entries: np.ndarray  # shape (n_words,): sums of the documents' entries

@@ -162,7 +162,7 @@ class LdaClasses:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order`; return how N of their words and C change from `state`, and where it ends."""
+        """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
         before = rows_of(state.words, local.words)
         words = before.copy()
         table, moment = working_table(state, words, self.log_prior, self.n_features)

@@ -114,5 +114,5 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
 
 
 def outputs(output: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return U theta of each document, shape (n_documents, n_outputs), without BLAS, whose threads would choose the bits."""
+    """Return U theta of each document, shape (n_documents, n_outputs), without BLAS, whose threads choose the bits."""
     return np.einsum("ck,dk->dc", output, theta)

@@ -121,7 +121,7 @@ class ClassificationReport:
         return self.confusion_among(np.arange(len(self.classes)))
 
     def confusion_among(self, chosen: np.ndarray) -> np.ndarray:
-        """Return documents by class and prediction of the classes at some positions, shape (n_chosen, n_chosen), int64."""
+        """Return documents by class and prediction of classes at some positions, shape (n_chosen, n_chosen), int64."""
         n, place = len(chosen), np.full(len(self.classes), -1)
         place[chosen] = np.arange(n)
         rows, columns_ = place[self.labels], place[self.predictions]

@@ -176,7 +176,7 @@ def score_of(
 
 
 def _together(parts: list[Predicted], numbers: np.ndarray | None) -> Predicted:
-    """Return the models' predictions in the order of the documents, with scores in single precision, as side by side."""
+    """Return the models' predictions in the documents' order, with scores in single precision, as side by side."""
     columns = (None if of[0] is None else np.concatenate(of) for of in zip(*(part[:7] for part in parts), strict=True))
     found = Predicted(*columns)  # type: ignore[arg-type]
     found = found._replace(scores=found.scores.astype(np.float32))

@@ -53,7 +53,7 @@ LAST = "training the best on all documents"
 
 
 class EpochOfSettings(NamedTuple):
-    """All settings under way have run one more epoch, or one setting has been fitted, or a search goes on from a checkpoint."""
+    """All settings under way have run one more epoch, one was fitted, or a search goes on from a checkpoint."""
 
     epoch: int
     """From 1; of a "setting", how many have been fitted, and of `NESTED`, how many folds have had their search."""
@@ -138,7 +138,7 @@ class Run:
         self.sampler.tell(trials, self.search.metric_)
 
     def _settle(self) -> Iterator[list[Trial]]:
-        """Settle which loss the default's ``loss="auto"`` is, after its turn: yield it with NCLL if that is to be tried."""
+        """Settle which loss the default's ``loss="auto"`` is, after its turn: yield it with NCLL if that is tried."""
         default = self.trials[0]
         if not default_loss.ncll_is_tried(default, self.source):
             self.estimator.set_params(loss="hinge")
@@ -315,7 +315,7 @@ class Run:
         return numbers
 
     def _rungs(self, trials: list[Trial], train: Callable[[Trial, int], None]) -> None:
-        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or train them to the end.
+        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or to the end.
 
         Raises TimeOver.
         """

@@ -1,4 +1,4 @@
-"""Which settings of a search go on, and how far: successive halving, Hyperband's brackets, budgets of epochs and of seconds."""
+"""Which settings go on, and how far: successive halving, Hyperband's brackets, budgets of epochs and of seconds."""
 
 import logging
 import math
@@ -179,7 +179,7 @@ def let_go(trials: list[Trial], epoch: int) -> None:
 
 
 def kept_after(epoch: int, n_trials: int, first: int = 1) -> int | None:
-    """Return how many settings go on after an epoch, from 1: half after `first`, twice that, ...; None: all that went on.
+    """Return how many settings go on after an epoch, from 1: half after `first`, twice that, ...; None: all of them.
 
     Settings that ended by themselves are counted.
     """

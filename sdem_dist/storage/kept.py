@@ -62,7 +62,7 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 
 
 def clear_kept(path: Path, purpose: str) -> None:
-    """Remove what killed processes left beside `path` for a purpose, where no process has it locked; none in a bucket."""
+    """Remove what killed processes left beside `path` for a purpose, if no process has it locked; none in a bucket."""
     if not is_url(path):
         clear_abandoned(path.absolute().parent, f".{path.name}.{purpose}-", 32)
 

@@ -106,7 +106,7 @@ def _padded_words(characters: Sequence[Spelled]) -> Iterator[list[Spelled]]:
 
 
 def _rewritten(text: str, settings: VectorizerSettings) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text in lower case and without accents, as the settings say, and where each of its characters came from."""
+    """Return a text in lower case and without accents, as the settings say, and where each character came from."""
     whole = text.lower() if settings.lowercase else text
     if len(whole) == len(text) and settings.strip_accents is None:
         return whole, [(i, i + 1) for i in range(len(text))]

@@ -63,7 +63,7 @@ def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
 
 
 def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
-    """Yield the files of a folder and of its sub-folders, in the order of their sorted names, hidden ones if asked for."""
+    """Yield the files of a folder and of its sub-folders, in the order of their names, hidden ones if asked for."""
     for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
         folders[:] = sorted(f for f in folders if hidden or not f.startswith("."))
         for name in sorted(names):
