@@ -172,8 +172,8 @@ def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndar
         scores, labels, weights = scores[possible], labels[possible], weights[possible]
     if not weights.any():
         return 1.0
-    # Exponentials in single precision, which is fast, and far finer than the temperatures; but differences of large scores
-    # are taken as the scores are given.
+    # Exponentials in single precision, which is fast, and far finer than the temperatures; but differences of large
+    # scores are taken as the scores are given.
     gaps = (scores - scores[np.arange(len(labels)), labels][:, None]).astype(np.float32, copy=False)
     most, losses = gaps.max(axis=1).astype(np.float64), np.full(len(TEMPERATURES), np.inf)
     gaps -= gaps.max(axis=1, keepdims=True)

@@ -63,7 +63,7 @@ def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
     """Free tasks that wait for a worker which is lost or paused, though any other may run them.
 
     Dask does not, where no worker at all was running when they became ready.  Distributed, within the scheduler:
-    ``unrunnable``, a task's ``loose_restrictions`` and ``worker_restrictions``, and ``transitions(recommendations, id)``.
+    ``unrunnable``, a task's ``loose_restrictions`` and ``worker_restrictions``, ``transitions(recommendations, id)``.
     """
     waiting = [ts for ts in dask_scheduler.unrunnable if part_of_key in str(ts.key) and ts.loose_restrictions]
     for ts in waiting:
@@ -124,8 +124,8 @@ async def close_process(job: Any) -> None:
 def close_gateways_by_hand(gateway_class: type) -> None:
     """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``.
 
-    It closes an event loop wherever garbage happens to be collected. In a thread that is about to start a loop it waits for
-    a lock of its own, forever; of a gateway that was closed it prints an error.
+    It closes an event loop wherever garbage happens to be collected. In a thread that is about to start a loop it waits
+    for a lock of its own, forever; of a gateway that was closed it prints an error.
     """
     if "__del__" in vars(gateway_class):
         del gateway_class.__del__  # type: ignore[attr-defined]

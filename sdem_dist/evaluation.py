@@ -132,9 +132,10 @@ def macro_f1(sums: np.ndarray) -> float:
 def finish(sums: np.ndarray) -> dict[str, float]:
     """Turn sums into means per document: accuracy, the losses, and the perplexity per word.
 
-    Returns dict: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document, natural logarithms) and ``perplexity``,
-    ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient. Where ``ln
-    p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are bounds from above.
+    Returns dict: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document, natural logarithms) and
+    ``perplexity``, ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial
+    coefficient. Where ``ln p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are
+    bounds from above.
     """
     s = dict(zip(SUMS, sums.tolist(), strict=True))
     weight = s["weight"]

@@ -14,8 +14,8 @@ _QUEUE: dict[str, tuple[list[str], str, str]] = {
     "sge": (["qstat", "-j"], r"(?!)", r"^job_number|^error|scheduling info|^\s"),
     "lsf": (["bjobs", "-l"], r"Status <(EXIT|DONE)>", ""),
 }
-"""How to ask for a job by its id, what the answer has for one that is over, and which of its lines to show.  A job that the
-system does not know any more is over, too."""
+"""How to ask for a job by its id, what the answer has for one that is over, and which of its lines to show.  A job that
+the system does not know any more is over, too."""
 LINES = 12
 
 

@@ -62,8 +62,8 @@ class Masks(Protocol):
 class Folds:
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
-    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend on
-    the corpus and the seed alone.
+    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend
+    on the corpus and the seed alone.
 
     `k`: at least 2, at most the number of documents.
     `share`: the share of the documents outside a fold that are trained on, chosen by another hash of their place.

@@ -19,8 +19,8 @@ from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
 PLAIN_VERSION, LABEL_SETS_VERSION, FORMAT_VERSION = 4, 5, 6
-"""Versions of corpora: plain ones, those with sets of labels, those with weights. So older readers refuse what they would
-read wrong, and read the rest."""
+"""Versions of corpora: plain ones, those with sets of labels, those with weights. So older readers refuse what they
+would read wrong, and read the rest."""
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"

@@ -42,8 +42,8 @@ class Progress(NamedTuple):
 class Checkpoints:
     """A folder of one fit, made if need be, or a URL.
 
-    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that another
-    follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
+    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that
+    another follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
 
     Raises ModelError: the folder cannot be made or written to, or it holds checkpoints that are named in another way.
     """

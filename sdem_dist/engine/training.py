@@ -30,8 +30,8 @@ from sdem_dist.learners.protocol import Prepared, State, Statistics
 from sdem_dist.storage.places import place
 
 MANY_TASKS = 1_000
-"""Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks still
-take less memory than the value."""
+"""Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks
+still take less memory than the value."""
 TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 

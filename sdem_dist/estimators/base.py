@@ -127,8 +127,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             before training to find them. A warning and `damaged_shards_` name them. A `validation` corpus must have
             none.
         callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it is
-            called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
+            Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it
+            is called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
             `sdem_dist.tracking.MLflowLogger` has both. Callbacks of scikit-learn (1.9 or newer), such as
             ``ProgressBar``, go to `set_callbacks`.
 
@@ -238,8 +238,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Returns
         -------
         dict of str to float
-            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too, where
-            labels are known.
+            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too,
+            where labels are known.
         """
         from sdem_dist.fitting.running import evaluate_source
         from sdem_dist.inspection.reporting import agreement

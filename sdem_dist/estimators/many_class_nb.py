@@ -49,12 +49,12 @@ _log = logging.getLogger(__name__)
 class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
-    The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training has
-    moved, which are no more than words of a document for its class and for its rival. Time and memory follow these.
+    The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training
+    has moved, which are no more than words of a document for its class and for its rival. Time and memory follow these.
 
     Predictions, probabilities and metrics are exact. So is training with "nll". With "hinge" each document takes a step
-    against its strongest rival; where its words are known to many classes, that is sought among the classes that share its
-    rarer words.
+    against its strongest rival; where its words are known to many classes, that is sought among the classes that share
+    its rarer words.
 
     References
     ----------

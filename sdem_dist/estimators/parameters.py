@@ -112,8 +112,8 @@ def param(default: _Value, constraint: Constraint, meaning: str, *, positional: 
 def estimator(cls: _Class) -> _Class:
     """Make the constructor of a class whose parameters `param` declares, and two sections of an estimator's docstring.
 
-    They stand before the references and the examples: the parameters, and what fitting adds. The latter are properties, with
-    their docstrings, and what the class and its bases say in `_learned`.
+    They stand before the references and the examples: the parameters, and what fitting adds. The latter are properties,
+    with their docstrings, and what the class and its bases say in `_learned`.
     """
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     if hasattr(made, "spec"):

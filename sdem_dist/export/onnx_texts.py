@@ -19,8 +19,8 @@ PADDING = "#"
 def why_not_texts(settings: VectorizerSettings | None) -> str:
     """Return why no operator counts texts as these settings do; empty where operators can.
 
-    Operators count as the settings do, but for two letters: İ (U+0130), which Python lowers to two letters, and a capital
-    sigma at the end of a word, which Python lowers to another letter than elsewhere.
+    Operators count as the settings do, but for two letters: İ (U+0130), which Python lowers to two letters, and a
+    capital sigma at the end of a word, which Python lowers to another letter than elsewhere.
     """
     if settings is None or settings.kind == "matrix":
         return "the model was trained on counts"

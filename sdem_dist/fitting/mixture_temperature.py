@@ -41,8 +41,8 @@ def with_temperature(
 ) -> Stages[Trained]:
     """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
 
-    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all, it is
-    the first: the other one is as long. Its history is then that of scores that no temperature divides.
+    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all,
+    it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
 
     Parameters
     ----------

@@ -1,12 +1,12 @@
 """Documents without labels beside a discriminative loss: training starts at a generative model of all documents.
 
 EM with hidden classes (Nigam et al. 2000) explains all documents. Training starts at its log-odds, times a weight. The
-weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step. So the weight is in units of
-the margin, as steps are. Held-out labelled documents give the temperature, and decide where labelled documents alone do
-better.
+weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step. So the weight is in
+units of the margin, as steps are. Held-out labelled documents give the temperature, and decide where labelled documents
+alone do better.
 
-Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak, which hurts
-where few documents have a label.
+Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak, which
+hurts where few documents have a label.
 """
 
 import logging

@@ -107,8 +107,8 @@ def lines(data, start, label, text, bounds):
 def csv_records(data, start, final, n_fields, label, text, bounds):
     """Find records of comma-separated values, and two fields of each, as far as they are simple.
 
-    Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of fields, and
-    quotes only around whole fields, where they may be doubled.
+    Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of
+    fields, and quotes only around whole fields, where they may be doubled.
 
     `data`: ndarray of uint8. `start`: where the first record begins. `final`: nothing comes after `data`.
     `n_fields`, `label`, `text`: fields of a record, and the numbers of the two, from 0.

@@ -1,8 +1,8 @@
 """sdEM with the hinge loss where classes are many: only counts that have left the prior are kept, and looked at.
 
-Each word has a list of the classes in which its expected count is not the prior's. A document's scores are sums over the
-lists of its words; a class that is in none of them scores by its totals alone. Numbers are in single precision, as in
-`sdem_dist.kernels.multinomial`.
+Each word has a list of the classes in which its expected count is not the prior's. A document's scores are sums over
+the lists of its words; a class that is in none of them scores by its totals alone. Numbers are in single precision, as
+in `sdem_dist.kernels.multinomial`.
 """
 
 from typing import NamedTuple
@@ -93,9 +93,9 @@ def fill(words, classes, changes, n_classes, lists):
 def run_documents(documents, lists, counts, schedule, t, margin):
     """Run sdEM with the hinge loss over documents in their order, one step a document, changing counts in place.
 
-    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class if the lists of the
-    document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the words
-    with the shortest lists choose.
+    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class if the lists of
+    the document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the
+    words with the shortest lists choose.
 
     `documents`: Visited. `lists`: Lists. `counts`: ClassCounts. `schedule`: Schedule.
     `t`: documents of the corpus seen. `margin`: float. Returns `t` (float), after the last document.

@@ -1,7 +1,7 @@
 """sdEM for documents as multinomial counts, one step a document: the fast kernel (Masegosa 2014, Algorithm 2).
 
-A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only classes
-whose loss weight is not negligible: with the hinge loss there are two.
+A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only
+classes whose loss weight is not negligible: with the hinge loss there are two.
 """
 
 import numpy as np
@@ -150,8 +150,8 @@ def run_documents(documents, table, schedule, t, due, objective):
 def in_turn(due, share, step):
     """Make `step` a whole one if one is due, and return its largest weight, else 0.
 
-    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step. So
-    one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
+    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step.
+    So one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
     """
     if due < 1.0:
         return 0.0

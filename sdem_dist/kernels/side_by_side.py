@@ -1,8 +1,8 @@
 """sdEM of several naive Bayes models at once: `sdem_dist.kernels.multinomial` for tables side by side, the same bits.
 
-A row holds a word's expected counts of every model: a document's words are read once for all models, and few classes fill
-registers. Logarithms are taken as documents are scored, not kept: half as much memory is read and written, which costs more
-than they do. Rows of two classes keep them behind the counts, since their sums are of double precision.
+A row holds a word's expected counts of every model: a document's words are read once for all models, and few classes
+fill registers. Logarithms are taken as documents are scored, not kept: half as much memory is read and written, which
+costs more than they do. Rows of two classes keep them behind the counts, since their sums are of double precision.
 """
 
 from typing import NamedTuple

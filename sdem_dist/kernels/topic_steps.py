@@ -131,9 +131,10 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
 def step_topics(parameters, touched, gradient, weight, progress, rates):
     """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
 
-    The length of a gradient is its root mean square over the batch's words, each weighted by the square of its probability.
-    So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a word is about one
-    over its probability: without weights rare words would make up the length, and common words would hardly move.
+    The length of a gradient is its root mean square over the batch's words, each weighted by the square of its
+    probability. So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a
+    word is about one over its probability: without weights rare words would make up the length, and common words would
+    hardly move.
 
     `parameters`: Topics, its `topics` and `totals` are changed in place.
     `touched`: ndarray of integers, the rows whose gradient is not zero.

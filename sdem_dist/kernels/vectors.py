@@ -73,9 +73,9 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 def add_columns(values, words, rows, first, last, sums):
     """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, in the entries' order.
 
-    Return the sum of the entries and that of their squares, which take no time beside the products. Columns are those from
-    `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven more behind their last
-    element.
+    Return the sum of the entries and that of their squares, which take no time beside the products. Columns are those
+    from `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven more behind
+    their last element.
     """
     k, length, square = first, 0.0, 0.0
     while last - k > 24:
@@ -146,8 +146,8 @@ def _mover(width, with_logarithms):
 move_eight = _mover(WIDTH, True)
 """Add documents' entries times `rhos` to eight columns of counts from `column` on, bounded by `lows`; renew logarithms.
 
-Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but `values`
-and `words` are of single precision, `totals` of double, and all have room for eight columns.
+Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but
+`values` and `words` are of single precision, `totals` of double, and all have room for eight columns.
 """
 move_sixteen = _mover(WIDER, False)
 """The same for sixteen columns of rows without logarithms."""

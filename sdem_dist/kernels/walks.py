@@ -1,7 +1,7 @@
 """Trees of n-grams walked in the order of their texts: walks are merged, and n-grams are spelled on the way.
 
-A step of a walk is three numbers, int32: the node, the place of its last word among all words, and its number of words. The
-node is -1 - node where no text has the n-gram, and others only begin with it.
+A step of a walk is three numbers, int32: the node, the place of its last word among all words, and its number of words.
+The node is -1 - node where no text has the n-gram, and others only begin with it.
 """
 
 from typing import NamedTuple

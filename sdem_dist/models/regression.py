@@ -104,8 +104,8 @@ class JointGaussian:
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         """Return, for conditional loss, a joint of the target given the features at mu and the features of the prior.
 
-        So the prior does not move the features' part: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that does not
-        concern the features.
+        So the prior does not move the features' part: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that
+        does not concern the features.
         """
         if not isinstance(loss, Ncll):
             return mu

@@ -251,8 +251,8 @@ class ClassificationReport:
     def errors_frame(self) -> pd.DataFrame:
         """Return the wrong predictions as a pandas table, the most confident first; its index is `positions`.
 
-        Columns of the words that spoke for the prediction and for the label follow where the model has an explanation, and
-        the texts where they are there.
+        Columns of the words that spoke for the prediction and for the label follow where the model has an explanation,
+        and the texts where they are there.
         """
         import pandas as pd
 

@@ -122,8 +122,8 @@ def predicted(
 ) -> Predicted:
     """Return what a model says of the documents of a fold, or with `whole` of all, and their labels.
 
-    The winner of a search without the fold (`nested_scores`) may not know all of `classes`: others get the share of what none
-    of its n documents had, ``1 / (n + n_classes)``.
+    The winner of a search without the fold (`nested_scores`) may not know all of `classes`: others get the share of
+    what none of its n documents had, ``1 / (n + n_classes)``.
     """
     several = model.several_labels
     predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba

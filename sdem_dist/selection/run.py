@@ -61,8 +61,9 @@ class EpochOfSettings(NamedTuple):
     seconds: float
     """Since the search began."""
     what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `NESTED`: the
-    search without a fold, whose settings `trials` are. `LAST`: the training of the best on all documents begins."""
+    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch.
+    `NESTED`: the search without a fold, whose settings `trials` are. `LAST`: the training of the best on all documents
+    begins."""
     most: int = 0
     """Settings that are tried in all, at most; of `NESTED` the folds."""
     metric: Metric = MONITOR

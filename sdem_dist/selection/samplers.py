@@ -41,8 +41,8 @@ class Listed:
 class Proposed:
     """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the estimator as it is.
 
-    Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to the
-    same proposals. What comes to the same as an earlier proposal is not given again.
+    Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to
+    the same proposals. What comes to the same as an earlier proposal is not given again.
     """
 
     def __init__(

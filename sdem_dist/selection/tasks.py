@@ -25,8 +25,8 @@ class Unseen(NamedTuple):
     """Predictions of learners for the documents of their fold within a range."""
 
     scores: list[np.ndarray]
-    """Of each learner ln p(y | d) at temperature 1, of several labels their log-odds: shape (n_documents of its fold, n_classes),
-    float32."""
+    """Of each learner ln p(y | d) at temperature 1, of several labels their log-odds: shape (n_documents of its fold,
+    n_classes), float32."""
     log_likelihood: list[np.ndarray]
     """Of each learner ln p(d), of several labels zeros: shape (n_documents of its fold,)."""
     lengths: np.ndarray

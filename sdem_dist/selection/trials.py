@@ -216,8 +216,8 @@ def less_accurate(trial: Trial, default: Trial, n_trials: int) -> bool:
 def best_of(trials: list[Trial], metric: Metric) -> Trial:
     """Return the best setting; of equals the default, or else the one with the lowest log-loss, or else the first.
 
-    By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few documents,
-    such as those of rare classes, decide a log-loss.
+    By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few
+    documents, such as those of rare classes, decide a log-loss.
 
     Raises ValueError: none could be trained.
     """

@@ -29,8 +29,8 @@ class Spelled(NamedTuple):
 def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
     """Return the tokens, or characters, with their shares of the values of terms, in the order of the text.
 
-    A term's value is divided among its occurrences, and an occurrence's among its tokens. So the marks sum to the values of
-    the terms that were found.
+    A term's value is divided among its occurrences, and an occurrence's among its tokens. So the marks sum to the
+    values of the terms that were found.
 
     `occurrences`: what `terms` yields of the text.
     `values`: of terms in this text, as the vocabulary spells them.

@@ -59,8 +59,8 @@ class Reading:
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
     label_separator : str, or None
-        Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
-        of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
+        Documents may have several labels: what stands between them in the column of the label, which may be empty. A
+        label of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
     unlabelled : str, or None
         The label that stands for none: the corpus knows such documents, and those whose label is empty, null or not a
         number, as documents without a label. None: a document without a label is a bad line.

@@ -29,8 +29,8 @@ def read_folder(
     """Yield a row of each file below the sub-folders of `path`, in the order of their sorted names.
 
     Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
-    they are documents, too. With `part` only the files from one number up to another; whoever cut the folder has checked that all
-    are in classes. Without labels these may be named as `some`.
+    they are documents, too. With `part` only the files from one number up to another; whoever cut the folder has
+    checked that all are in classes. Without labels these may be named as `some`.
     """
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
