@@ -75,7 +75,7 @@ class Plan:
 
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
-        """Return which range each lane visits in each round of an epoch that does not grow: (n_rounds, n_lanes)."""
+        """Return which of its ranges each lane visits in each round of epochs that do not grow: (n_rounds, n_lanes)."""
         if self.n_rounds == 1:
             return np.zeros((1, self.n_lanes), np.intp)
         # A counter block of its own, so that no lane draws the same numbers.

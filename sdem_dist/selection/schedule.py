@@ -180,7 +180,7 @@ def let_go(trials: list[Trial], epoch: int) -> None:
 
 
 def kept_after(epoch: int, n_trials: int, first: int = 1) -> int | None:
-    """Return how many settings go on after an epoch, from 1: half after `first`, twice that, ...; None: all of them.
+    """Return how many settings go on after an epoch, from 1: half after `first`, twice that...; None: all that went on.
 
     Settings that ended by themselves are counted.
     """
