@@ -1,6 +1,6 @@
 """sdEM against stochastic gradient descent on IMDB: figures 7 and 8 of the sdEM paper (Masegosa 2014).
 
-Test accuracy by epoch, on raw counts of all words. Naive Bayes is trained by sdEM: one lane, priors P1 and P2, the paper's
+Test accuracy by epoch, on raw counts of all words. Naive Bayes is trained by sdEM: one lane, priors P1, P2, the paper's
 rho = 1 / (1 + lambda t) with lambda = 1e-5. A linear classifier is trained by Bottou's SGD: L2 weight 1e-4,
 rho = lambda / (1 + lambda 1e-4 t), five values of lambda. Reviews are those of Maas et al.
 (2011) in their split of 25,000 and 25,000; the paper splits 47,000 and 3,000.

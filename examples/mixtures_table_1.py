@@ -1,4 +1,4 @@
-"""Table 1 and Figure 1 of Saul and Lee (2001): mixtures of digits by EM and by multiplicative updates, beside the paper's.
+"""Table 1 and Figure 1 of Saul and Lee (2001): mixtures of digits by EM and multiplicative updates, beside the paper's.
 
 Support vectors and nearest neighbours on the pixels stand below. MNIST is read from the folder that SDEM_CORPORA
 names; NMF of all 60,000 digits takes about two minutes, once.

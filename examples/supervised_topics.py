@@ -3,7 +3,7 @@
 AUC of the polarity and predictive R2 of the stars over the number of topics, beside linear models and an MLP with two
 layers of 200 units on the same words, linear models on the topics of LDA by Gibbs sampling, and sLDA (both from
 tomotopy, where it is installed); R2 over the layers of inference; how many topics hold 90 % of a review; the likelihood
-of held-out words for several alpha. IMDB stands for the paper's Amazon and multi-domain reviews. All reviews take hours;
+of held-out words for several alpha. IMDB is for the paper's Amazon and multi-domain reviews. All reviews take hours;
 ``--documents 1000 --topics 5,20 --iterations 60`` takes 3 minutes.
 """
 

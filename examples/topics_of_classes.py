@@ -48,7 +48,7 @@ def counted(folder: Path, name: str, most: int | None) -> tuple:
 
 
 def fitted(parts: tuple, loss: str, n_epochs: int, start: int) -> LDAClassifier:
-    """Return a model, evaluated on the test documents after each epoch; the first start on the training documents, too."""
+    """Return a model, evaluated on test documents after each epoch; the first start on the training documents, too."""
     X, y, X_test, y_test, words = parts
     model = LDAClassifier(loss=loss, n_epochs=n_epochs, random_state=start, evaluate_every=int(start == 0))
     model.fit(X, y, validation=(X_test, y_test))

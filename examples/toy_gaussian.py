@@ -1,4 +1,4 @@
-"""The toy experiment of Masegosa (2014), section 4.1, with its figure: one Gaussian a class, for data that are not Gaussian."""
+"""The toy experiment of Masegosa (2014), section 4.1, with its figure: a Gaussian a class for data that are not."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ class Reliability(NamedTuple):
 
     @property
     def ece(self) -> float:
-        """Expected calibration error: the mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
+        """Expected calibration error: mean over documents of how far accuracy is from confidence (Guo et al. 2017)."""
         filled = self.documents > 0
         gaps = np.abs(self.accuracy - self.confidence)[filled] * self.documents[filled]
         return float(gaps.sum() / self.documents.sum()) if filled.any() else float("nan")
@@ -96,7 +96,7 @@ def calibration_sums(
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums that `cautious_temperature` takes: `tempered_losses`, those if the second class were right, and how many.
+    """Return the sums for `cautious_temperature`: `tempered_losses`, those with the second class right, and how many.
 
     For arguments see `calibration_sums`.
     """
@@ -108,7 +108,7 @@ def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 
 
 def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]:
-    """Return the temperature with the least log-loss, one more document being wrong, and the log-loss of all others at it.
+    """Return the temperature of least log-loss, one more document being wrong, and the log-loss of all others at it.
 
     If all are right, that does not show how rare errors are. The log-loss is interpolated between `TEMPERATURES`.
 
@@ -145,7 +145,7 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
     behind, lost = scores - top, float(weights @ (top - scores[labels, np.arange(len(labels))]))
     losses = np.empty(len(TEMPERATURES))
     for last in (-1, -2):
-        # In single precision, which is fast: the strongest class is 1, and others are no less than what still has a square.
+        # In single precision, which is fast: the strongest class is 1, others are no less than what still has a square.
         ratios = np.exp(np.maximum(behind / TEMPERATURES[last], FAINTEST, dtype=np.float32))
         for t in range(len(TEMPERATURES))[last::-2]:
             losses[t] = lost / TEMPERATURES[t] + weights @ np.log(ratios.sum(axis=0))
@@ -172,8 +172,8 @@ def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndar
         scores, labels, weights = scores[possible], labels[possible], weights[possible]
     if not weights.any():
         return 1.0
-    # Exponentials in single precision, which is fast, and far finer than the temperatures; but differences of large scores
-    # are taken as the scores are given.
+    # Exponentials in single precision, which is fast, and far finer than the temperatures; but differences of large
+    # scores are taken as the scores are given.
     gaps = (scores - scores[np.arange(len(labels)), labels][:, None]).astype(np.float32, copy=False)
     most, losses = gaps.max(axis=1).astype(np.float64), np.full(len(TEMPERATURES), np.inf)
     gaps -= gaps.max(axis=1, keepdims=True)

@@ -63,7 +63,7 @@ def let_others_run(part_of_key: str, dask_scheduler: Any) -> None:
     """Free tasks that wait for a worker which is lost or paused, though any other may run them.
 
     Dask does not, where no worker at all was running when they became ready.  Distributed, within the scheduler:
-    ``unrunnable``, a task's ``loose_restrictions`` and ``worker_restrictions``, and ``transitions(recommendations, id)``.
+    ``unrunnable``, a task's ``loose_restrictions`` and ``worker_restrictions``, ``transitions(recommendations, id)``.
     """
     waiting = [ts for ts in dask_scheduler.unrunnable if part_of_key in str(ts.key) and ts.loose_restrictions]
     for ts in waiting:
@@ -124,8 +124,8 @@ async def close_process(job: Any) -> None:
 def close_gateways_by_hand(gateway_class: type) -> None:
     """Keep the garbage collector from closing gateways: dask-gateway, ``Gateway.__del__``.
 
-    It closes an event loop wherever garbage happens to be collected. In a thread that is about to start a loop it waits for
-    a lock of its own, forever; of a gateway that was closed it prints an error.
+    It closes an event loop wherever garbage happens to be collected. In a thread that is about to start a loop it waits
+    for a lock of its own, forever; of a gateway that was closed it prints an error.
     """
     if "__del__" in vars(gateway_class):
         del gateway_class.__del__  # type: ignore[attr-defined]
@@ -202,7 +202,7 @@ def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
 
 
 def imports_its_parents_script() -> bool:
-    """Whether this process was started to work and still imports what its parent ran: multiprocessing, ``_inheriting``."""
+    """Whether this process is a worker and still imports what its parent ran: multiprocessing, ``_inheriting``."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
@@ -228,7 +228,7 @@ def _part(code: object, value: Any) -> PatternPart:
 
 
 def _bodies(value: Any) -> list[list[PatternPart]]:
-    """Return the sequences in what the parser keeps with a part: itself, or nested in tuples and lists of alternatives."""
+    """Return sequences in what the parser keeps with a part: itself, or nested in tuples and lists of alternatives."""
     from re import _parser  # type: ignore[attr-defined]
 
     if isinstance(value, _parser.SubPattern):

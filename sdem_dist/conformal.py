@@ -1,8 +1,8 @@
 """Sets of classes that hold the right one as often as promised: split conformal prediction, class by class.
 
-A document's score under a class is one minus the class's probability. The set of a document has each class whose score is
-not above a quantile of the scores of held-out documents of that class under it (Vovk 2012, Mondrian predictors; Sadinle
-et al. 2019). If new documents of a class are exchangeable with those, the set has their class with at least the
+A document's score under a class is one minus the class's probability. The set of a document has each class whose score
+is not above a quantile of the scores of held-out documents of that class under it (Vovk 2012, Mondrian predictors;
+Sadinle et al. 2019). If new documents of a class are exchangeable with those, the set has their class with at least the
 probability asked for, whatever the model.
 """
 

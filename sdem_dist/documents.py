@@ -137,7 +137,7 @@ def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
 
 
 class CorpusLike(Protocol):
-    """What is read piece by piece: `sdem_dist.corpus.Corpus` on disk, `MemoryCorpus` in this process, or a view of one."""
+    """What is read piece by piece: `sdem_dist.corpus.Corpus` on disk, `MemoryCorpus` in memory, or a view of one."""
 
     @property
     def n_documents(self) -> int:

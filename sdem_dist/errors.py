@@ -30,7 +30,7 @@ class ModelError(SdemError, ValueError):
 
 
 class OtherRunError(ModelError):
-    """A checkpoint was written by a run with other settings or on another corpus, which cannot be resumed as this one."""
+    """A checkpoint was written by a run with other settings or on another corpus, and cannot be resumed as this one."""
 
 
 class TrainingError(SdemError, ArithmeticError):

@@ -49,7 +49,7 @@ def joined(batches: Iterable[Scored]) -> Scored:
 
 
 def classifier_sums(documents: Scored, *, tempered: bool = False) -> np.ndarray:
-    """Return the sums of `evaluation_sums`, `class_sums` and `calibration.calibration_sums`, which every classifier has.
+    """Return the sums of `evaluation_sums`, `class_sums` and `calibration.calibration_sums`, which each classifier has.
 
     `tempered`: with the sums that a temperature is found by.
     """
@@ -72,7 +72,7 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 
 
 def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return the sums that held-out documents choose by: their weight, that of those found, log-loss at each temperature.
+    """Return sums that held-out documents choose by: their weight, that of those found, log-loss at each temperature.
 
     A quarter of what `classifier_sums` takes: training scores held-out documents after every epoch.
 
@@ -115,7 +115,7 @@ def evaluation_sums(documents: Scored) -> np.ndarray:
 
 
 def class_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return how many documents each class has, was predicted for, and was rightly predicted for, shape (3 n_classes,)."""
+    """Return how many documents each class has, was predicted for, and rightly predicted for, shape (3 n_classes,)."""
     n_classes, predicted = scores.shape[1], scores.argmax(axis=1)
     right = np.where(predicted == labels, weights, 0.0)
     columns = ((labels, weights), (predicted, weights), (predicted, right))
@@ -132,9 +132,10 @@ def macro_f1(sums: np.ndarray) -> float:
 def finish(sums: np.ndarray) -> dict[str, float]:
     """Turn sums into means per document: accuracy, the losses, and the perplexity per word.
 
-    Returns dict: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document, natural logarithms) and ``perplexity``,
-    ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial coefficient. Where ``ln
-    p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are bounds from above.
+    Returns dict: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document, natural logarithms) and
+    ``perplexity``, ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial
+    coefficient. Where ``ln p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are
+    bounds from above.
     """
     s = dict(zip(SUMS, sums.tolist(), strict=True))
     weight = s["weight"]

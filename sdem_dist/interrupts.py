@@ -21,7 +21,7 @@ def check() -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Raise the interrupt that came while a compiled call returned: Python makes a SystemError of it, with it as the cause."""
+    """Raise the interrupt that came while a compiled call returned: Python raises SystemError with it as the cause."""
     try:
         yield
     except SystemError as error:

@@ -64,7 +64,7 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:
-    """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and the log-loss per label."""
+    """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and log-loss per label."""
     counts = dict(zip(COUNTS, sums[: len(COUNTS)].tolist(), strict=True))
     present, given, right, losses = sums[len(COUNTS) :].reshape(4, -1)
     weight = counts["weight"]
@@ -103,8 +103,8 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
 def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
     """Return the decisions that held-out documents ask for, and what their log-loss and F1 then are.
 
-    A label's temperature has the least log-loss, its threshold the largest F1. For rare labels, `MORE` documents with the
-    label, and as many without it as belong to them, are added that are like those of all labels.
+    A label's temperature has the least log-loss, its threshold the largest F1. For rare labels, `MORE` documents with
+    the label, and as many without it as belong to them, are added that are like those of all labels.
     """
     n_losses = len(TEMPERATURES) * n_labels
     losses, found = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)

@@ -49,7 +49,7 @@ def plain(value: object) -> object:
 
 
 def restored(value: object, own: Mapping[str, type]) -> object:
-    """Return what JSON values of `plain` stand for: lists as tuples, records made again, their fields of the types declared.
+    """Return what JSON values of `plain` stand for: lists as tuples, records made again, fields of the declared types.
 
     `value`: JSON value.
     `own`: classes of the user's that files may name.

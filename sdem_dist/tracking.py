@@ -22,9 +22,9 @@ MODEL_FILE = "sdem.model"
 class MLflowLogger:
     """Log a fit to MLflow: ``clf.fit(X, y, callbacks=[MLflowLogger()])``.
 
-    Metrics of an epoch are logged as it ends, with the stage's name before theirs; parameters, the history and the model, as
-    the artifact `MODEL_FILE`, when the fit has ended. The run is the active one of MLflow, which stays open; where
-    there is none, one of its own, which ends as failed where the fit fails.
+    Metrics of an epoch are logged as it ends, with the stage's name before theirs; parameters, the history and the
+    model, as the artifact `MODEL_FILE`, when the fit has ended. The run is the active one of MLflow, which stays open;
+    where there is none, one of its own, which ends as failed where the fit fails.
 
     Parameters
     ----------

@@ -2,8 +2,9 @@
 
 python train.py CORPUS MODEL INTERFACE HOST [HOST ...]
 
-The first host runs the scheduler, each of the others a worker; give it twice if it should do both. INTERFACE is the network
-between them (eth0; lo for this machine alone): nothing listens elsewhere. Ports, users and keys are those of ~/.ssh/config.
+The first host runs the scheduler, each of the others a worker; give it twice if it should do both. INTERFACE is the
+network between them (eth0; lo for this machine alone): nothing listens elsewhere. Ports, users and keys are those of
+~/.ssh/config.
 """
 
 from __future__ import annotations

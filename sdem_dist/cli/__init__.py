@@ -119,7 +119,7 @@ class LazyGroup(click.Group):
 
 
 def _output_fails(error: OSError) -> bool:
-    """Say whether standard output failed. What is left in its buffer is then dropped: Python would try it again at exit."""
+    """Say whether standard output failed. What its buffer holds is then dropped: Python would try it again at exit."""
     with suppress(OSError, ValueError):
         output = sys.stdout.fileno()
         poll = select.poll()

@@ -60,31 +60,32 @@ def evaluate(
 ) -> None:
     """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
 
-    Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean squared
-    distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from confidence,
-    over 15 equal bins. The hinge loss comes last. Models trained by --loss nll also show -ln p(document, class) (NLL) and
-    perplexity (a word). After other trainings these mean little; --json has them in any case.
+    Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean
+    squared distance of probabilities from the truth; the calibration error (ECE) the mean distance of accuracy from
+    confidence, over 15 equal bins. The hinge loss comes last. Models trained by --loss nll also show -ln p(document,
+    class) (NLL) and perplexity (a word). After other trainings these mean little; --json has them in any case.
 
-    Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of right
-    labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln p(document)
-    (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given topics that were
-    found from all words of the document; it is lower than for held-out words.
+    Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of
+    right labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln
+    p(document) (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given
+    topics that were found from all words of the document; it is lower than for held-out words.
 
-    For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong label
-    or lack one, and the words for and against the label that is most wrong. Between labels stands |; where a label has one
-    itself they are a JSON list.
+    For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong
+    label or lack one, and the words for and against the label that is most wrong. Between labels stands |; where a
+    label has one itself they are a JSON list.
 
-    In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks;
-    .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet
-    takes them for formulas: open the FILE with care.
+    In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
+    blanks; .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a
+    spreadsheet takes them for formulas: open the FILE with care.
 
-    --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under the
-    ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this process,
-    and show no texts of a source that workers read.
+    --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under
+    the ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this
+    process, and show no texts of a source that workers read.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text.
-    Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A corpus
-    must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
+    Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A
+    corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
+    --held-out).
     """
     from sdem_dist import load_model
     from sdem_dist.cli.table_files import altered, check_table, write_table

@@ -45,12 +45,13 @@ def explain(
     overwrite: bool,
     **piped: Any,
 ) -> None:
-    """Say why MODEL gives each TEXT its class, or its number. Without a TEXT, or with -, lines of standard input are read.
+    """Say why MODEL gives each TEXT its class or number. Without a TEXT, or with -, lines of standard input are read.
 
-    Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the model
-    weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic models the
-    topics of the text come first. Of a regressor the sum is of what topics and words add to the mean of training. Words that
-    speak for the prediction are blue, those against it orange; without colours they stand in brackets with their parts.
+    Shows the log-odds of the predicted class against another as a sum: of the words (how often each occurs, as the
+    model weighs it, times ln p(word | class) / p(word | other class)) and of the classes' prior probabilities. Of topic
+    models the topics of the text come first. Of a regressor the sum is of what topics and words add to the mean of
+    training. Words that speak for the prediction are blue, those against it orange; without colours they stand in
+    brackets with their parts.
     """
     from sdem_dist import load_model
     from sdem_dist.text import Reading

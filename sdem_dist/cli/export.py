@@ -19,9 +19,9 @@ from sdem_dist.cli.shown import say
 def export(model: Path, file: Path, form: str | None, from_counts: bool, overwrite: bool) -> None:
     """Write MODEL to FILE for other programs; without an option the suffix says the format, .onnx or .skops.
 
-    A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX file
-    takes texts, too, where operators of onnxruntime count them as MODEL does; else it takes counts of words, in double
-    precision, and the command says why. The words and how texts are counted are in its metadata.
+    A scikit-learn pipeline predicts from text, like MODEL, and is read by skops.io.load(FILE, trusted=...). An ONNX
+    file takes texts, too, where operators of onnxruntime count them as MODEL does; else it takes counts of words, in
+    double precision, and the command says why. The words and how texts are counted are in its metadata.
     """
     from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
     from sdem_dist.loading import load_model

@@ -75,7 +75,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
 
 
 def facts(corpus: Corpus, *, values: bool) -> str:
-    """Return a table of what a corpus is and how it was made; with `values` of what its tables miss, which reads them."""
+    """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
     header, n_bytes = corpus.header, corpus.bytes_on_disk()
     sizes = sorted({s.n_documents for s in header.shards})
     documents = ("" if len(sizes) == 1 else f"{sizes[0]:,} to ") + counted(sizes[-1], "document")

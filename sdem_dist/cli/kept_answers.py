@@ -1,4 +1,4 @@
-"""Tables of answers that workers make: parts are kept beside it until it is complete; after a kill the next run goes on."""
+"""Tables of answers that workers make: parts stay beside it until it is complete; after a kill the next run goes on."""
 
 import hashlib
 import json

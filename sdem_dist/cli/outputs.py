@@ -41,7 +41,7 @@ def check_output(output: Path, inputs: Iterable[str | Path], overwrite: bool) ->
 
 
 def refuse_lasting(output: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError where an output would replace what --overwrite does not reach: inputs, folders, corpora, models."""
+    """Raise UsageError where an output would replace what --overwrite spares: inputs, folders, corpora, models."""
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
 

@@ -76,21 +76,22 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
     a table (.tsv, .csv, .jsonl, .parquet), for a MODEL that was trained on text; or a corpus.
 
-    Labels of a SOURCE are not read as text: where the first line is label TAB text, as in training, what follows the TAB is
-    the text of each line. --format lines takes whole lines.
+    Labels of a SOURCE are not read as text: where the first line is label TAB text, as in training, what follows the
+    TAB is the text of each line. --format lines takes whole lines.
 
-    Writes one line for each document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order of
-    classes. With several labels these are all that reach their thresholds, with | between them; regressors write numbers
-    alone, mixtures the clusters by number. Ids come before labels with --id, and always for a corpus, whose documents are
-    shuffled. Only a few blocks are in memory.
+    Writes one line for each document: the label, then TAB and CLASS=PROBABILITY for every class, in the model's order
+    of classes. With several labels these are all that reach their thresholds, with | between them; regressors write
+    numbers alone, mixtures the clusters by number. Ids come before labels with --id, and always for a corpus, whose
+    documents are shuffled. Only a few blocks are in memory.
 
-    With -o FILE it writes a table, which appears complete or not at all. Workers read the sources and write into a hidden
-    folder beside FILE, so all of them have to see both. After a kill the same command goes on with what is kept there.
+    With -o FILE it writes a table, which appears complete or not at all. Workers read the sources and write into a
+    hidden folder beside FILE, so all of them have to see both. After a kill the same command goes on with what is kept
+    there.
 
-    In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a .csv
-    or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks; .jsonl and
-    .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet takes them
-    for formulas: open a FILE of strangers' texts with care.
+    In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a
+    .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks;
+    .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet
+    takes them for formulas: open a FILE of strangers' texts with care.
     """
     from sdem_dist.cli.answers import predictions_of, with_sets
 
@@ -106,8 +107,8 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
 def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Find the topics of the documents of every SOURCE with a topic MODEL.
 
-    Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted from
-    0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
+    Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted
+    from 0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
     """
     from sdem_dist.cli.answers import topics_of
 

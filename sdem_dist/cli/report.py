@@ -21,9 +21,10 @@ from sdem_dist.cli.sources import SourceOptions, examined_documents, source_opti
 def report(model: Path, corpus: str, output: Path, overwrite: bool, source: SourceOptions) -> None:
     """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
 
-    It shows what the model is, curves of its training, figures by class, the confusion matrix, how far its probabilities
-    can be trusted, and words by class. Where the texts are there, it has examples of errors with the words that decided.
-    Of topics it shows words, shares by class and example documents. The page needs no network, and prints well.
+    It shows what the model is, curves of its training, figures by class, the confusion matrix, how far its
+    probabilities can be trusted, and words by class. Where the texts are there, it has examples of errors with the
+    words that decided. Of topics it shows words, shares by class and example documents. The page needs no network, and
+    prints well.
     """
     from sdem_dist import load_model
     from sdem_dist.inspection.report_page import report_page

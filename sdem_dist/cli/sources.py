@@ -90,7 +90,7 @@ def refuse_no_model(corpora: Sequence[str], model: Path) -> None:
 
 
 def refuse_far_sources(paths: Sequence[str | None], where: str | None) -> None:
-    """Raise UsageError where workers are on other machines and a path is a source, whose corpus would be on this one."""
+    """Raise UsageError if workers are on other machines and a path is a source, whose corpus would be on this one."""
     for path in paths:
         if path is not None and is_source(path) and where is not None:
             raise click.UsageError(f"{path} is not a corpus, and workers elsewhere need one: make it with sdem ingest")

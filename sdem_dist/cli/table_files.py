@@ -155,7 +155,7 @@ def _parquet(path: Path, parts: Iterator[Part]) -> None:
 
 
 def _encodings(table: pyarrow.Table) -> dict[str, Any]:
-    """Return how the columns of a file that begins with this table are written: slow encodings only where they save space."""
+    """Return how to write the columns of a file that begins with this table: slow encodings where they save space."""
     names = table.column_names
     packed = {name: "snappy" if _shrinks(table.column(name)) else "none" for name in names}
     return {"use_dictionary": [name for name in names if _repeats(table.column(name))], "compression": packed}

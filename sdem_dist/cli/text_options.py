@@ -167,7 +167,7 @@ def taken_reading(options: dict[str, Any]) -> Reading:
 
 
 def taken_settings(options: dict[str, Any]) -> VectorizerSettings:
-    """Take the options of `text_options` out of others, and return their settings; ValueError if they contradict each other."""
+    """Take the options of `text_options` out of others, and return their settings; ValueError if they conflict."""
     from sdem_dist.text import VectorizerSettings
 
     given = {name: value for name in (*SPLITTING, *CHOOSING) if (value := options.pop(name)) is not None}

@@ -130,14 +130,14 @@ Examples:
 def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of MultinomialNB and MultiLabelNB learn side by side, so that documents are read once for all. After 1, 2, 4,
-    8... epochs the worse half is dropped. From the third epoch on, a setting is done where another epoch lowers its log-loss
-    by less than 1 %. Settings of other estimators are fitted one after the other, and none is dropped unless you ask for it.
-    At the end the command prints what was tried, what mattered, and the winner beside the default. Documents of one group
-    are in one fold, where CORPUS was ingested with --group.
+    Settings of MultinomialNB and MultiLabelNB learn side by side, so that documents are read once for all. After 1, 2,
+    4, 8... epochs the worse half is dropped. From the third epoch on, a setting is done where another epoch lowers its
+    log-loss by less than 1 %. Settings of other estimators are fitted one after the other, and none is dropped unless
+    you ask for it. At the end the command prints what was tried, what mattered, and the winner beside the default.
+    Documents of one group are in one fold, where CORPUS was ingested with --group.
 
-    CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number of
-    workers.
+    CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number
+    of workers.
     """
     refuse_no_model(corpora, model)
     if options["resume"] and options["checkpoint"] is None:

@@ -27,7 +27,8 @@ ALLOCATOR = {
     "MALLOC_ARENA_MAX": "2",
 }
 """Environment of worker processes.  Dask's default hands every freed table back to the system, and the next lane takes
-its pages anew: a tenth to a quarter of a round's time.  Two arenas, since every thread's own would keep what it freed."""
+its pages anew: a tenth to a quarter of a round's time.  Two arenas, since every thread's own would keep what it
+freed."""
 QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile.interval": "500ms"}
 """How often Dask looks at its own event loops and threads.  Its defaults, 50 and 100 times a second in every process,
 take 3 % of the processors on which scheduler and workers compute."""
@@ -125,7 +126,7 @@ def _client(scheduler: str, timeout: float) -> Client:
         _check_address(scheduler)
         where, address = {"address": scheduler}, scheduler
     try:
-        # A client waits for minutes for a scheduler that hangs. In a thread, since a notebook has an event loop already.
+        # A client waits for minutes for a scheduler that hangs. In a thread, as a notebook has an event loop already.
         with ThreadPoolExecutor(1) as thread:
             thread.submit(asyncio.run, compat.probe(address, timeout)).result()
         return Client(**where, timeout=timeout, set_as_default=False)

@@ -9,7 +9,7 @@ from sdem_dist.cluster import words
 from sdem_dist.cluster.settings import JobSettings
 
 PULSE = 2.0
-"""Seconds between two looks at the jobs, but never so few that the batch system has to answer more than once a second."""
+"""Seconds between two looks at the jobs, never so few that the batch system has to answer more than once a second."""
 SILENT = 50.0  # seconds that a running job may be without a worker; a nanny restarts one in fewer
 FAILURES = 3  # jobs that may end in a row before they bring a worker; then something is wrong with all of them
 

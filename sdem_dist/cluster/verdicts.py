@@ -66,7 +66,7 @@ def threads(workers: Mapping[str, Facts]) -> list[Line]:
 
 
 def memory(workers: Mapping[str, Facts], n_features: int | None, n_classes: int | None) -> list[Line]:
-    """Compare each worker's memory limit with what training a model of this size takes, see `sdem_dist.engine.memory`."""
+    """Compare each worker's memory limit with what training a model of this size takes (`sdem_dist.engine.memory`)."""
     state = 8 * (n_features or 0) * (n_classes or 0)
     needed = needed_bytes(state, default_blocks(state))
     need = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE

@@ -14,8 +14,8 @@ _QUEUE: dict[str, tuple[list[str], str, str]] = {
     "sge": (["qstat", "-j"], r"(?!)", r"^job_number|^error|scheduling info|^\s"),
     "lsf": (["bjobs", "-l"], r"Status <(EXIT|DONE)>", ""),
 }
-"""How to ask for a job by its id, what the answer has for one that is over, and which of its lines to show.  A job that the
-system does not know any more is over, too."""
+"""How to ask for a job by its id, what the answer has for one that is over, and which of its lines to show.  A job that
+the system does not know any more is over, too."""
 LINES = 12
 
 
@@ -41,7 +41,7 @@ UNKNOWN_JOB = r"invalid job|unknown job|not found|do(es)? not exist|no such job"
 
 
 def log_of(job_id: str, folder: str | None, job_name: str | None = None) -> str:
-    """Return the last lines of what a job wrote, if it wrote a log where its batch system or jobqueue names one after it."""
+    """Return the last lines of a job's log, if it is where its batch system or jobqueue names one after the job."""
     names = "|".join(re.escape(name) for name in {job_name or "dask-worker", "slurm"})
     named = re.compile(rf"(?:{names})[-.](?:[oe]|job)?{re.escape(job_id.partition('.')[0])}(?:\.[\w.-]+)?")
     logs = [path for path in sorted(Path(folder or ".").glob("*")) if named.fullmatch(path.name) and path.is_file()]

@@ -66,7 +66,7 @@ def write_collection(
 
     `X`: dask array, DataFrame or bag.
     `columns`: labels, ids, targets and weights.
-    Raises CorpusError: `X` is not a Dask collection, labels or other columns are not cut as `X` is, or a part does not fit.
+    Raises CorpusError: `X` is not a Dask collection, labels or other columns are cut otherwise, or a part does not fit.
     """
     from sdem_dist.engine.dask import DaskExecutor
     from sdem_dist.engine.ordered import in_order

@@ -61,7 +61,7 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
 
 
 def missing_values(corpus: Corpus) -> np.ndarray:
-    """Return how many values of each column of a dense corpus are missing, in the shards that can be read; reads all of it."""
+    """Return how many values each column of a dense corpus misses, in the shards that can be read; reads all of it."""
     missing = np.zeros(corpus.header.n_features, np.int64)
     for shard in range(len(corpus.header.shards)):
         with suppress(CorpusError):  # `check_corpus` names it

@@ -41,8 +41,8 @@ def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     """Raise CorpusError, a ValueError, unless the arrays of a sparse matrix fit together.
 
-    SciPy trusts them: with others it may end the process, or read entries of other columns. To be called before anything
-    is sorted, cut, cast or converted. Takes no copies.
+    SciPy trusts them: with others it may end the process, or read entries of other columns. To be called before
+    anything is sorted, cut, cast or converted. Takes no copies.
 
     `X`: of any format; formats without index arrays pass.
     `what`: what the message calls it.

@@ -1,4 +1,4 @@
-"""Folds of a corpus for cross-validation: masks over its documents, by a keyed hash of their place, even in each class."""
+"""Folds of a corpus for cross-validation: masks over documents, by a keyed hash of their place, even in each class."""
 
 from __future__ import annotations
 
@@ -60,8 +60,8 @@ class Masks(Protocol):
 class Folds:
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
-    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend on
-    the corpus and the seed alone.
+    The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend
+    on the corpus and the seed alone.
 
     `k`: at least 2, at most the number of documents.
     `share`: the share of the documents outside a fold that are trained on, chosen by another hash of their place.
@@ -151,7 +151,7 @@ class Folds:
 
 
 def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
-    """Return a hash of the group of each document, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
+    """Return a hash of each document's group, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
     if isinstance(corpus, Part):
         return groups_of(corpus.whole)
     if isinstance(corpus, InMemory):

@@ -104,7 +104,7 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
 
 
 def as_column(y: object) -> object:
-    """Return labels as one value per document: sets as an array of tuples, lists as an array, anything else as it is."""
+    """Return labels as one value per document: sets as an array of tuples, lists as an array, all else as it is."""
     if not are_label_sets(y):
         if isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
             return np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts

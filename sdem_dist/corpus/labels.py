@@ -12,7 +12,7 @@ from sdem_dist.errors import CorpusError
 
 
 def array_of(classes: Classes) -> np.ndarray:
-    """Return classes as an array; whole numbers beyond int64, such as hashes, as uint64, where NumPy would take floats."""
+    """Return classes as an array; whole numbers beyond int64, such as hashes, as uint64, where NumPy takes floats."""
     whole = len(classes) > 0 and all(type(label) is int for label in classes)
     if whole and max(cast("Sequence[int]", classes)) >= 1 << 63:
         return np.array(classes, np.uint64 if min(cast("Sequence[int]", classes)) >= 0 else object)
@@ -23,7 +23,7 @@ class LabelEncoder:
     """Turns labels into codes, batch by batch, and the codes into positions at the end.
 
     `classes`: the classes in their order. None: those found, sorted, once all batches have been seen.
-    `unlabelled`: the value that stands for no label; its code is -1. If it is given, None, NaN and pandas' NA are no labels, too.
+    `unlabelled`: the value for no label; its code is -1. If it is given, None, NaN and pandas' NA are no labels, too.
     """
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:

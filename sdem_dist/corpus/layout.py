@@ -19,8 +19,8 @@ from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
 PLAIN_VERSION, LABEL_SETS_VERSION, FORMAT_VERSION = 4, 5, 6
-"""Versions of corpora: plain ones, those with sets of labels, those with weights. So older readers refuse what they would
-read wrong, and read the rest."""
+"""Versions of corpora: plain ones, those with sets of labels, those with weights. So older readers refuse what they
+would read wrong, and read the rest."""
 SPARSE, DENSE = "sparse", "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
@@ -74,7 +74,7 @@ class ShardInfo:
     ----------
     n_documents, n_nonzeros : int
     data_dtype : str
-        dtype of its array ``data``: uint8, uint16, uint32 or float32; in a dense corpus of ``values``: float32 or float64.
+        dtype of array ``data``: uint8, uint16, uint32 or float32; in a dense corpus of ``values``: float32 or float64.
     checksums : dict of str to int
         CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
     """

@@ -206,7 +206,7 @@ class Corpus:
         return read_ids(*self._place_of(shard))
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
-        """Return the ids of the documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
+        """Return the ids of documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[object]:

@@ -135,7 +135,7 @@ Picks = list[tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]]
 
 
 def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
-    """Cut a stream of documents, in pieces of any length, into pieces of `sizes` documents, which are all documents together."""
+    """Cut a stream of documents, in pieces of any length, into pieces of `sizes` documents; these add up to all."""
     source = iter(stream)
     held: list[KeyedRows] = []
     n_held = 0

@@ -36,8 +36,8 @@ def write_shard(
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
-    `texts` gives the joined bytes and the offsets of the texts of documents with these ids; `groups` are the hashes of the
-    rows' groups.
+    `texts` gives the joined bytes and the offsets of the texts of documents with these ids; `groups` are the hashes of
+    the rows' groups.
     With `overwrite` one that a killed process began is replaced.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """

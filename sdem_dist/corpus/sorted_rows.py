@@ -48,7 +48,7 @@ def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
 
 
 def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
-    """Return the hashes of `write_groups` of the documents with keys from `first` up to `stop`, by key; None without any."""
+    """Return hashes of `write_groups` of documents with keys from `first` up to `stop`, by key; None without any."""
     files = [folder / GROUPS for folder in folders if (folder / GROUPS).is_file()]
     parts = [load_array(file) if is_url(file) else np.load(file, mmap_mode="r") for file in files]
     if not parts:

@@ -36,7 +36,7 @@ def is_table(X: object) -> bool:
 def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | None = None) -> EncodedTable:
     """Return a table of pandas as numbers.
 
-    `categories`: a numbering to keep; values that it does not know become missing. By default the values that occur, sorted.
+    `categories`: a numbering to keep; unknown values become missing. By default the values that occur, sorted.
     Raises ValueError: two columns have one name, or one holds what cannot be sorted and stored, or another kind of
     values than it did.
     """

@@ -34,7 +34,7 @@ def _is_number(value: SupportsFloat | str) -> bool:
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
     """Return the weights of documents as a float64 table of one column.
 
-    Raises CorpusError: they are not one finite number per document, or one is negative; the message begins with `where`.
+    Raises CorpusError: they are not one finite number a document, or one is negative; the message begins with `where`.
     """
     try:
         column = np.asarray(weights, np.float64)

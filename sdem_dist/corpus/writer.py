@@ -61,16 +61,16 @@ def write_corpus(
     Parameters
     ----------
     path : str or Path
-        Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears under its name only when complete.
+        Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears there only when complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
         Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)``,
-        ``(X, y, ids, targets)`` or ``(X, y, ids, targets, sample_weight)``, of any length; the corpus does not depend on
-        how the documents are cut into batches.
+        ``(X, y, ids, targets)`` or ``(X, y, ids, targets, sample_weight)``, of any length; the corpus does not depend
+        on how the documents are cut into batches.
         Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
-        Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for each,
-        such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse. Leave out for documents
-        without labels, and with batches.
+        Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for
+        each, such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse. Leave out for
+        documents without labels, and with batches.
     classes : sequence, optional
         The class labels in the order to keep. By default those that occur, sorted.
     vocabulary : sequence of str of length n_features, optional
@@ -109,8 +109,8 @@ def write_corpus(
     n_jobs : int, optional
         Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
-        Its workers compute the parts of a dask array, of a Dask DataFrame, or of a dask bag of batches, and write them; all
-        see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X` is, too. The corpus is the same.
+        Its workers compute the parts of a dask array, DataFrame or bag of batches, and write them; all
+        see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X`. The corpus is the same.
 
     Returns
     -------

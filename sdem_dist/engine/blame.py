@@ -16,7 +16,7 @@ def blamed(
 ) -> Iterator[None]:
     """Turn what goes wrong while lanes are prepared and mapped into an error that names the document.
 
-    Errors of the package, of storage and of memory pass: they say where they come from, and are not the documents' fault.
+    Errors of the package, storage and memory pass: they say where they come from, and are not the documents' fault.
 
     Raises DocumentError: anything else went wrong. The message names the first document that fails alone, if there is
     one.

@@ -1,4 +1,4 @@
-"""The checkpoint folder of a fit: the progress of each stage, and the results of finished ones, published atomically."""
+"""The checkpoint folder of a fit: progress of each stage, and the results of finished ones, published atomically."""
 
 import re
 import time
@@ -42,8 +42,8 @@ class Progress(NamedTuple):
 class Checkpoints:
     """A folder of one fit, made if need be, or a URL.
 
-    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that another
-    follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
+    ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that
+    another follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
 
     Raises ModelError: the folder cannot be made or written to, or it holds checkpoints that are named in another way.
     """

@@ -23,11 +23,11 @@ from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 
 TRANSIENT = (OSError, MemoryError, UnreadableError)
-"""Errors that another try may not meet: storage that hiccups, a worker that is full.  All others would fail anywhere."""
+"""Errors that another try may not meet: storage that hiccups, a worker that is full.  Others would fail anywhere."""
 TRIES = 3
 TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
-"""How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in the
-driver's process, they take its memory."""
+"""How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in
+the driver's process, they take its memory."""
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
@@ -104,9 +104,9 @@ class DaskExecutor:
             where = {"workers": [preferred], "allow_other_workers": True}
         # The function comes first: Dask groups its measurements by what precedes the first number.
         key = f"{function.__name__}-{self._run}-{self._count}{_place(args)}"
-        # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission (updates
-        # of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as equal, and
-        # statistics would wait for neighbours to be merged with.
+        # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission
+        # (updates of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as
+        # equal, and statistics would wait for neighbours to be merged with.
         try:
             return self._client.submit(
                 _attempt, function, *args, key=key, pure=False, priority=int(affinity is None), fifo_timeout=0, **where

@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Watch:
-    """Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence, and a lack of workers, end the wait.
+    """Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence or a lack of them ends the wait.
 
     `run`: part of the keys of the run's tasks. `wait_for_workers`, `silence`: see `DaskExecutor`.
     `workers`: addresses when last looked; those that stay keep their place. `n_threads`: of all of them.
@@ -70,7 +70,7 @@ class Watch:
         found: list[Value] = []
         for chosen in (list(first), [worker for worker in self.workers if worker not in first]):
             while workers := [worker for worker in chosen if worker in self.workers]:
-                # A worker lost meanwhile compiles when it is back; what else fails here fails in a task, which says more.
+                # A worker lost meanwhile compiles when back; what else fails here fails in a task, which says more.
                 run = partial(self._client.run, function, *args, workers=workers, on_error="ignore", asynchronous=True)
                 answers = self.alive(partial(self._answers, run, workers))
                 if answers is not None:
@@ -94,7 +94,7 @@ class Watch:
     async def _answers(
         self, run: Callable[[], Awaitable[Mapping[str, Value]]], workers: list[str]
     ) -> Mapping[str, Value] | None:
-        """Return what workers answer; None if one does not in time, or is lost: Dask would go on calling it for 30 s."""
+        """Return what workers answer; None if one does not in time, or is lost: Dask would keep calling it for 30 s."""
         answers, deadline = asyncio.ensure_future(run()), time.monotonic() + EVERYWHERE
         try:
             while not answers.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):

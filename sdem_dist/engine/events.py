@@ -19,7 +19,7 @@ class StageStarted:
 
     stage: str
     number: int
-    """Its place among the stages of the fit, from 0. Stages that an earlier run finished count, but send no event again."""
+    """Its place among the fit's stages, from 0. Stages that an earlier run finished count, but send no event again."""
     monitored: bool
     """Whether its history is that of the fit."""
     shown: tuple[str, ...]

@@ -33,7 +33,7 @@ class Executor(Protocol):
 
     @property
     def rounds_ahead(self) -> int:
-        """How many rounds are submitted before the current one has ended, so that workers need not wait for the driver."""
+        """How many rounds are submitted before the current one ends, so that workers need not wait for the driver."""
 
     @property
     def n_remembered(self) -> int:
@@ -74,7 +74,7 @@ class Executor(Protocol):
         """Return what has happened to workers and tasks since this was last asked."""
 
     def transfer_seconds(self, since: float) -> float:
-        """Return the seconds that workers spent on fetching results from each other since a time, as `time.time` has it."""
+        """Return the seconds workers spent on fetching results from each other since a time, as `time.time` has it."""
 
 
 class InProcess:

@@ -23,8 +23,8 @@ PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: obj
 class JsonLines:
     """Append every event of a run to a file, a JSON object per line, as it happens.
 
-    Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during the
-    run ends the log with a warning, and not the run. At a URL the last seconds of a run that is killed are missing.
+    Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during
+    the run ends the log with a warning, and not the run. At a URL the last seconds of a run that is killed are missing.
 
     `path`: made where it is absent; a resumed run goes on in the same file.
     """
@@ -77,7 +77,7 @@ class _AppendedObject:
         self._url, self._content, self._waiting = url, bytearray(), False
 
     def open(self) -> None:
-        """Take over what is in the bucket, unless lines wait here, and write it: a log that cannot be is noticed early."""
+        """Take over the bucket's log, unless lines wait here, and write it: one that cannot be is noticed early."""
         if not self._waiting:
             try:
                 self._content = bytearray(buckets.get(self._url))

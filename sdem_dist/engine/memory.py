@@ -32,7 +32,7 @@ def of_this_process() -> int:
 
 
 def _limits() -> Iterator[Path]:
-    """Yield the files with the limits of the control groups of this process and of those around it, versions 2 and 1."""
+    """Yield the files with the limits of the control groups of this process and those around it, versions 2 and 1."""
     for line in _text(Path("/proc/self/cgroup")).splitlines():
         _, controllers, group = line.split(":", 2)
         inside = Path(group).relative_to("/")

@@ -19,8 +19,8 @@ def in_order(
 
     Jobs are taken, and results held, only as fast as they are asked for. If one fails, those already running end first.
 
-    `function`: as `Executor.submit` takes it. It may return an error of ours, which is then raised here. (Of an error that
-    is raised on it, a worker prints the traceback.)
+    `function`: as `Executor.submit` takes it. It may return an error of ours, which is then raised here. (Of an error
+    that is raised on it, a worker prints the traceback.)
     `jobs`: arguments; one that is a handle of the executor stands for its result.
     """
     waiting: deque[Handle[Made | SdemError]] = deque()

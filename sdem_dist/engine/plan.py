@@ -18,9 +18,9 @@ class Plan:
     (almost) equal length. In each epoch each lane visits its ranges in an order of its own, drawn with the seed and
     the epoch. So a lane keeps its documents, and what a worker has read and prepared serves again.
 
-    Rounds of the first epoch may grow: its first round is halved `growth` times (into ``1/8, 1/8, 1/4, 1/2`` of it for 3),
-    and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all learn
-    the same.  Later epochs have whole rounds, since each costs messages between processes.
+    Rounds of the first epoch may grow: its first round is halved `growth` times (into ``1/8, 1/8, 1/4, 1/2`` of it for
+    3), and ranges are visited as they are stored.  Lanes that begin at the prior learn much from few documents, and all
+    learn the same.  Later epochs have whole rounds, since each costs messages between processes.
     """
 
     n_documents: int
@@ -33,8 +33,8 @@ class Plan:
     growth: int = 0  # how often the first round of the first epoch is halved; each halving adds a round
     n_blocks: int = 1  # parts of the vocabulary that are reduced and updated apart, for learners of wide models
     first: int = 0
-    """The number of the first epoch. A run that goes on from an earlier run's state visits documents in the order in which
-    that run would have."""
+    """The number of the first epoch. A run that goes on from an earlier run's state visits documents in the order in
+    which that run would have."""
 
     @property
     def steady(self) -> Plan:
@@ -75,7 +75,7 @@ class Plan:
 
     @lru_cache(maxsize=4)  # noqa: B019  a plan is small, and rounds may be many
     def order(self, epoch: int) -> np.ndarray:
-        """Return which of its ranges each lane visits in each round of an epoch that does not grow: (n_rounds, n_lanes)."""
+        """Return which of its ranges each lane visits in each round of epochs that do not grow: (n_rounds, n_lanes)."""
         if self.n_rounds == 1:
             return np.zeros((1, self.n_lanes), np.intp)
         # A counter block of its own, so that no lane draws the same numbers.

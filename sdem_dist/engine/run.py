@@ -1,4 +1,4 @@
-"""A whole fit: the stages that a generator yields, on one executor, kept so that the fit can be resumed in any of them."""
+"""A whole fit: the stages that a generator yields, on one executor, kept so that it can be resumed in any of them."""
 
 import time
 import uuid
@@ -142,7 +142,7 @@ class _Run:
         return metrics
 
     def _keep_results(self, number: int) -> None:
-        """Keep the results before stage `number`, which begins; the checkpoints of earlier stages are then not needed."""
+        """Keep the results before stage `number`, which begins; checkpoints of earlier stages are then not needed."""
         assert self._checkpoints is not None
         for run, before, result in self._unkept:
             self._checkpoints.keep_result(run, before, result)

@@ -41,8 +41,8 @@ class Stage(Generic[State, Statistics, Prepared]):
     is not kept once the workers have it."""
     corpus: CorpusLike | None = None  # None: that of the fit
     monitored: bool = False
-    """It sends an event for each epoch, and its history is that of the fit. Without `monitoring` of its own it is evaluated,
-    and ended by patience, as the fit was told; other stages without one are not evaluated."""
+    """It sends an event for each epoch, and its history is that of the fit. Without `monitoring` of its own it is
+    evaluated, and ended by patience, as the fit was told; other stages without one are not evaluated."""
     monitoring: Monitoring | None = None
     """What is evaluated, and when to stop. None: what the fit was told if the stage is `monitored`, else nothing."""
     seen: Callable[[CorpusLike], CorpusLike] | None = None

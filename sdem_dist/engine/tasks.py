@@ -128,7 +128,7 @@ def kernels_of(value: object) -> object:
 
 
 def compile_kernels(feed: Feed[State, Statistics, Prepared], n_blocks: int) -> None:
-    """Run a learner of this kind on one document, once in a process, so that it is compiled before anything is timed."""
+    """Run a learner of this kind on one document, once a process, so that it is compiled before anything is timed."""
     if (kind := kernels_of(feed.learner)) in _compiled:
         return
     learner, corpus, lane = feed.learner, feed.corpus, Lane(0, 0, 0, 0, 1, 1)
@@ -165,7 +165,7 @@ def seen(saved: Saved[State]) -> bool:
 def map_lanes(
     feed: Feed[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: Timed[State]
 ) -> Timed[list[Statistics]]:
-    """Return the statistics of a bundle of lanes: a list of their one sum if `whole`, or of each, see `sdem_dist.engine.tree`."""
+    """Return a bundle's statistics: a list of its one sum if `whole`, or each lane's; see `sdem_dist.engine.tree`."""
     watch, state, learner = _Watch(), feed.state(blocks), feed.learner
     documents = feed.prepared([(lane.start, lane.stop) for lane in lanes], watch)
 
@@ -201,7 +201,7 @@ def lanes_at_once(learner: Learner[State, Statistics, Prepared], lanes: Sequence
 def block_of(
     learner: Learner[State, Statistics, Prepared], part: Timed[list[Statistics]], block: int, n_blocks: int
 ) -> Timed[list[Statistics]]:
-    """Return the statistics that one block needs, so that only these travel; the work is reported with the first block."""
+    """Return the statistics that one block needs, so that only these travel; work is reported with the first block."""
     return Timed(
         [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value],
         () if block else part.work,
@@ -211,7 +211,7 @@ def block_of(
 def combine(
     learner: Learner[State, Statistics, Prepared], at_once: int, *parts: Timed[list[Statistics]]
 ) -> Timed[list[Statistics]]:
-    """Return the one sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
+    """Return the sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
     watch = _Watch()
     combined = watch("merge", _sum, learner, at_once, parts)
     return Timed([combined], (*_works(parts), watch.work()))
@@ -229,7 +229,7 @@ def update(
 def run_rounds(
     feed: Feed[State, Statistics, Prepared], rounds: Sequence[Sequence[Lane]], whole: bool, state: Timed[State]
 ) -> Timed[State]:
-    """Return the state after rounds of which each is one bundle, see `map_lanes` for `whole`; their work follows in order."""
+    """Return the state after rounds of one bundle each, see `map_lanes` for `whole`; their work follows in order."""
     works: list[Work] = []
     for lanes in rounds:
         part = map_lanes(feed, lanes, whole, state)

@@ -30,8 +30,8 @@ from sdem_dist.learners.protocol import Prepared, State, Statistics
 from sdem_dist.storage.places import place
 
 MANY_TASKS = 1_000
-"""Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks still
-take less memory than the value."""
+"""Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks
+still take less memory than the value."""
 TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 
@@ -147,7 +147,7 @@ class Training(Generic[State, Statistics, Prepared]):
         return self._monitoring.exhausted(self._history, self._best_epoch)
 
     def _advance(self, number: int) -> int:
-        """Submit one more round or several, and wait for as many as is needed before the next, whose number is returned."""
+        """Submit one more round or several, wait for as many as needed before the next, and return its number."""
         epoch, round_ = self._plan.place(number)
         left = self._plan.rounds(epoch) - round_
         n_rounds = self._flight.submit(epoch, round_, left, lambda n: self._due(number + n, False))

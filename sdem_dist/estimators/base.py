@@ -106,7 +106,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             Documents: counts or weights; raw texts in a list, an array, a pandas or an Arrow column; or, for the models
             of tables, a table, NaN where a value is missing. A corpus brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            Class labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
+            Labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory.
         client : distributed.Client, default=None
@@ -127,8 +127,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             before training to find them. A warning and `damaged_shards_` name them. A `validation` corpus must have
             none.
         callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it is
-            called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
+            Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it
+            is called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
             `sdem_dist.tracking.MLflowLogger` has both. Callbacks of scikit-learn (1.9 or newer), such as
             ``ProgressBar``, go to `set_callbacks`.
 
@@ -179,7 +179,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         return self
 
     def _look_at(self, X: object) -> None:
-        """Take note of what is to be trained on, before it is read; raise ValueError where parameters do not suit it."""
+        """Take note of what is to be trained on, before it is read; raise ValueError if parameters do not suit it."""
         if self.spec.either:
             rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
             sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
@@ -238,8 +238,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Returns
         -------
         dict of str to float
-            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too, where
-            labels are known.
+            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too,
+            where labels are known.
         """
         from sdem_dist.fitting.running import evaluate_source
         from sdem_dist.inspection.reporting import agreement

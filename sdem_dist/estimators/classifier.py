@@ -36,7 +36,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
-        """Return ln p(y | d) of documents in memory, up to a constant of each document; of several labels their log-odds."""
+        """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
 
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
         """Return the logarithms of probabilities from scores."""
@@ -73,8 +73,8 @@ class EngineClassifier(ClassifierMixin, Estimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus
-            For a Dask collection the result is one too, computed block by block, with the index of a DataFrame. A corpus is
-            read piece by piece; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
+            For a Dask collection the result is one too, computed block by block, with the index of a DataFrame. A
+            corpus is read piece by piece; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
         client : distributed.Client, optional
             Its workers read a corpus; the result is gathered here.
 
@@ -99,7 +99,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         return over_blocks(self, X, lambda b: self._probabilities(self._class_scores(b)), len(self.classes_), client)
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+        """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
 
         Returns
         -------
@@ -159,9 +159,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a set of possible classes for each document, bool of shape (n_samples, n_classes).
 
-        The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable with
-        the documents of `calibrate_sets`. A set may be empty. Where those documents were few it has all classes; see
-        `sdem_dist.conformal`.
+        The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
+        with the documents of `calibrate_sets`. A set may be empty. Where those documents were few it has all classes;
+        see `sdem_dist.conformal`.
 
         Parameters
         ----------
@@ -201,8 +201,8 @@ class EngineClassifier(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes), or (n_samples,) with two classes
-            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one. Where documents
-            have several labels the log-odds of each, over its temperature.
+            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one. Where
+            documents have several labels the log-odds of each, over its temperature.
         """
         check_is_fitted(self)
         scores = over_blocks(self, X, self._class_scores, len(self.classes_), client)
@@ -243,8 +243,8 @@ class EngineClassifier(ClassifierMixin, Estimator):
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
 
-        Documents without a label (see `unlabelled`) do not count. Where documents have several labels, it is the share of
-        documents all of whose labels are right.
+        Documents without a label (see `unlabelled`) do not count. Where documents have several labels, it is the share
+        of documents all of whose labels are right.
 
         Parameters
         ----------

@@ -99,7 +99,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
 
     @property
     def converged_(self) -> bool | None:
-        """Whether a pass gained under a thousandth of a nat a document, in the mean of those between the last evaluations.
+        """Whether a pass gained under 0.001 nats a document, in the mean of those between the last evaluations.
 
         None where fewer than two passes were evaluated.
         """

@@ -218,8 +218,8 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         """Return a copy of the fitted model for a population with other shares of the classes.
 
         For the generative fit this replaces p(y). For the other losses scores gain ``ln new - ln old``, where old is a
-        class's share of the training documents, class weights included. What training changed beyond these shares stays.
-        Thresholds of `calibrate_sets` belong to the old probabilities, so the copy has none: calibrate it again.
+        class's share of the training documents, class weights included. What training changed beyond these shares
+        stays. Thresholds of `calibrate_sets` belong to the old probabilities, so the copy has none: calibrate it again.
 
         Raises
         ------

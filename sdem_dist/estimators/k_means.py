@@ -32,7 +32,8 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
     References
     ----------
     Arthur, D. and Vassilvitskii, S. (2007). k-means++: The Advantages of Careful Seeding. SODA.
-    Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data Using Clustering. Machine Learning.
+    Dhillon, I. and Modha, D. (2001). Concept Decompositions for Large Sparse Text Data Using Clustering. Machine
+    Learning.
 
     Examples
     --------

@@ -22,10 +22,10 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored.
 
-    Two estimates say how well documents are explained. The history and `evaluate` hold "plug_in_nll": ``-ln p(w | theta)`` a
-    word, where theta is found from the same words. It is fast, works on Dask, and is too low for held-out documents.
-    `score_samples`, `score` and `perplexity` sum theta out by the left-to-right estimator. Compare models with these; they
-    are slow on long documents.
+    Two estimates say how well documents are explained. The history and `evaluate` hold "plug_in_nll":
+    ``-ln p(w | theta)`` a word, where theta is found from the same words. It is fast, works on Dask, and is too low for
+    held-out documents. `score_samples`, `score` and `perplexity` sum theta out by the left-to-right estimator. Compare
+    models with these; they are slow on long documents.
 
     ``merge="mean"`` lowers the likelihood here: without labels the topics of the lanes drift apart.
 

@@ -45,7 +45,7 @@ BURN_IN = 3
 STEPS = {"hinge": 3.0, "ncll": 16.0}
 """c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
 LANES, LANE_DOCUMENTS = 8, 16
-"""Lanes where one would be fast enough, and documents that each has at least: what they learn is damped where it is much."""
+"""Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much."""
 
 
 @estimator
@@ -54,14 +54,15 @@ class LDAClassifier(
 ):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
-    A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class. With one
-    topic per class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives the topics of
-    a class little reason to differ. For topics that say what a class is about take ``loss="nll"``. `transform` returns
-    p(class, topic | document): the posterior of the class times the document's topic proportions under it.
+    A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
+    With one topic per class this is `MultinomialNB`. Discriminative training lowers the conditional losses; it gives
+    the topics of a class little reason to differ. For topics that say what a class is about take ``loss="nll"``.
+    `transform` returns p(class, topic | document): the posterior of the class times the document's topic proportions
+    under it.
 
-    "nll" and "perplexity" of the history and of `evaluate` are upper bounds, unless `n_particles` estimates them. They are
-    made of what `predict_joint_log_proba` returns. `predict_proba` and "ncll" come from another score, the one that training
-    changes. So both may rank classes differently.
+    "nll" and "perplexity" of the history and of `evaluate` are upper bounds, unless `n_particles` estimates them. They
+    are made of what `predict_joint_log_proba` returns. `predict_proba` and "ncll" come from another score, the one that
+    training changes. So both may rank classes differently.
 
     References
     ----------

@@ -49,12 +49,12 @@ _log = logging.getLogger(__name__)
 class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
-    The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training has
-    moved, which are no more than words of a document for its class and for its rival. Time and memory follow these.
+    The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training
+    has moved, which are no more than words of a document for its class and for its rival. Time and memory follow these.
 
     Predictions, probabilities and metrics are exact. So is training with "nll". With "hinge" each document takes a step
-    against its strongest rival; where its words are known to many classes, that is sought among the classes that share its
-    rarer words.
+    against its strongest rival; where its words are known to many classes, that is sought among the classes that share
+    its rarer words.
 
     References
     ----------
@@ -152,7 +152,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         return more._replace(history=[*told, {**told[-1], **more.history[-1], "epoch": self.n_epochs + 1}])
 
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the most probable class of each document, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+        """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
 
         Returns
         -------

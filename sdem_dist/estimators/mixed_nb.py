@@ -110,7 +110,7 @@ class MixedNB(FeatureNB):
         return kinds
 
     def _refuse_numbers_of_words(self, kind: str | Family, columns: list[int]) -> None:
-        """Raise ValueError if categories, which are numbered in the order of the alphabet, are to be taken for numbers."""
+        """Raise ValueError if categories, which are numbered by the alphabet, are to be taken for numbers."""
         if kind == "categorical" or isinstance(kind, Categorical):
             return
         for c in columns:

@@ -139,7 +139,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
 
     @property
     def theta_(self) -> np.ndarray:
-        """Natural parameters of the components, shape (n_components, n_parameters); of multinomials ln p(word | component)."""
+        """Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component)."""
         check_is_fitted(self)
         if self.components == "multinomial":
             return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)

@@ -33,8 +33,8 @@ EM_EPOCHS_OF_START = 10
 class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, EngineEstimator):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
-    Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and sparse
-    matrices that are not negative, without missing values. The model has no p(x).
+    Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
+    sparse matrices that are not negative, without missing values. The model has no p(x).
 
     References
     ----------

@@ -72,8 +72,8 @@ EM_EPOCHS = 15
 class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
-    The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters are
-    found.
+    The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters
+    are found.
 
     References
     ----------
@@ -82,7 +82,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     Examples
     --------
     >>> from sdem_dist import MultinomialNB
-    >>> texts = ["goal in the last minute", "the bank raises its rate", "a late goal wins", "rates fall, shares rise"] * 5
+    >>> texts = ["goal in the last minute", "the bank raises its rate"]
+    >>> texts = (texts + ["a late goal wins", "rates fall, shares rise"]) * 5
     >>> labels = ["sport", "money", "sport", "money"] * 5
     >>> clf = MultinomialNB().fit(texts, labels)
     >>> clf.predict(["the goal of the match", "a new rate"]).tolist()
@@ -180,15 +181,15 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return (yield from final_stage(learner, plan, initial))
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return what of the model folds of a search decide: its temperature, where a fit with held-out documents has one."""
+        """Return what a search's folds decide: the model's temperature, if a fit with held-out documents has one."""
         scaled = self.calibrate and self.loss != "nll" and self.unlabelled is None
         return ("temperature",) if scaled else ()
 
     def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
         """Return what fits without held-out documents begin with, for searches that train many at once.
 
-        The sources have the same documents and differ in their weights alone. `known` keeps what does not depend on weights,
-        for other settings, too.
+        The sources have the same documents and differ in their weights alone. `known` keeps what does not depend on
+        weights, for other settings, too.
         """
         parameters.check(self)
         self._check()
@@ -265,9 +266,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
 
-        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. What steps and the model
-        are made of, such as `loss`, `alpha`, `step` and `weighting`, stays as it was at the first call. Other parameters, such as
-        `class_weight`, may be set anew.
+        The first batch decides document frequencies, the size of steps, and for texts the vocabulary. What steps and
+        the model are made of, such as `loss`, `alpha`, `step` and `weighting`, stays as it was at the first call. Other
+        parameters, such as `class_weight`, may be set anew.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, and are checked once."""
+"""Parameters of estimators as dataclass fields: default, constraint and meaning stand side by side, checked once."""
 
 import re
 from collections.abc import Callable
@@ -112,8 +112,8 @@ def param(default: _Value, constraint: Constraint, meaning: str, *, positional: 
 def estimator(cls: _Class) -> _Class:
     """Make the constructor of a class whose parameters `param` declares, and two sections of an estimator's docstring.
 
-    They stand before the references and the examples: the parameters, and what fitting adds. The latter are properties, with
-    their docstrings, and what the class and its bases say in `_learned`.
+    They stand before the references and the examples: the parameters, and what fitting adds. The latter are properties,
+    with their docstrings, and what the class and its bases say in `_learned`.
     """
     made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     if hasattr(made, "spec"):
@@ -137,7 +137,7 @@ def check(estimator: object) -> None:
 
 
 def _parameters(cls: type) -> list[str]:
-    """Return the parameters' lines in the order for people: positional ones, then a class's own before those it inherits."""
+    """Return the parameters' lines ordered for people: positional ones, then a class's own before those it inherits."""
     known = {declared.name: declared for declared in fields(cls)}
     own_first = [known.pop(name) for owner in cls.__mro__ for name in get_annotations(owner) if name in known]
     in_order = sorted(own_first, key=lambda declared: bool(declared.kw_only))

@@ -18,7 +18,7 @@ from sdem_dist.losses import Loss, kernel_form, named
 from sdem_dist.models.unit import unit_of
 
 START_SHARE = 0.001
-"""Share of EM's expected counts that sdEM of counts starts with; a step is a document, and would hardly move all of them."""
+"""Share of EM's expected counts that sdEM of counts starts with; a step, one document, would hardly move them all."""
 MARGIN = 1.0
 """Lead of the first class over the second at the start, in the median document; the hinge loss asks for as much."""
 EPOCHS, EPOCHS_OF_COUNTS = 60, 15
@@ -26,7 +26,7 @@ EPOCHS, EPOCHS_OF_COUNTS = 60, 15
 
 @estimator
 class SdemMixtureClassifier(JointMixture):
-    """A classifier of which every class is a mixture of components, trained by sdEM with the component as hidden variable.
+    """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
     EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
     ``-ln p(x)``; documents of counts without one do not.

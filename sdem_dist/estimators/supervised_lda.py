@@ -132,7 +132,7 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
 
     @property
     def level_thresholds_(self) -> np.ndarray:
-        """With `ordered`: what gamma times a document's score has to pass for the next level, shape (n_classes - 1,)."""
+        """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
         check_is_fitted(self)
         if self.learner_.response != "ordered":
             raise AttributeError("level_thresholds_ are those of ordered=True")
@@ -196,7 +196,7 @@ def _check_order(levels: list[object]) -> None:
 
 @estimator
 class SupervisedLDARegressor(RegressorMixin, TopicModel):
-    """Topics that are learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
+    """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
     ``family="poisson"``: the prediction is the exponential of U theta, times the mean of training.

@@ -1,4 +1,4 @@
-"""Words that are weighed before they are learned, and steps in units of the margin: what naive Bayes of words shares."""
+"""Words weighed before they are learned, and steps in units of the margin: what naive Bayes of words shares."""
 
 from __future__ import annotations
 

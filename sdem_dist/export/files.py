@@ -44,12 +44,12 @@ def why_from_counts(model: Any) -> str:
 def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
     """Write a `MultinomialNB` as an ONNX file, in double precision; its outputs are ``label`` and ``probabilities``.
 
-    The input ``texts`` is a tensor of strings, of shape (n_documents,), where operators of onnxruntime count words as the
-    model does. Else, and with `from_counts`, the input ``counts`` is a double tensor of shape (n_documents, n_features):
-    `why_from_counts` says why. The metadata entry ``vectorizer`` holds how texts are counted, as JSON, with scikit-learn's
-    names, and ``vocabulary`` the words.
+    The input ``texts`` is a tensor of strings, of shape (n_documents,), where operators of onnxruntime count words as
+    the model does. Else, and with `from_counts`, the input ``counts`` is a double tensor of shape (n_documents,
+    n_features): `why_from_counts` says why. The metadata entry ``vectorizer`` holds how texts are counted, as JSON,
+    with scikit-learn's names, and ``vocabulary`` the words.
 
-    ONNX's labels are whole numbers or texts: False and True become 0 and 1, and classes that are fractions become texts.
+    ONNX's labels are whole numbers or texts: False and True become 0 and 1; classes that are fractions become texts.
 
     Raises ModelError: the model is another, has no finite coefficients, or is larger than an ONNX file can be,
     `LARGEST`.

@@ -11,7 +11,7 @@ from sdem_dist.text.vectorizer import TOKEN_PATTERN, VectorizerSettings, stopped
 
 DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
 LOCALE = "C.UTF-8"
-"""Of the operator that lowers letters. It must be there where the file is used; most Linux systems have it, Windows not."""
+"""Of the operator for lower case. It must be there where the file is used; most Linux systems have it, Windows not."""
 PADDING = "#"
 """No word: fills the rows of texts that are shorter than others."""
 
@@ -19,8 +19,8 @@ PADDING = "#"
 def why_not_texts(settings: VectorizerSettings | None) -> str:
     """Return why no operator counts texts as these settings do; empty where operators can.
 
-    Operators count as the settings do, but for two letters: İ (U+0130), which Python lowers to two letters, and a capital
-    sigma at the end of a word, which Python lowers to another letter than elsewhere.
+    Operators count as the settings do, but for two letters: İ (U+0130), which Python lowers to two letters, and a
+    capital sigma at the end of a word, which Python lowers to another letter than elsewhere.
     """
     if settings is None or settings.kind == "matrix":
         return "the model was trained on counts"
@@ -66,7 +66,7 @@ def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[s
 
 @lru_cache(1)
 def word_characters() -> str:
-    r"""Return the letters that Python's ``\w`` matches, as ranges of a class of RE2, whose own ``\w`` is ASCII alone."""
+    r"""Return the letters that Python's ``\w`` matches, as ranges of a class of RE2, whose own ``\w`` is ASCII only."""
     is_word = re.compile(r"\w").match
     letters = (code for code in range(sys.maxunicode + 1) if is_word(chr(code)))
     runs = (list(run) for _, run in groupby(enumerate(letters), lambda pair: pair[1] - pair[0]))

@@ -14,5 +14,5 @@ def one_blas_thread() -> AbstractContextManager[object]:
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Find the libraries of this process; look again only after new imports, since a search takes as long as a small fit."""
+    """Find this process's libraries; look again only after new imports, since a search takes as long as a small fit."""
     return ThreadpoolController()

@@ -46,7 +46,7 @@ class WordClusters:
         return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=form)
 
     def started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the survey that draws documents and, for examples, the count of the words; return EM's stage from there."""
+        """Yield the survey that draws documents and, for examples, the count of words; return EM's stage from there."""
         n_examples = self.number if self.init == "examples" else self.init_documents
         survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from sdem_dist.text.transform import TextTransformer
 
 _limiting = Lock()
-"""The number of threads that BLAS has is the process's: of two threads that limit it at once, one would restore it too early."""
+"""BLAS has one number of threads a process: of two threads that limit it at once, one would restore it too early."""
 
 
 class LazyParameters:

@@ -1,7 +1,7 @@
 """Starts in units of the margin: what EM found, tempered to the wished sureness of a class.
 
-A generative model of words is far too sure, and with more documents even more so. Where it is sure, no document asks for
-a step, so discriminative training would keep its errors.
+A generative model of words is far too sure, and with more documents even more so. Where it is sure, no document asks
+for a step, so discriminative training would keep its errors.
 """
 
 import numpy as np

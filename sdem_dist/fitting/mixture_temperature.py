@@ -41,8 +41,8 @@ def with_temperature(
 ) -> Stages[Trained]:
     """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
 
-    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all, it is
-    the first: the other one is as long. Its history is then that of scores that no temperature divides.
+    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all,
+    it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def with_temperature(
 def held_out_of(
     corpus: AnyCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
 ) -> Chosen | None:
-    """Return which documents to hold out, evenly of each class but never all of one; None where they would be too few."""
+    """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
     labels, weights = labels_of(corpus), weights_of(corpus)
     counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
     if labels is not None:

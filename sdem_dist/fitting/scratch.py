@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
-    """Write a Dask collection where the cluster's temporary files go, which all workers have to see; remove it in the end.
+    """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last.
 
     Raises ValueError: the estimator takes a target as a column of a table.
     Raises ClusterError: workers do not see the folder.

@@ -75,6 +75,6 @@ class Tasks:
 
 
 def tasks_of(estimator: CallbackSupportMixin, X: object, y: object) -> list[Tasks]:
-    """Return the adapter for the callbacks that were set for an estimator, or for one that it is a part of; else nothing."""
+    """Return the adapter for the callbacks set for an estimator, or for one that it is a part of; else nothing."""
     there = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
     return [Tasks(estimator, X, y)] if there else []

@@ -1,9 +1,9 @@
 """How long to train, and the temperature of probabilities: chosen by documents that are held out of training.
 
-They choose between losses, too. The hinge loss looks at the label and its strongest rival alone. Where a document may well
-belong to each of several classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and
-Bartlett 2007, on the loss of Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such
-limit. Where classes are apart it is slower and less accurate.
+They choose between losses, too. The hinge loss looks at the label and its strongest rival alone. Where a document may
+well belong to each of several classes, the classes with the lowest hinge loss are not the most probable ones (Tewari
+and Bartlett 2007, on the loss of Crammer and Singer: it needs a class with more than half of the probability). NCLL has
+no such limit. Where classes are apart it is slower and less accurate.
 """
 
 import logging
@@ -47,7 +47,7 @@ class Choice(NamedTuple):
     """The result of the held-out documents."""
 
     n_epochs: int
-    """Epochs for the training with all documents: one more than were worth their time, since more documents bear more steps."""
+    """Epochs for the training with all documents: one more than were worth it, since more documents bear more steps."""
     temperature: float
     """Of the last of these: longer training makes a model surer."""
     history: list[dict[str, float]]
@@ -133,7 +133,7 @@ def trained_by_held_out(
     other: Other | None,
     calibrate: bool,
 ) -> Stages[Trained]:
-    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all documents.
+    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all.
 
     `other`: makes the learner of NCLL and its start, which are tried if classes seem to overlap.
     `calibrate`: whether the model takes the temperature.
@@ -200,9 +200,9 @@ def few_documents(source: Source) -> bool:
 def first_loss(source: Source) -> str:
     """Return the default loss before a held-out document is asked: NCLL of few documents of three or more even classes.
 
-    Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, and so hangs
-    on which it happens to be; NCLL moves all of them. Each document of a larger class then moves all the others, and NCLL
-    finds that class too often; the hinge loss takes no step where the margin is kept.
+    Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, and so
+    hangs on which it happens to be; NCLL moves all of them. Each document of a larger class then moves all the others,
+    and NCLL finds that class too often; the hinge loss takes no step where the margin is kept.
     """
     if not few_documents(source):
         return "hinge"

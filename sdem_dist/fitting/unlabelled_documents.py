@@ -1,12 +1,12 @@
 """Documents without labels beside a discriminative loss: training starts at a generative model of all documents.
 
 EM with hidden classes (Nigam et al. 2000) explains all documents. Training starts at its log-odds, times a weight. The
-weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step. So the weight is in units of
-the margin, as steps are. Held-out labelled documents give the temperature, and decide where labelled documents alone do
-better.
+weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step. So the weight is in
+units of the margin, as steps are. Held-out labelled documents give the temperature, and decide where labelled documents
+alone do better.
 
-Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak, which hurts
-where few documents have a label.
+Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak, which
+hurts where few documents have a label.
 """
 
 import logging
@@ -44,7 +44,7 @@ EM_ALPHA, EM_EPOCHS = 0.1, 5
 DRAWS, SHARE = 5, 0.2
 """How often labelled documents are drawn to be held out, and how many of them."""
 WITH, WITHOUT = "with_unlabelled", "without_unlabelled"
-"""In a history, what the names of held-out scores begin with: of a model of all documents, and of labelled ones alone."""
+"""In a history, what names of held-out scores begin with: of a model of all documents, and of labelled ones alone."""
 GAIN = f"{WITH}_gain"
 """In a history, by how much the others lower the log-loss of held-out documents; with "_error" its standard error."""
 _log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
     few = too_few(source.n_labelled)
     if few:  # too few to hold some out of EM
         if weight != 0.0 and e.calibrate and e.validation_fraction and alone.n_documents >= FEWEST_OF_FOLDS:
-            # The temperature is that of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
+            # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
             its, its_start = e._learner(alone, loss=learner.loss)
             of_folds = calibrated_by_folds(alone, its, replace(e._plan(alone), n_blocks=plan.n_blocks), its_start)
             by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, of_folds)).learner)
@@ -181,7 +181,7 @@ def _compared(
     initial: SdemState,
     weight: float | None,
 ) -> Stages[tuple[Choice, Choice | None]]:
-    """Yield trainings without held-out documents; return the scores with the others, and, where asked, of these alone."""
+    """Yield trainings without held-out documents; return scores with the others, and, where asked, of these alone."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     ours, theirs = list[tuple[float, ...]](), list[tuple[float, ...]]()
     frequency, some = cast(Labelled, alone.corpus).document_frequency, sample(source)

@@ -35,7 +35,7 @@ def sample(source: Source) -> Documents:
 
 
 def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -> Unit:
-    """Return the unit of steps over a sample, see `unit_of`; `moves` keeps what other weights of it share, by weighting."""
+    """Return the unit of steps over a sample (`unit_of`); `moves` keeps what its other weights share, by weighting."""
     if source.weighting not in moves:
         documents = sample(source)
         moves[source.weighting] = moves_of(documents, prior)

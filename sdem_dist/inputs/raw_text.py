@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def are_texts(X: object) -> bool:
-    """Whether documents are one column of texts: a list, an array, a pandas or an Arrow column; the first may be missing."""
+    """Whether documents are a column of texts: a list, an array, a pandas or Arrow column; the first may be missing."""
     if isinstance(X, list | tuple):
         return _begins_with_text(X)
     dtype = getattr(X, "dtype", None)

@@ -46,7 +46,7 @@ class Spec:
     shown: tuple[str, ...] = ("accuracy", "ncll")  # metrics that people see where there is room for few
     words: str | None = None  # the attribute with ln p(word | class or cluster), shape (n_rows, n_features)
     word_weights: str | None = None
-    """The attribute with the weight of each word for a cluster, of the same shape, where that does not follow from `words`."""
+    """The attribute with each word's weight for a cluster, same shape, where that does not follow from `words`."""
     topics: Topics | None = None  # whose topics `topics` returns
     unlabelled: bool = False  # the parameter of this name says which label stands for none
     label_sets: bool = False  # documents may have several labels, or none

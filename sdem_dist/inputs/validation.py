@@ -29,7 +29,7 @@ def is_dask(X: object) -> bool:
 
 
 def refuse_no_documents(X: object) -> None:
-    """Raise ValueError for what holds no documents: a path, a text, what `ingest` returns, a bag, bytes, nothing, a generator."""
+    """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing."""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
         raise ValueError(f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
     if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):

@@ -63,9 +63,9 @@ class WeightedCorpus(View):
 class HeldOut(View):
     """The documents of a corpus that are held out of training, read like a corpus of all of them.
 
-    A range holds those of its documents that are held out, so it may be empty; where some have no label these are not among
-    them. Words that only held-out documents have are left out, like unknown words of new documents: they would take a share of a
-    document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
+    A range holds those of its documents that are held out, so it may be empty; where some have no label these are not
+    among them. Words that only held-out documents have are left out, like unknown words of new documents: they would
+    take a share of a document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
     """
 
     corpus: Corpus | MemoryCorpus

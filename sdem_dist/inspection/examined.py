@@ -62,7 +62,7 @@ class Examined:
         return [self.ids[p] for p in wanted] if self.ids else list(wanted)
 
     def rows(self, positions: np.ndarray) -> Any:
-        """Return some documents, in the order asked for: as they were given, of a corpus a CSR matrix or rows of a table."""
+        """Return some documents in the order asked: as they were given, of a corpus a CSR matrix or rows of a table."""
         if isinstance(self.documents, DenseDocuments):
             return self.documents[positions]
         if not isinstance(self.documents, AnyCorpus):
@@ -92,7 +92,7 @@ class Examined:
         return self._words_told(estimator, positions, against, None)
 
     def of_labels(self, estimator: Any, positions: np.ndarray, labels: np.ndarray) -> list[Explanation] | None:
-        """Return why some documents have a label each, given by position, or not; None for a model that has no words."""
+        """Return why some documents have a label each, given by position, or not; None for a model without words."""
         return self._words_told(estimator, positions, None, labels)
 
     def _words_told(

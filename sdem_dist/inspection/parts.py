@@ -119,8 +119,8 @@ def of_components(
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures of multinomials.
 
-    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are means
-    over components by q, and the entropies are the rest.
+    With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
+    means over components by q, and the entropies are the rest.
     """
     scores, found = joint_scores(parameters, documents), []
     for i, words, x in each(documents):
@@ -165,8 +165,8 @@ def of_supervised_topics(
 ) -> list[DocumentParts]:
     """Return the parts of a sum over topic proportions: those of topics are exact, and words share them.
 
-    A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have not
-    converged, leave a rest that belongs to no word.
+    A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have
+    not converged, leave a rest that belongs to no word.
 
     `outputs`: shape (n_documents, n_topics), float64: what a topic adds if it is all that the document is about: of two
     classes the difference.
@@ -205,7 +205,7 @@ def of_columns(
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
-    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the features that are known.
+    """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the known features.
 
     `mean`: shape (n_features + 1,), float64: the target last.
     `covariance`: shape (n_features + 1, n_features + 1), float64.

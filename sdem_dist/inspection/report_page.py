@@ -73,7 +73,7 @@ def _words_by_class(estimator: EngineEstimator) -> str:
 def examples_of_errors(
     estimator: Any, report: ClassificationReport, examined: Examined
 ) -> list[tuple[str, Explanation]]:
-    """Return the surest errors of each of the most frequent confusions, explained; none for a model that has no words."""
+    """Return the surest errors of each of the most frequent confusions, explained; none for a model without words."""
     classes = report.classes.tolist()
     rows: list[int] = []
     for confusion in report.confusions(CONFUSIONS):
@@ -93,7 +93,7 @@ def examples_of_errors(
 
 
 def examples_of_wrong_labels(estimator: Any, report: LabelReport, examined: Examined) -> list[tuple[str, Explanation]]:
-    """Return the worst errors of the labels that are most often wrongly given or missing; none for a model without words."""
+    """Return the worst errors of the labels most often wrongly given or missing; none for a model without words."""
     rows = report.errors
     wrong = report.wrong_labels(rows)
     kinds = list(zip(wrong.tolist(), report.given[rows, wrong].tolist(), strict=True))

@@ -167,7 +167,7 @@ def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
 
 
 def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
-    """Return the labels of documents as positions, -1 where there is none, and their classes; (None, nothing) without any.
+    """Return documents' labels as positions, -1 where there is none, and their classes; (None, nothing) without any.
 
     In `y` the number -1, None and NaN stand for no label. Sets of labels, and numbers with a fraction, do not count as
     classes.

@@ -22,8 +22,8 @@ class Topic(NamedTuple):
     words: list[str]
     """The most probable words, the first most so."""
     telling: list[str]
-    """The words that tell the topic apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or other
-    topics where topics are of documents of all kinds."""
+    """The words that tell the topic apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or
+    other topics where topics are of documents of all kinds."""
 
     @property
     def title(self) -> str:
@@ -95,8 +95,8 @@ def named(topics: Sequence[Topic]) -> list[str]:
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
     """Return how well the most probable words of each topic go together in documents that did not train it.
 
-    The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share of the
-    documents that have the words; -1 for a pair that never meets.
+    The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share
+    of the documents that have the words; -1 for a pair that never meets.
 
     Parameters
     ----------
@@ -129,7 +129,7 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
 
 
 def _npmi(p: np.ndarray) -> float:
-    """Return the mean NPMI of the pairs of some words, from the shares of documents with both (the diagonal: with each)."""
+    """Return the mean NPMI of pairs of some words, from the shares of documents with both (the diagonal: with each)."""
     one, other = np.triu_indices(len(p), 1)
     seen = (np.diag(p)[one] > 0) & (np.diag(p)[other] > 0)
     one, other = one[seen], other[seen]

@@ -14,8 +14,8 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
     """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
 
     A word's weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
-    words of a document of the class, to the evidence against the others. For `KMeans` it is by how much the word is more
-    frequent in the centre than in the mean of all documents.
+    words of a document of the class, to the evidence against the others. For `KMeans` it is by how much the word is
+    more frequent in the centre than in the mean of all documents.
 
     Parameters
     ----------
@@ -32,7 +32,7 @@ def speaking_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[st
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
-    """Return the words of `speaking_words` with their weights: nats per word of the document; of `KMeans` in its own unit."""
+    """Return the words of `speaking_words` with weights: nats per word of the document; of `KMeans` in its own unit."""
     from scipy.special import rel_entr
 
     if estimator.spec.words is None or estimator._layout == "dense":

@@ -38,7 +38,7 @@ def column_sums(data, indices, indptr, weights, n_columns):
 
 @jit
 def weighed_squares(data, indices, indptr, factors):
-    """Return ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]`` of each document, float64; `factors` has one for each word."""
+    """Return ``sum_j x_j^2`` and ``sum_j x_j^2 factors[j]`` of each document, float64; `factors` has one a word."""
     squares, shares = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
     for d in range(squares.size):
         for j in range(indptr[d], indptr[d + 1]):

@@ -1,6 +1,6 @@
 """Products of dense rows with small tables; the bits depend on the numbers alone.
 
-BLAS splits products over its threads, and with their number changes the last bits; limiting it is up to the whole process.
+BLAS splits products over its threads, and with their number changes the last bits; limiting it is up to the process.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 
 @jit_inline
 def _add_to_two(a, b, rows, out_a, out_b):
-    """``out_a += a @ rows`` and ``out_b += b @ rows`` of four rows; scalars and views are taken once, so that it vectorises."""
+    """``out_a += a @ rows`` and ``out_b += b @ rows`` of four rows; scalars and views are taken once, to vectorise."""
     a0, a1, a2, a3, b0, b1, b2, b3 = a[0], a[1], a[2], a[3], b[0], b[1], b[2], b[3]
     row0, row1, row2, row3 = rows[0], rows[1], rows[2], rows[3]
     for j in range(out_a.size):

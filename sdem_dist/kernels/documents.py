@@ -41,7 +41,7 @@ class Visited(NamedTuple):
 def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield the first document and the first after it of runs that a kernel takes one at a time.
 
-    An interrupt is heard between compiled calls only, so none should take more than a second or two. One document is never cut.
+    An interrupt is heard between compiled calls only, so none may take over a second or two. A document is never cut.
 
     `costs`: shape (n_documents,), nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
     """

@@ -1,7 +1,7 @@
 """N-grams of numbered words, or code points, counted by document: a tree whose nodes are found by a hash table.
 
-A node is an n-gram; its parent is the n-gram without the last word. A slot of the table holds a pair (number of the parent,
-number of the last word) as one number plus 1, 0 if the slot is free, and the node.
+A node is an n-gram; its parent is the n-gram without the last word. A slot of the table holds a pair (number of the
+parent, number of the last word) as one number plus 1, 0 if the slot is free, and the node.
 """
 
 from typing import NamedTuple
@@ -56,7 +56,7 @@ class Tree(NamedTuple):
     lasts: np.ndarray
     """Last word of every node, int32."""
     tally: np.ndarray
-    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs in them.
+    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs there.
 
     Where no document is tallied only the first column is needed."""
 
@@ -121,7 +121,7 @@ def _first_level(words, level, grow, tree, n_nodes):
 
 @jit_inline
 def _next_level(words, level, first, grow, tree, n_nodes):
-    """Lengthen the n-gram that ends before each word by that word, from the last word on; return the number of nodes."""
+    """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
     slots = tree.slots
     for t in range(words.size - 1, first - 1, -1):
         if t - AHEAD >= 1:

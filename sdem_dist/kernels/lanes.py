@@ -66,7 +66,7 @@ class Found(NamedTuple):
 
 def room_of(starts: np.ndarray, first_words: np.ndarray, n_columns: int) -> Room:
     """Return room for the longest of some lanes."""
-    # NumPy asks for large pages, compiled code does not. Behind the last row there is room to read eight columns at once.
+    # NumPy asks for large pages, compiled code does not. Behind the last row is room to read eight columns at once.
     rows = np.empty(2 * n_columns * np.diff(first_words).max() + WIDTH, np.float32)
     columns = (np.empty(n_columns) for _ in range(3))
     return Room(rows, *columns, np.empty(np.diff(starts).max(), np.int64), np.empty(2))
@@ -158,7 +158,7 @@ def _end_lane(lanes, lane, rows, words, table, room, found):
 
 @jit
 def places_of(words, number):
-    """Return the words that occur, ascending, and where each is: places ``starts[i]:starts[i + 1]`` of `places`, in order.
+    """Return the words that occur, ascending, and where each is: ``starts[i]:starts[i + 1]`` of `places`, in order.
 
     `words`: shape (n,), unsigned integers. `number`: int32 of shape (n_features,), zeros; overwritten.
     """
@@ -186,7 +186,7 @@ def places_of(words, number):
 
 @jit
 def add_lanes(parts, starts, places, first_words, leaves, out):
-    """Add up the rows of each word: of `leaves` neighbouring lanes in order, then of pairs of neighbours, level by level.
+    """Sum the rows of each word: of `leaves` neighbouring lanes in order, then of pairs of neighbours, level by level.
 
     The order is that of a tree whose leaves are all lanes. Lanes without the word add nothing.
 

@@ -1,4 +1,4 @@
-"""sdEM for documents whose classes are LDA models, over word-major arrays (Masegosa 2014, Algorithms 5 to 7 as corrected).
+"""sdEM for documents whose classes are LDA models, over word-major arrays (Masegosa 2014, Algorithms 5-7 as corrected).
 
 Tables have a column for each topic and class, ``topic * n_classes + class``; with one topic they are naive Bayes's.
 `how` is a `TopicInference`.
@@ -45,7 +45,7 @@ def positions_of(counts, how):
 
 @jit
 def infer(beta, counts, how, key, first, theta, scores):
-    """Replace `beta` by responsibilities, and fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,) of a document."""
+    """Replace `beta` by responsibilities; fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,) of a document."""
     n_words, n_topics, n_chosen = beta.shape
     positions, repeats = positions_of(counts, how)
     sampled = np.empty(n_chosen)

@@ -12,7 +12,7 @@ _TAB, _LINE, _RETURN, _QUOTE, _COMMA = 9, 10, 13, 34, 44
 
 @jit_inline
 def _plain_bytes(data, i, stop):
-    """Return the first position from `i` on, in steps of eight, that may be followed by a control character or no ASCII."""
+    """Return the first position from `i` on, in steps of eight, that may precede a control character or no ASCII."""
     while i + 8 <= stop:
         word: np.uint64 = load64(data, i)
         if ((word - _SIXTEENS) | word) & _HIGH:  # a byte below 16, or above 127; a byte after one may be taken for one
@@ -107,8 +107,8 @@ def lines(data, start, label, text, bounds):
 def csv_records(data, start, final, n_fields, label, text, bounds):
     """Find records of comma-separated values, and two fields of each, as far as they are simple.
 
-    Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of fields, and
-    quotes only around whole fields, where they may be doubled.
+    Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of
+    fields, and quotes only around whole fields, where they may be doubled.
 
     `data`: ndarray of uint8. `start`: where the first record begins. `final`: nothing comes after `data`.
     `n_fields`, `label`, `text`: fields of a record, and the numbers of the two, from 0.

@@ -80,7 +80,7 @@ def log_single(x):
 
 
 def logarithms(builder: Any, x: Any) -> Any:
-    """Write `log_single` for a vector of float32 into code that is being built, operation by operation, with the same bits."""
+    """Write `log_single` for a vector of float32 into code being built, operation by operation, with the same bits."""
     of_bits = ir.VectorType(ir.IntType(32), x.type.count)
 
     def bits(value: object) -> Any:

@@ -17,7 +17,7 @@ class LossForm(NamedTuple):
     margin: float
     """Margin of the hinge loss: by how much the label is to win."""
     costs: np.ndarray
-    """Where confusions cost differently, the hinge loss's margin of each class against each, float64; else shape (0, 0)."""
+    """Where confusions cost differently, the hinge margin of each class against each, float64; else shape (0, 0)."""
     share: float
     """Weight of NLL in a blend with it; 0 where there is none."""
 

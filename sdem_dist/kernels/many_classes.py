@@ -1,8 +1,8 @@
 """sdEM with the hinge loss where classes are many: only counts that have left the prior are kept, and looked at.
 
-Each word has a list of the classes in which its expected count is not the prior's. A document's scores are sums over the
-lists of its words; a class that is in none of them scores by its totals alone. Numbers are in single precision, as in
-`sdem_dist.kernels.multinomial`.
+Each word has a list of the classes in which its expected count is not the prior's. A document's scores are sums over
+the lists of its words; a class that is in none of them scores by its totals alone. Numbers are in single precision, as
+in `sdem_dist.kernels.multinomial`.
 """
 
 from typing import NamedTuple
@@ -27,7 +27,7 @@ class Lists(NamedTuple):
     """The counts of a word that are not the prior's, by word; changed in place."""
 
     starts: np.ndarray
-    """Where the list of each word starts, shape (n_features,), int64: behind it there is room for all that a lane adds."""
+    """Where the list of each word starts, shape (n_features,), int64: behind it is room for all that a lane adds."""
     used: np.ndarray
     """Length of each list, shape (n_features,), int64."""
     classes: np.ndarray
@@ -37,7 +37,7 @@ class Lists(NamedTuple):
     rises: np.ndarray
     """ln(N / alpha_w), float32."""
     keys: np.ndarray
-    """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where there is none."""
+    """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where none is."""
     places: np.ndarray
     """Where the pair of each key stands in the lists, int32."""
     prior: np.ndarray
@@ -93,9 +93,9 @@ def fill(words, classes, changes, n_classes, lists):
 def run_documents(documents, lists, counts, schedule, t, margin):
     """Run sdEM with the hinge loss over documents in their order, one step a document, changing counts in place.
 
-    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class if the lists of the
-    document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the words
-    with the shortest lists choose.
+    A step is that of `sdem_dist.kernels.multinomial.run_documents`. The rival is the strongest class if the lists of
+    the document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the
+    words with the shortest lists choose.
 
     `documents`: Visited. `lists`: Lists. `counts`: ClassCounts. `schedule`: Schedule.
     `t`: documents of the corpus seen. `margin`: float. Returns `t` (float), after the last document.
@@ -188,7 +188,7 @@ def _add_lists(values, words, order, lists, sums, touched):
 
 @jit_inline
 def _find_best(length, label, logs, bounds, sums, touched, best, found):
-    """Set `best` to the largest scores of classes but the label, and `found` to these classes; make the sums 0 again."""
+    """Set `best` to the largest scores of classes but the label, and `found` to these classes; make sums 0 again."""
     for c in range(best.size):
         best[c], found[c] = -np.inf, 0
     for i in range(touched.size):

@@ -14,14 +14,14 @@ SHRINKAGE = 0.5
 STEEPEST = 1.0
 """ln of the factor by which a topic may gain on the mean in one step of given length.
 
-A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to the other,
-and the gradient grows from layer to layer, to 1e60 and more.
+A word that one topic alone explains pulls at it with 1 / its share: without this bound shares swing from one end to the
+other, and the gradient grows from layer to layer, to 1e60 and more.
 """
 TRIALS = 40
 """Steps that a line search tries before it stays where it is."""
 MIRROR_DESCENT, ACCELERATED, LINE_SEARCH, LINE_SEARCH_L1 = 0, 1, 2, 3
-"""How layers follow each other: by steps of given length, with momentum, or by steps that a line search finds, whose bound
-has the divergence of Algorithm 1 or the squared 1-norm of equation 29."""
+"""How layers follow each other: by steps of given length, with momentum, or by steps that a line search finds, whose
+bound has the divergence of Algorithm 1 or the squared 1-norm of equation 29."""
 
 
 class Descent(NamedTuple):
@@ -31,7 +31,7 @@ class Descent(NamedTuple):
     """Of the Dirichlet prior, shape (n_topics,), float64."""
     n_layers: int
     step: float
-    """T of a document, times its words and pseudo-counts, see `step_length`; with a line search that from which it starts."""
+    """T of a document, times its words and pseudo-counts, see `step_length`; a line search starts from it."""
     method: int
     """One of the four above. A layer whose line search finds no step stays where it is, with step 0."""
 
@@ -129,7 +129,7 @@ def objective(counts, mass, theta, alpha):
 
 @jit_inline
 def _model_gap(theta, new, pull, step, method):
-    """Return by how much the line search's bound is below f(theta) at the end of a step (Algorithm 1, or equation 29)."""
+    """Return how far the line search's bound is below f(theta) at the end of a step (Algorithm 1, or equation 29)."""
     slope, divergence, moved = 0.0, 0.0, 0.0
     for k in range(theta.size):
         slope -= pull[k] * (new[k] - theta[k])
@@ -150,8 +150,8 @@ def _momentum(method, layer):
 def infer(document, alpha, step, method, layers):
     """Find a document's topic proportions, layer by layer (Algorithm 1, or accelerated mirror descent).
 
-    Accelerated (Tseng 2008, Algorithm 1), a layer takes its gradient between what was found and the last point, steps from
-    that point, farther in each layer, and mixes the new point into what was found.
+    Accelerated (Tseng 2008, Algorithm 1), a layer takes its gradient between what was found and the last point, steps
+    from that point, farther in each layer, and mixes the new point into what was found.
 
     `document`: Words. `alpha`: shape (n_topics,).
     `step`: T, the step of every layer unless it is too steep; with a line search that from which the search starts.
@@ -252,8 +252,9 @@ def propagate(document, alpha, method, layers, slope, table, factors):
 def step_length(step, counts, alpha):
     """Return T of a document; 0 if it is empty.
 
-    The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one over
-    both together passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
+    The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
+    over both together passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other
+    side.
     """
     length = 0.0
     for v in range(counts.size):

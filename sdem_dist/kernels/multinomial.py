@@ -1,7 +1,7 @@
 """sdEM for documents as multinomial counts, one step a document: the fast kernel (Masegosa 2014, Algorithm 2).
 
-A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only classes
-whose loss weight is not negligible: with the hinge loss there are two.
+A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only
+classes whose loss weight is not negligible: with the hinge loss there are two.
 """
 
 import numpy as np
@@ -13,7 +13,7 @@ from sdem_dist.kernels.rows import copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows
 
 NEGLIGIBLE = 0.01
-"""Classes whose loss weight is below this share of the largest are left alone; the share is less where classes are many."""
+"""Classes whose loss weight is below this share of the largest are left alone; it is less where classes are many."""
 
 AT_ONCE = 2_048
 """Logarithms of this many counts are taken at once: they stay in the fastest cache."""
@@ -24,16 +24,16 @@ MANY = 4
 
 
 def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return the rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all are positive."""
+    """Return rows of some words as `run_documents` takes them, shape (n_words, 2 n_columns), float32; all positive."""
     shape = len(words), 2 * table.shape[1]
-    # NumPy asks for large pages, compiled code does not. Behind the last row there is room to read eight columns at once.
+    # NumPy asks for large pages, compiled code does not. Behind the last row is room to read eight columns at once.
     rows = np.empty(shape[0] * shape[1] + WIDTH, np.float32)[: shape[0] * shape[1]].reshape(shape)
     write_rows(table, words, rows)
     return rows
 
 
 def changes_of(rows: np.ndarray, table: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return how far rows have gone from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
+    """Return how far rows are from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
     changes = np.empty((len(words), table.shape[1]), np.float32)
     write_changes(rows, table, words, changes)
     return changes
@@ -150,8 +150,8 @@ def run_documents(documents, table, schedule, t, due, objective):
 def in_turn(due, share, step):
     """Make `step` a whole one if one is due, and return its largest weight, else 0.
 
-    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step. So
-    one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
+    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step.
+    So one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
     """
     if due < 1.0:
         return 0.0

@@ -1,4 +1,4 @@
-"""Random numbers from counters, so that what a document draws depends on its key alone (SplitMix64, Steele et al. 2014)."""
+"""Random numbers from counters: what a document draws depends on its key alone (SplitMix64, Steele et al. 2014)."""
 
 import numpy as np
 

@@ -32,7 +32,7 @@ def add_rows_at(factors, positions, table, out):
 
 @jit_inline
 def ones_first(data, indices, positions, factors):
-    """Fill `positions` and `factors` with a document's words and counts, those of count 1 first; return how many those are."""
+    """Fill `positions` and `factors` with words and counts, those of count 1 first; return how many those are."""
     n_ones = 0
     for j in range(data.size):  # no branches: the processor cannot predict counts
         positions[n_ones], factors[n_ones] = indices[j], 1.0
@@ -96,7 +96,7 @@ def mark_words(words, number):
 
 @jit
 def number_words(number):
-    """Turn the marks of `mark_words` into positions and return the marked words, ascending: shape (n_words,), uint32."""
+    """Turn the marks of `mark_words` into positions; return the marked words, ascending: shape (n_words,), uint32."""
     n_words = np.uint32(0)
     for w in range(number.size):
         n_words += number[w]

@@ -1,8 +1,8 @@
-"""sdEM of several naive Bayes models at once: `sdem_dist.kernels.multinomial` for tables side by side, with the same bits.
+"""sdEM of several naive Bayes models at once: `sdem_dist.kernels.multinomial` for tables side by side, the same bits.
 
-A row holds a word's expected counts of every model: a document's words are read once for all models, and few classes fill
-registers. Logarithms are taken as documents are scored, not kept: half as much memory is read and written, which costs more
-than they do. Rows of two classes keep them behind the counts, since their sums are of double precision.
+A row holds a word's expected counts of every model: a document's words are read once for all models, and few classes
+fill registers. Logarithms are taken as documents are scored, not kept: half as much memory is read and written, which
+costs more than they do. Rows of two classes keep them behind the counts, since their sums are of double precision.
 """
 
 from typing import NamedTuple
@@ -33,7 +33,7 @@ class Tables(NamedTuple):
     """Tables of models side by side, changed in place: a column is a class of a model."""
 
     rows: np.ndarray
-    """Counts, shape (n_words, n_columns), float32; of two classes with their logarithms, shape (n_words, 2 n_columns)."""
+    """Counts, shape (n_words, n_columns), float32; of two classes with logarithms, shape (n_words, 2 n_columns)."""
     totals: np.ndarray
     """Shape (n_columns,), as `class_counts` and `log_prior`."""
     class_counts: np.ndarray
@@ -43,7 +43,7 @@ class Tables(NamedTuple):
 
 
 class Ways(NamedTuple):
-    """How each model steps: arrays of shape (n_models,), but for the tolerance, see `Schedule`, `LossForm` and `Objective`."""
+    """How each model steps: arrays (n_models,), but for the tolerance, see `Schedule`, `LossForm` and `Objective`."""
 
     start: np.ndarray
     class_start: np.ndarray
@@ -75,7 +75,7 @@ def rows_in(room: np.ndarray, n_words: int, n_columns: int, n_used: int, bare: b
 
 @jit
 def put_table(table, words, first, n_columns, rows):
-    """Copy a model's table, float64, of some words into its columns, from `first` on, with logarithms if there is room."""
+    """Copy some words of a model's float64 table into its columns from `first` on, with logarithms if there is room."""
     n = table.shape[1]
     at_once = max(1, AT_ONCE // n)
     counts, logs = np.empty(at_once * n, np.float32), np.empty(at_once * n, np.float32)

@@ -1,4 +1,4 @@
-"""What follows from a document's topic proportions, and the gradient of its loss: a function for each kind of output."""
+"""What follows from a document's topic proportions, and its loss's gradient: a function for each kind of output."""
 
 import math
 from typing import NamedTuple

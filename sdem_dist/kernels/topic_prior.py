@@ -12,8 +12,9 @@ from sdem_dist.kernels.variational import digamma
 def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
     """Add what a document says of the pseudo-counts ``alpha - 1`` of its topics, for the fixed point of Minka (2000).
 
-    Words have topics with probability ``theta_k Phi_vk / (Phi theta)_v``. A count expected to be well below 1 is mostly 0:
-    psi is taken at the mean of the counts that are not, times their probability (Teh, Newman and Welling 2007, section 4).
+    Words have topics with probability ``theta_k Phi_vk / (Phi theta)_v``. A count expected to be well below 1 is mostly
+    0: psi is taken at the mean of the counts that are not, times their probability (Teh, Newman and Welling 2007,
+    section 4).
 
     `weight`: float. `alpha`: shape (n_topics,), above 1. `counts`, `mass`: shape (n_words,), `mass` is Phi theta.
     `theta`: shape (n_topics,). `rows`: shape (n_words, n_topics).

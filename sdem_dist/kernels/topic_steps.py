@@ -43,7 +43,7 @@ class Topics(NamedTuple):
     output: np.ndarray
     """U, shape (n_outputs, n_topics), float64."""
     evidence: np.ndarray = NO_EVIDENCE
-    """Of sums: what documents say of the prior of topics (`sdem_dist.kernels.topic_prior`); empty unless it is learned."""
+    """Of sums: what documents say of the prior of topics (`sdem_dist.kernels.topic_prior`); empty unless learned."""
 
 
 class Rates(NamedTuple):
@@ -131,9 +131,10 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
 def step_topics(parameters, touched, gradient, weight, progress, rates):
     """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
 
-    The length of a gradient is its root mean square over the batch's words, each weighted by the square of its probability.
-    So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a word is about one
-    over its probability: without weights rare words would make up the length, and common words would hardly move.
+    The length of a gradient is its root mean square over the batch's words, each weighted by the square of its
+    probability. So `topic_rate` is the share by which a step changes the probabilities of common words. The entry of a
+    word is about one over its probability: without weights rare words would make up the length, and common words would
+    hardly move.
 
     `parameters`: Topics, its `topics` and `totals` are changed in place.
     `touched`: ndarray of integers, the rows whose gradient is not zero.
@@ -180,7 +181,7 @@ def _settle_row(row, before, now, sums):
 
 @jit_inline
 def _words_of(documents, chosen, batch, stamp, touched):
-    """Write the words of a batch to `touched`; return their number, and the weights of all and of labelled documents."""
+    """Write the words of a batch to `touched`; return their number and the weights of all and of labelled documents."""
     weight, labelled, n = 0.0, 0.0, 0
     for i in range(chosen.size):
         d = chosen[i]
@@ -216,7 +217,7 @@ class Run(NamedTuple):
     touched: np.ndarray
     """Room for the words of a batch."""
     cumulated: np.ndarray
-    """Sums over batches of one over `current.totals`, shape (n_batches + 1, n_topics); no rows where nothing is averaged."""
+    """Sums over batches of ``1 / current.totals``, shape (n_batches + 1, n_topics); no rows if nothing is averaged."""
 
 
 def run_batches(documents, order, response, parameters, how, rates, progress, sums):

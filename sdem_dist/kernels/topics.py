@@ -98,7 +98,7 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
 
 @jit_inline
 def _conditional(beta, sums, alpha, count, out):
-    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's logarithm.
+    """Fill `out` with a multiple of p(topic of a position, its word | other positions); return the multiple's log.
 
     It is ``beta^c Gamma(S + c + alpha) / Gamma(S + alpha)`` for c occurrences.
     """
@@ -276,9 +276,9 @@ def plug_in(beta, positions, counts, theta):
 def left_to_right(beta, positions, counts, alpha, n_particles, key):
     """Return an estimate of ``ln p(document | class)``; its exponential is unbiased.
 
-    The words come one after the other; before each, the topics of all earlier ones are drawn again (Wallach et al. 2009,
-    Algorithm 3). After each, particles are drawn in proportion to the probability that they gave the word; without that the mean
-    over particles is not consistent.
+    The words come one after the other; before each, the topics of all earlier ones are drawn again (Wallach et al.
+    2009, Algorithm 3). After each, particles are drawn in proportion to the probability that they gave the word;
+    without that the mean over particles is not consistent.
 
     `beta`, `positions`, `counts`, `key`: as for `gibbs`. `alpha`: shape (n_topics,). `n_particles`: int.
     """

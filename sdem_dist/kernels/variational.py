@@ -25,8 +25,9 @@ def digamma(x):
 def bound_document(beta, counts, alpha, n_sweeps, gamma):
     """Return ``E[ln p(words, z, theta)] - E[ln q(z, theta)]``, theta being Dirichlet(gamma) under q.
 
-    Any gamma gives a bound; each sweep raises it. The q of the topics is the best one given gamma: with it their part of the
-    bound is ``sum_j c_j ln sum_z beta_jz exp(E[ln theta_z])``, and theta's is minus its KL divergence from the prior.
+    Any gamma gives a bound; each sweep raises it. The q of the topics is the best one given gamma: with it their part
+    of the bound is ``sum_j c_j ln sum_z beta_jz exp(E[ln theta_z])``, and theta's is minus its KL divergence from the
+    prior.
 
     `beta`: float64 of shape (n_words, n_topics). `counts`: float64 of shape (n_words,). `alpha`: float.
     `n_sweeps`: int. `gamma`: float64 of shape (n_topics,), changed in place.

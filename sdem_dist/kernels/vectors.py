@@ -19,7 +19,7 @@ AHEAD = 64
 
 
 def _adder(n_eights):
-    """Return what adds the products of entries with 8, 16, ... columns of their rows at once, the entries and their squares."""
+    """Return what adds entries times 8, 16, ... columns of their rows at once, the entries and their squares."""
 
     @intrinsic
     def add(typingctx, values, words, rows, column, sums):
@@ -71,11 +71,11 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 
 @jit_inline
 def add_columns(values, words, rows, first, last, sums):
-    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, in the order of the entries.
+    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, in the entries' order.
 
-    Return the sum of the entries and that of their squares, which take no time beside the products. Columns are those from
-    `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven more behind their last
-    element.
+    Return the sum of the entries and that of their squares, which take no time beside the products. Columns are those
+    from `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven more behind
+    their last element.
     """
     k, length, square = first, 0.0, 0.0
     while last - k > 24:
@@ -146,8 +146,8 @@ def _mover(width, with_logarithms):
 move_eight = _mover(WIDTH, True)
 """Add documents' entries times `rhos` to eight columns of counts from `column` on, bounded by `lows`; renew logarithms.
 
-Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but `values`
-and `words` are of single precision, `totals` of double, and all have room for eight columns.
+Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but
+`values` and `words` are of single precision, `totals` of double, and all have room for eight columns.
 """
 move_sixteen = _mover(WIDER, False)
 """The same for sixteen columns of rows without logarithms."""
@@ -155,7 +155,7 @@ move_sixteen = _mover(WIDER, False)
 
 @intrinsic
 def add_logarithms(typingctx, values, words, rows, column, sums):
-    """Set sixteen of `sums` to ``sum_j values[j] * ln rows[words[j], k]``, from column k on, as `add_columns` adds logarithms."""
+    """Set 16 of `sums` to ``sum_j values[j] * ln rows[words[j], k]``, from k on, as `add_columns` adds logarithms."""
 
     def codegen(context, builder, signature, args):
         of_values, of_words, of_rows, _, of_sums = signature.args

@@ -1,7 +1,7 @@
 """Trees of n-grams walked in the order of their texts: walks are merged, and n-grams are spelled on the way.
 
-A step of a walk is three numbers, int32: the node, the place of its last word among all words, and its number of words. The
-node is -1 - node where no text has the n-gram, and others only begin with it.
+A step of a walk is three numbers, int32: the node, the place of its last word among all words, and its number of words.
+The node is -1 - node where no text has the n-gram, and others only begin with it.
 """
 
 from typing import NamedTuple
@@ -20,7 +20,7 @@ class Walks(NamedTuple):
     bounds: np.ndarray
     """Walk ``w`` is ``steps[bounds[w]:bounds[w + 1]]``, int64."""
     tallies: np.ndarray
-    """Shape (n, 2), int64: how many documents have the n-gram of each step, and how often. No rows where nobody asks."""
+    """Shape (n, 2), int64: how many documents have the n-gram of each step, and how often. No rows if nobody asks."""
 
 
 class Spelled(NamedTuple):
@@ -53,7 +53,7 @@ class Merged(NamedTuple):
 def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
     """Return the steps through a tree, n-grams sorted by their words, shorter ones first.
 
-    That takes a few passes over all nodes. What has to be known of a node travels with its number, since nodes lie anywhere.
+    That takes a few passes over all nodes. What is needed of a node travels with its number, since nodes lie anywhere.
 
     `parents`, `lasts`: ndarray of int32, parent, a node of a lower number or -1, and last word of every node.
     `tally`: ndarray of int64, its first column is negative for n-grams that no text has.

@@ -1,8 +1,8 @@
 """Words of texts, numbered in the order in which they first come, by a hash table that holds their first bytes.
 
-A slot is four numbers: bytes 0 to 7 of the word, bytes 8 to 15 (of a word longer than 16 bytes, a hash of all), its length
-in bytes plus 1 (0 if the slot is free), and its number. So most words are found by one look at one line of the cache; only
-words longer than 16 bytes are compared with the joined bytes of all words.
+A slot is four numbers: bytes 0 to 7 of the word, bytes 8 to 15 (of a word longer than 16 bytes, a hash of all), its
+length in bytes plus 1 (0 if the slot is free), and its number. So most words are found by one look at one line of the
+cache; only words longer than 16 bytes are compared with the joined bytes of all words.
 """
 
 from typing import NamedTuple

@@ -53,7 +53,7 @@ class WordEm(WordLearner[NaiveBayes]):
         return at_one_theta(documents.words, rows, weights.sum(axis=0), documents.weight)
 
     def _shares(self, state: SdemState, local: LocalDocuments, step: EStep) -> np.ndarray:
-        """Return the shares of what is hidden; where classes have no components the first round sees labelled documents only."""
+        """Return the shares of what is hidden; without components the first round sees labelled documents only."""
         labels, owners = local.labels, np.asarray(self.model.owners)
         hidden = labels < 0
         shares = np.zeros((len(labels), self.model.n_columns))

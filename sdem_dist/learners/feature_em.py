@@ -1,4 +1,4 @@
-"""EM over dense features: the generative fit in closed form, hidden components, missing values (Masegosa 2014, Table 2)."""
+"""EM over dense features: generative fit in closed form, hidden components, missing values (Masegosa 2014, Table 2)."""
 
 from dataclasses import dataclass
 
@@ -25,7 +25,7 @@ class FeatureEm(FeatureLearner[Prepared]):
 
     complete: bool = False  # take labelled documents by their class: one round is the fit
     monitored: bool = False
-    """Compute the objective, keep the state that it belongs to, and raise an error where it rises although `form` forbids it."""
+    """Compute the objective, keep its state, and raise an error where it rises although `form` forbids it."""
     form: EmForm = EXACT
     seed: int = 0
 

@@ -137,7 +137,7 @@ class FeatureSdem(FeatureLearner[Prepared]):
     def natural_gradient(
         self, counts: np.ndarray, mu: np.ndarray, s: FeatureStatistics
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return minus the gradient of the summed loss and the prior's share by theta: how N and S are to move (Theorem 2).
+        """Return minus the gradient of the summed loss and the prior's share by theta: how N and S move (Theorem 2).
 
         The coordinates of theta that belong to N are ``ln p(y) - A(theta_y)``, up to a constant.
         """

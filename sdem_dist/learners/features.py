@@ -164,7 +164,7 @@ class FeatureLearner(Generic[Prepared]):
         return started(self.model.start_counts(self.n_documents, self.class_alpha), mu)
 
     def inside(self, state: FeatureState) -> FeatureState:
-        """Return a generative fit as a start for steps; moments without a theta (a variance of 0) are projected into S."""
+        """Return a generative fit as a start for steps; moments without a theta (variance 0) are projected into S."""
         variables = self.model.variables
         with np.errstate(all="ignore"):
             found = variables.to_natural(state.mu, np.zeros(self.model.n_components))

@@ -1,4 +1,4 @@
-"""k-means of rows in memory: k-means++ and Lloyd's iterations, for starts from a sample (Arthur and Vassilvitskii 2007)."""
+"""k-means in memory: k-means++ and Lloyd's iterations, for starts from a sample (Arthur and Vassilvitskii 2007)."""
 
 from typing import NamedTuple
 
@@ -83,7 +83,7 @@ def k_means(
 def _spread_out(
     X: sp.csr_matrix, norms: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator
 ) -> np.ndarray:
-    """Return rows as centres by greedy k-means++: each is the best of a few drawn in proportion to squared distances."""
+    """Return rows as centres by greedy k-means++: each the best of a few drawn in proportion to squared distances."""
     chosen, n_tries = [_drawn(weights, rng, 1)[0]], 2 + int(np.log(n_clusters))
     nearest = squared_distances(X, norms, X[chosen].toarray())[:, 0]
     while len(chosen) < n_clusters:

@@ -63,7 +63,7 @@ class LabelSdem(Sdem[OneAgainstRest]):
         return prepared._replace(targets=np.ascontiguousarray(members, np.uint8))
 
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
-        """Return the sums of `sdem_dist.label_scores` over all batches; where labels are classes those of `WordLearner`."""
+        """Return the sums of `sdem_dist.label_scores` over batches; where labels are classes those of `WordLearner`."""
         if not self.several:
             return super().evaluate(state, batches)
         odds, members, weights = zip(*(self._odds(state, local) for local in batches), strict=True)

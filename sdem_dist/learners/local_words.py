@@ -13,7 +13,7 @@ from sdem_dist.models.word_counts import LocalDocuments
 
 NO_TARGETS = np.zeros((1, 0))
 WIDE = 32
-"""Words of the vocabulary for one entry from which on entries are sorted, rather than counted in an array of all words."""
+"""Words of the vocabulary for one entry from which on entries are sorted, not counted in an array of all words."""
 
 
 def localised(
@@ -26,7 +26,7 @@ def localised(
 ) -> LocalDocuments:
     """Return documents with the words that occur numbered from 0, in as few bytes as that takes.
 
-    With `frequent_first` by falling frequency: rows that are often needed lie side by side in cache. Otherwise in their order.
+    With `frequent_first` by falling frequency: rows often needed lie side by side in cache. Otherwise in their order.
     """
     found = documents.indices
     if frequent_first and WIDE * len(found) < documents.n_features:

@@ -173,7 +173,7 @@ class ManyClasses:
         return parameters_of(state)
 
     def evaluate(self, state: ManyClassState, batches: Iterable[Documents]) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums`, exactly; for held-out documents the sums that give the temperature."""
+        """Return the sums of `evaluation.classifier_sums`, exactly; for held-out documents those for a temperature."""
         parameters, sums = parameters_of(state), list[np.ndarray]()
         known = np.zeros(self.n_classes, bool)
         # A class that was only ever a rival has lost counts and gained none.
@@ -191,9 +191,9 @@ class ManyClasses:
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are.
 
-        For held-out documents: accuracy, the best temperature and its log-loss. Only those whose class was trained count. One
-        more counts as wrong, since none wrong does not show how rare errors are. With fewer than `FEWEST` of them the
-        temperature is NaN.
+        For held-out documents: accuracy, the best temperature and its log-loss. Only those whose class was trained
+        count. One more counts as wrong, since none wrong does not show how rare errors are. With fewer than `FEWEST` of
+        them the temperature is NaN.
         """
         if not self.held_out:
             return classifier_metrics(sums, self.n_classes)

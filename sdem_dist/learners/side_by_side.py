@@ -1,4 +1,4 @@
-"""An epoch of models of naive Bayes whose tables lie side by side: each steps as it would alone, and scores its fold."""
+"""An epoch of naive Bayes models whose tables lie side by side: each steps as it would alone, and scores its fold."""
 
 from collections.abc import Sequence
 from itertools import groupby

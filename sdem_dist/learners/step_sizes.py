@@ -70,7 +70,7 @@ def paper_steps() -> StepSizes:
 
 
 def counting_steps(n_documents: float) -> StepSizes:
-    """Return steps with which NLL counts: every pass adds the documents once and the prior once; the start has added it, too."""
+    """Return steps with which NLL counts: every pass adds the documents and the prior once; the start adds it, too."""
     return StepSizes(correction=True, correct_from=n_documents, floor=0.0, class_floor=0.0)
 
 

@@ -18,8 +18,8 @@ class SurveyResult(NamedTuple):
     """What was found; parts of it add up."""
 
     keys: np.ndarray
-    """Shape (n_classes, n_examples): the smallest random keys of documents of each class, ascending; infinite if there are
-    fewer documents."""
+    """Shape (n_classes, n_examples): the smallest random keys of documents of each class, ascending; infinite if there
+    are fewer documents."""
     positions: np.ndarray  # where in the corpus those documents are, of the same shape, float64
     summed_rows: np.ndarray  # sum over documents of the row divided by its sum, shape (n_columns,)
     largest_sum: float  # largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)

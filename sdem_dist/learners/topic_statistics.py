@@ -28,7 +28,7 @@ class TopicStatistics(NamedTuple):
 
     words: np.ndarray  # the words met by any lane: shape (n_words,), uint32, ascending
     rows: np.ndarray
-    """Shape (n_words, n_topics). "mean": Phi less what the lane would have made of a word it did not meet. "sum": gradients."""
+    """Shape (n_words, n_topics). "mean": Phi less what the lane makes of words it did not meet. "sum": gradients."""
     mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
     kept: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
     mean_kept: np.ndarray

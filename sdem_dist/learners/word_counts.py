@@ -115,7 +115,7 @@ class WordLearner(Generic[Model]):
         return localised(replace(documents, data=data), labels, weights, frequent_first=self.frequent_first)
 
     def trained_on(self, documents: LocalDocuments, *lanes: Lane) -> LocalDocuments:
-        """Return the prepared documents of lanes with the weights that they have in training: 0 where they are held out."""
+        """Return the prepared documents of lanes with their weights in training: 0 where they are held out."""
         weights = weighted(documents.weights, documents.labels, self.class_weight)
         if self.held_out:
             part = np.concatenate([trained_part(self.seed, ln.start, ln.stop, self.held_out) for ln in lanes])
@@ -135,7 +135,7 @@ class WordLearner(Generic[Model]):
     def evaluate(self, state: SdemState, batches: Iterable[LocalDocuments]) -> np.ndarray:
         """Return the sums of `evaluation.classifier_sums` over all batches; of clusters those of `evaluation_sums`.
 
-        Documents without a label count nowhere. Where some are held out of training, only what these choose by is found.
+        Documents without a label count nowhere. If some are held out of training, only what these choose by is found.
         """
         if self.held_out:
             return np.sum([self._choosing(state, local) for local in batches], axis=0)
@@ -152,7 +152,7 @@ class WordLearner(Generic[Model]):
         return choosing_sums(scores / self.temperature, local.labels, local.weights)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only what concerns p(d)."""
+        """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only that of p(d)."""
         if self.held_out:
             return choosing_metrics(sums)
         if self.model.clusters:
@@ -184,7 +184,7 @@ class WordLearner(Generic[Model]):
         return states[0]._replace(words=tables, totals=np.sum([b.totals for b in states], axis=0))
 
     def whole(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
-        """Return a state in one piece; ``get(block)`` is called block by block, so that no second copy of all rows exists."""
+        """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
         block: SdemState = get(0)
         if n_blocks == 1:
             return block

@@ -22,7 +22,7 @@ class SdemStatistics(NamedTuple):
     """Sums over lanes: how far the lanes moved, or statistics at one theta."""
 
     words: np.ndarray
-    """The words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
+    """Words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
     rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that met the word
     met: np.ndarray  # shape (n_words,): how many lanes changed the word
     entries: np.ndarray  # shape (n_words,): sums of the documents' entries
@@ -80,10 +80,10 @@ def _added_up(lanes: np.ndarray, leaves: int) -> np.ndarray:
 def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:
     """Return the counts moved by what lanes learned side by side.
 
-    Each lane corrects what all have in common, such as the classes' overall scores: a sum of their changes would do that
-    once for each lane. Rare words are learned by one lane alone: a mean would lose them. So each word's change is between
-    sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted until its
-    scores move as far as in the mean lane.
+    Each lane corrects what all have in common, such as the classes' overall scores: a sum of their changes would do
+    that once for each lane. Rare words are learned by one lane alone: a mean would lose them. So each word's change is
+    between sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted
+    until its scores move as far as in the mean lane.
 
     `floor`, `class_floor`: least counts (the check).
     """

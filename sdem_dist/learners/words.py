@@ -27,7 +27,7 @@ class WordSummary(NamedTuple):
 
     @property
     def scale(self) -> np.ndarray:
-        """Standard deviation of each target; for a constant, up to rounding, a number so small that the constant is predicted."""
+        """Standard deviation of each target; for a constant, up to rounding, a number so small that it is predicted."""
         deviation, size = np.sqrt(self.squares / (self.weight or 1.0)), np.abs(self.mean)
         return np.where(deviation > _ROUNDING * size, deviation, _ROUNDING * np.maximum(size, 1.0))
 

@@ -22,9 +22,9 @@ class Evidence(NamedTuple):
 def largest_evidence(products: np.ndarray, n: float) -> Evidence:
     """Return the penalty under which the targets are most probable (MacKay 1992, Bayesian Interpolation).
 
-    Slopes are normal with mean 0 and one variance; the noise has its most probable variance. The intercept has no prior and
-    takes one row. Without that row the evidence of a fit through all points would grow as the penalty falls. With it the
-    evidence is level there, and of equally good penalties the largest is taken. For a constant target the smallest is taken.
+    Slopes are normal with mean 0 and one variance; the noise has its most probable variance. The intercept has no prior
+    and takes one row. Without that row the evidence of a fit through all points would grow as the penalty falls. With
+    it the evidence is level there, and of equally good penalties the largest is taken, of a constant target the least.
 
     `products`: shape (n_features + 1, n_features + 1): sums of products of deviations from the means, the target last
     and of variance 1, or 0.

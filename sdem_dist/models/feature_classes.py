@@ -31,7 +31,7 @@ class FeatureStatistics(NamedTuple):
 @record
 @dataclass(frozen=True)
 class FeatureClasses:
-    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over their components."""
+    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
 
     variables: FeatureModel
     n_classes: int

@@ -15,8 +15,8 @@ def log_probability(
 ) -> np.ndarray:
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
-    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without which it is
-    biased: of any LDA, however it was trained. Its time grows with the square of a document's length.
+    Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without
+    which it is biased: of any LDA, however it was trained. Its time grows with the square of a document's length.
 
     `topics`: shape (n_features, n_topics), float64: p(word | topic).
     `documents`: counts, whole numbers.

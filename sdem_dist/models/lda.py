@@ -94,8 +94,8 @@ class LdaClasses:
     """`alpha` and `class_alpha`: pseudo-count of every word in a topic and of every class in the conjugate priors."""
     inference: Inference = field(default_factory=Inference)
     noise: float = 0.1
-    """The start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would number the
-    topics in its own way, and averaging would erase them."""
+    """The start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would number
+    the topics in its own way, and averaging would erase them."""
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
     clusters = False
@@ -162,7 +162,7 @@ class LdaClasses:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order`; return how N of their words and C change from `state`, and where it ends."""
+        """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
         before = rows_of(state.words, local.words)
         words = before.copy()
         table, moment = working_table(state, words, self.log_prior, self.n_features)

@@ -122,8 +122,9 @@ def multiplied(
     """Return the parameters after an update (equations 13 and 14), in logarithms.
 
     The likelihood cannot fall for the exponents (1, 0) and (0, 1 / eta), nor for (c, 1) / (eta + c) with any c > 0. The
-    last is the update of theta where every component of every class has one more feature of its own: its value is c, and
-    its parameter ln W / c. The proof of the appendix holds for it. The exponents (1, 1 / eta) have no such guarantee.
+    last is the update of theta where every component of every class has one more feature of its own: its value is c,
+    and its parameter ln W / c. The proof of the appendix holds for it. The exponents (1, 1 / eta) have no such
+    guarantee.
     """
     log_weights, theta = weights
     if weights_exponent:

@@ -132,7 +132,7 @@ class NaiveBayes:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run the paper's steps over documents in `order`; return how N of their words and C change, and where it ends."""
+        """Run the paper's steps over documents in `order`; return how N of their words and C move and where it ends."""
         before = rows_of(state.words, local.words)
         words = before.copy()
         table, moment = working_table(state, words, self.log_prior, self.n_features)
@@ -144,7 +144,7 @@ class NaiveBayes:
         return words - before, table.class_counts - state.class_counts, moment
 
     def run_lanes(self, state: SdemState, lanes: LocalLanes, keys: np.ndarray, steps: Steps, counted: bool) -> Found:
-        """Run lanes of margin steps, each from `state` in an order by its key; `counted` asks for what merging needs."""
+        """Run lanes of margin steps, each from `state` ordered by its key; `counted` asks for what merging needs."""
         d, whole, words = lanes.local.documents, state.words, lanes.local.words
         if not isinstance(whole, np.ndarray):
             whole, words = rows_of(whole, words), np.arange(len(words), dtype=np.uint32)

@@ -18,7 +18,7 @@ from sdem_dist.records import record
 @record
 @dataclass(frozen=True)
 class OneAgainstRest:
-    """One naive Bayes classifier a label over one table of words, of columns ``2 l`` (the rest) and ``2 l + 1`` (label l)."""
+    """One naive Bayes classifier a label over one table of words: columns ``2 l`` (rest) and ``2 l + 1`` (label l)."""
 
     n_features: int
     n_classes: int  # `n_features` and `n_classes`: words and labels
@@ -74,7 +74,7 @@ class OneAgainstRest:
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str | losses.Loss, keys: np.ndarray, tolerance: float
     ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums of loss weights times counts, and of loss weights, at one theta; the loss is each label's own."""
+        """Return sums of loss weights times counts, and of loss weights, at one theta; the loss is each label's own."""
         weights = joint_scores(self.columns.parameters(state, local.words), local.documents)
         form, members = losses.named(loss), local.targets.astype(np.intp)
         for label in range(self.n_classes):
@@ -86,7 +86,7 @@ class OneAgainstRest:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order`; return how N of their words and C change from `state`, and where it ends."""
+        """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
         objective = Objective(steps.loss, steps.tolerance, np.zeros(0, np.int64))
         whole, words = state.words, local.words
         if not isinstance(whole, np.ndarray):

@@ -76,7 +76,7 @@ class JointGaussian:
     def expected(
         self, counts: np.ndarray, mu: np.ndarray, rows: Rows, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
-        """Return ``E[s | x, y]``, for the conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
+        """Return ``E[s | x, y]``, for conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
         joint = self.posterior(counts, mu, rows)
         if not isinstance(loss, Ncll):
             return joint._replace(loss=float((rows.weights * self.losses(mu, rows)[0]).sum()))
@@ -102,10 +102,10 @@ class JointGaussian:
         return self.posterior(np.ones(1), self.variables.centre[None], rows)
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return, for the conditional loss, a joint of the target given the features at mu and the features of the prior.
+        """Return, for conditional loss, a joint of the target given the features at mu and the features of the prior.
 
-        So the prior does not move the features' part: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that does not
-        concern the features.
+        So the prior does not move the features' part: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that
+        does not concern the features.
         """
         if not isinstance(loss, Ncll):
             return mu

@@ -100,8 +100,8 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
     """Return alpha after a step towards the documents' estimate of it.
 
     The step learns which topics are common, as in Wallach, Mimno and McCallum 2009, by the fixed point of Minka 2000
-    (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the mode
-    show too little of how documents differ: pseudo-counts would grow and topics would become even.
+    (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the
+    mode show too little of how documents differ: pseudo-counts would grow and topics would become even.
 
     `alpha`: shape (n_topics,).
     `evidence`: shape (n_topics + 1,): sums over documents, see ``sdem_dist.kernels.topic_prior``.
@@ -114,5 +114,5 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
 
 
 def outputs(output: np.ndarray, theta: np.ndarray) -> np.ndarray:
-    """Return U theta of each document, shape (n_documents, n_outputs), without BLAS, whose threads would choose the bits."""
+    """Return U theta of each document, shape (n_documents, n_outputs), without BLAS, whose threads choose the bits."""
     return np.einsum("ck,dk->dc", output, theta)

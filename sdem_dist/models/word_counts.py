@@ -114,7 +114,7 @@ def rows_of(table: Rows, words: np.ndarray | slice) -> np.ndarray:
 
 
 def log_class_prior(state: SdemState, fixed: tuple[float, ...] | None) -> np.ndarray:
-    """Return normalised ln p(y) of the classes, or of the components: the fixed one, or theta(mu) of the categorical."""
+    """Return normalised ln p(y) of the classes, or the components: the fixed one, or theta(mu) of the categorical."""
     if fixed is not None:
         return np.asarray(fixed)
     counts = state.class_counts + state.class_gamma

@@ -19,7 +19,7 @@ NUMBERED = 12
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
-    """Draw the share of each class's documents that was taken for each class; of very many classes, those with most errors.
+    """Draw the share of each class's documents that was taken for each class; of many classes, those with most errors.
 
     Parameters
     ----------

@@ -33,6 +33,6 @@ def refuse_model(value: object, instead: str) -> None:
 
 
 def plain(text: object, width: int = WIDTH) -> str:
-    """Return a text as matplotlib shows it letter by letter: dollars begin no formula, and a legend leaves nothing out."""
+    """Return a text as matplotlib shows it letter by letter: dollars begin no formula; a legend leaves nothing out."""
     shown = one_line(text, width).replace("$", r"\$")
     return f" {shown}" if shown.startswith("_") else shown

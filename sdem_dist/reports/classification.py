@@ -121,7 +121,7 @@ class ClassificationReport:
         return self.confusion_among(np.arange(len(self.classes)))
 
     def confusion_among(self, chosen: np.ndarray) -> np.ndarray:
-        """Return documents by class and prediction of the classes at some positions, shape (n_chosen, n_chosen), int64."""
+        """Return documents by class and prediction of classes at some positions, shape (n_chosen, n_chosen), int64."""
         n, place = len(chosen), np.full(len(self.classes), -1)
         place[chosen] = np.arange(n)
         rows, columns_ = place[self.labels], place[self.predictions]
@@ -251,8 +251,8 @@ class ClassificationReport:
     def errors_frame(self) -> pd.DataFrame:
         """Return the wrong predictions as a pandas table, the most confident first; its index is `positions`.
 
-        Columns of the words that spoke for the prediction and for the label follow where the model has an explanation, and
-        the texts where they are there.
+        Columns of the words that spoke for the prediction and for the label follow where the model has an explanation,
+        and the texts where they are there.
         """
         import pandas as pd
 

@@ -16,8 +16,8 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     Returns
     -------
     dict
-        ``purity``: the share of documents whose class is the most frequent one of their cluster; it grows with the number of
-        clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 is chance (for NMI about 0), 1 full agreement.
+        ``purity``: the share of documents whose class is the most frequent one of their cluster; it grows with the
+        number of clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 is chance (for NMI about 0), 1 full agreement.
 
     Examples
     --------

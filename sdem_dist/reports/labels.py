@@ -65,7 +65,7 @@ class LabelReport:
 
     @property
     def by_label(self) -> dict[str, np.ndarray]:
-        """Precision, recall, F1 and number of documents of each label, 0 where nothing is divided; and its threshold."""
+        """Precision, recall, F1 and number of documents of each label, 0 where nothing is divided; its threshold."""
         present, given, right, _ = self._sums[len(COUNTS) :].reshape(4, -1)
 
         def share(of: np.ndarray, all_: np.ndarray) -> np.ndarray:
@@ -119,7 +119,7 @@ class LabelReport:
         return np.where((self.given != self.members)[rows], self.losses[rows], -1.0).argmax(axis=1)
 
     def errors_columns(self, rows: np.ndarray) -> dict[str, list[object]]:
-        """Return columns about some errors: labels, predictions, log-loss, which label is most wrong, and its probability."""
+        """Return columns about some errors: labels, predictions, log-loss, the most wrong label, its probability."""
 
         def named_labels(has: np.ndarray) -> list[object]:
             return [tuple(self.classes[row].tolist()) for row in has[rows]]

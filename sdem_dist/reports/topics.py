@@ -48,7 +48,7 @@ class TopicReport:
 
     @property
     def prevalence(self) -> np.ndarray | None:
-        """Mean proportion of each topic in each class, shape (n_classes, n_topics); NaN for a class without documents."""
+        """Mean proportion of topics in each class, shape (n_classes, n_topics); NaN for a class without documents."""
         if self.labels is None:
             return None
         found = np.full((len(self.classes), len(self.topics)), np.nan)

@@ -1,4 +1,4 @@
-"""The loss that ``loss="auto"`` stands for in a search: the rule of a fit decides, with scores of the default by the folds."""
+"""What ``loss="auto"`` stands for in a search: the rule of a fit decides, with scores of the default by the folds."""
 
 from collections.abc import Mapping
 
@@ -25,7 +25,7 @@ def begun(estimator: EngineEstimator, source: Source) -> EngineEstimator:
 
 
 def names_of_default(estimator: EngineEstimator) -> list[dict[str, object]]:
-    """Return the settings that are the default in other words: the folds settle its loss, and train the hinge loss first."""
+    """Return the settings that are the default in other words: folds settle its loss and train the hinge loss first."""
     return [{}, {"loss": "hinge"}] if is_open(estimator) else [{}]
 
 

@@ -61,7 +61,7 @@ def any_of(names: Sequence[str]) -> str:
 
 
 def check_metric(metric: object) -> None:
-    """Raise ValueError unless it is a metric that is known, or a function; warn of one whose name says that less is better."""
+    """Raise ValueError unless it is a known metric, or a function; warn of one whose name says that less is better."""
     if callable(metric) and name_of(metric).endswith(("_loss", "_error")):
         name = name_of(metric)
         warnings.warn(

@@ -122,8 +122,8 @@ def predicted(
 ) -> Predicted:
     """Return what a model says of the documents of a fold, or with `whole` of all, and their labels.
 
-    The winner of a search without the fold (`nested_scores`) may not know all of `classes`: others get the share of what none
-    of its n documents had, ``1 / (n + n_classes)``.
+    The winner of a search without the fold (`nested_scores`) may not know all of `classes`: others get the share of
+    what none of its n documents had, ``1 / (n + n_classes)``.
     """
     several = model.several_labels
     predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba
@@ -176,7 +176,7 @@ def score_of(
 
 
 def _together(parts: list[Predicted], numbers: np.ndarray | None) -> Predicted:
-    """Return the models' predictions in the order of the documents, with scores in single precision, as side by side."""
+    """Return the models' predictions in the documents' order, with scores in single precision, as side by side."""
     columns = (None if of[0] is None else np.concatenate(of) for of in zip(*(part[:7] for part in parts), strict=True))
     found = Predicted(*columns)  # type: ignore[arg-type]
     found = found._replace(scores=found.scores.astype(np.float32))

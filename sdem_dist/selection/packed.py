@@ -9,10 +9,10 @@ PARTS = ("changed", "exact", "single", "double")
 
 
 def packed(table: np.ndarray, start: np.ndarray) -> dict[str, np.ndarray]:
-    """Return a table as bits that say which entries differ from `start`, and which differ by a number of single precision.
+    """Return a table as bits that say which entries differ from `start` and which by a number of single precision.
 
-    An epoch adds numbers of single precision, so after the first all changes are such; a loss that leaves most documents
-    alone leaves most entries alone.
+    An epoch adds numbers of single precision, so after the first all changes are such; a loss that leaves most
+    documents alone leaves most entries alone.
     """
     changed = table != start
     single = (table[changed] - start[changed]).astype(np.float32)

@@ -14,7 +14,7 @@ class Predicted(NamedTuple):
     """Predictions of documents that the models were not trained on."""
 
     scores: np.ndarray
-    """ln p(y | d) at temperature 1, shape (n_documents, n_classes); where documents have several labels the log-odds of each."""
+    """ln p(y | d) at temperature 1, shape (n_documents, n_classes); of several labels the log-odds of each."""
     labels: np.ndarray
     """Positions of the classes, or of sets of labels, shape (n_documents,); -1 where there is none."""
     weights: np.ndarray

@@ -53,7 +53,7 @@ LAST = "training the best on all documents"
 
 
 class EpochOfSettings(NamedTuple):
-    """All settings under way have run one more epoch, or one setting has been fitted, or a search goes on from a checkpoint."""
+    """All settings under way have run one more epoch, one was fitted, or a search goes on from a checkpoint."""
 
     epoch: int
     """From 1; of a "setting", how many have been fitted, and of `NESTED`, how many folds have had their search."""
@@ -61,8 +61,9 @@ class EpochOfSettings(NamedTuple):
     seconds: float
     """Since the search began."""
     what: str = "epoch"
-    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch. `NESTED`: the
-    search without a fold, whose settings `trials` are. `LAST`: the training of the best on all documents begins."""
+    """What has ended: an epoch, or the training of a "setting"; `RESUMED` where it is the checkpoint's last epoch.
+    `NESTED`: the search without a fold, whose settings `trials` are. `LAST`: the training of the best on all documents
+    begins."""
     most: int = 0
     """Settings that are tried in all, at most; of `NESTED` the folds."""
     metric: Metric = MONITOR
@@ -138,7 +139,7 @@ class Run:
         self.sampler.tell(trials, self.search.metric_)
 
     def _settle(self) -> Iterator[list[Trial]]:
-        """Settle which loss the default's ``loss="auto"`` is, after its turn: yield it with NCLL if that is to be tried."""
+        """Settle which loss the default's ``loss="auto"`` is, after its turn: yield it with NCLL if that is tried."""
         default = self.trials[0]
         if not default_loss.ncll_is_tried(default, self.source):
             self.estimator.set_params(loss="hinge")
@@ -316,7 +317,7 @@ class Run:
         return numbers
 
     def _rungs(self, trials: list[Trial], train: Callable[[Trial, int], None]) -> None:
-        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or train them to the end.
+        """Train the settings of a turn: compare them after `Schedule.first` epochs, twice that...; or to the end.
 
         Raises TimeOver.
         """

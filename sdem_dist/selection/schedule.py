@@ -1,4 +1,4 @@
-"""Which settings of a search go on, and how far: successive halving, Hyperband's brackets, budgets of epochs and of seconds."""
+"""Which settings go on, and how far: successive halving, Hyperband's brackets, budgets of epochs and of seconds."""
 
 import logging
 import math
@@ -31,12 +31,13 @@ class Schedule:
     """Decides which settings go on after an epoch.
 
     `halving`: let the worse half go after epochs 1, 2, 4 and 8; or, by brackets, some settings not before epoch 2, 4,
-    8 or 16. `apart`: settings are fitted one after the other, anew each time; they are compared after 2 epochs at first, or
-    an eighth of all: models of batch learners begin as the generative fit, so that after one epoch many are still alike.
-    `max_epochs`: of a setting; None: as many as it has. `seed`: decides the brackets of settings.
+    8 or 16. `apart`: settings are fitted one after the other, anew each time; they are compared after 2 epochs at
+    first, or an eighth of all: models of batch learners begin as the generative fit, so that after one epoch many are
+    still alike. `max_epochs`: of a setting; None: as many as it has. `seed`: decides the brackets of settings.
     `total_epochs`: of all settings together. `seconds`: for all, from `started` on.
-    `used`: epochs of the settings of earlier turns. `own`: those of the default, once it is trained; a budget first pays
-    for these. `first`: the epoch after which settings of the turn are first compared. `timed_out`: the time was over.
+    `used`: epochs of the settings of earlier turns. `own`: those of the default, once it is trained; a budget first
+    pays for these. `first`: the epoch after which settings of the turn are first compared. `timed_out`: the time was
+    over.
     """
 
     metric: Metric
@@ -111,9 +112,9 @@ class Schedule:
     def goal(self, trial: Trial, trials: list[Trial], epoch: int) -> int:
         """Return how far a setting of a turn is trained at once, where settings are compared after some epochs.
 
-        That is `epoch`, one of these, or all of its epochs: where twice `epoch` is more, so that training anew each time costs
-        at most twice as much, and where nothing is decided then. A setting of a later bracket has 0 before that begins; the
-        default is scored from the first epoch on.
+        That is `epoch`, one of these, or all of its epochs: where twice `epoch` is more, so that training anew each
+        time costs at most twice as much, and where nothing is decided then. A setting of a later bracket has 0 before
+        that begins; the default is scored from the first epoch on.
         """
         rest = sum(other.most_epochs - other.trained for other in trials if other.alive)
         if not self.halving and rest <= self.left(trials):
@@ -179,7 +180,7 @@ def let_go(trials: list[Trial], epoch: int) -> None:
 
 
 def kept_after(epoch: int, n_trials: int, first: int = 1) -> int | None:
-    """Return how many settings go on after an epoch, from 1: half after `first`, twice that, ...; None: all that went on.
+    """Return how many settings go on after an epoch, from 1: half after `first`, twice that...; None: all that went on.
 
     Settings that ended by themselves are counted.
     """

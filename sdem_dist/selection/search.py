@@ -40,21 +40,22 @@ if TYPE_CHECKING:
 class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
-    Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared once for
-    all settings of one weighting, and each setting's model of each fold has the bits of training it alone. They are scored
-    after each epoch on the fold that they have not seen. From the third epoch on, a setting ends where another epoch does
-    not lower its log-loss by 1 %; with `halving`, also where it is not among the better half after epochs 1, 2, 4, 8...
+    Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared
+    once for all settings of one weighting, and each setting's model of each fold has the bits of training it alone.
+    They are scored after each epoch on the fold that they have not seen. From the third epoch on, a setting ends where
+    another epoch does not lower its log-loss by 1 %; with `halving`, also where it is not among the better half after
+    epochs 1, 2, 4, 8...
 
-    Other estimators are fitted one setting and one fold after the other, for their own `n_epochs`. With ``halving=True``,
-    brackets or `total_epochs` they are trained for an eighth of these epochs (2 at least) first; what goes on for twice as
-    many, and so on. Each training begins anew, so that it has the bits of `n_epochs` epochs whatever its steps depend on;
-    together they cost at most twice the longest. The best of them counts, but for the default and where `space` has
-    `n_epochs`: there the longest. What takes longer than the epochs, such as the `n_init` starts of `KMeans`,
-    is paid for each time.
+    Other estimators are fitted one setting and one fold after the other, for their own `n_epochs`. With
+    ``halving=True``, brackets or `total_epochs` they are trained for an eighth of these epochs (2 at least) first; what
+    goes on for twice as many, and so on. Each training begins anew, so that it has the bits of `n_epochs` epochs
+    whatever its steps depend on; together they cost at most twice the longest. The best of them counts, but for the
+    default and where `space` has `n_epochs`: there the longest. What takes longer than the epochs, such as the `n_init`
+    starts of `KMeans`, is paid for each time.
 
-    Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of a fold
-    are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes, also one that only
-    one fold has.
+    Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of
+    a fold are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes,
+    also one that only one fold has.
 
     Document frequencies, which weigh words, are those of all documents, in folds as well. They do not depend on labels.
 
@@ -68,34 +69,34 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     cv : int, Corpus or tuple (X, y), default=5
         Folds, or documents that settings are scored on.
     metric : str or callable, default=None
-        Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels per document "micro-F1", "macro-F1",
-        "accuracy" (of documents all of whose labels are right), "Hamming-loss" or "log-loss" (the mean over labels); of
-        numbers "R2"; of k-means "distance", the mean square to the nearest centre; of other clusters and topics "perplexity".
-        None: the first of these. A callable takes labels, as positions in ``classes_``, and probabilities; of several labels
-        both have shape (n_documents, n_labels). More is better.
+        Of classes "log-loss", "accuracy", "macro-F1" or "perplexity"; of several labels per document "micro-F1",
+        "macro-F1", "accuracy" (of documents all of whose labels are right), "Hamming-loss" or "log-loss" (the mean over
+        labels); of numbers "R2"; of k-means "distance", the mean square to the nearest centre; of other clusters and
+        topics "perplexity". None: the first of these. A callable takes labels, as positions in ``classes_``, and
+        probabilities; of several labels both have shape (n_documents, n_labels). More is better.
     n_trials : int or None, default=17
         Settings to try at most, drawn from a space that has more; None: all of a grid.
     sampler : {"random", "optuna"}, default="random"
         What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
     max_epochs : int or None, default=None
-        Epochs of a setting at most. None: those of its `n_epochs`; 20 of settings side by side without. There a setting with
-        `n_epochs` has as many as that, unless it is dropped.
+        Epochs of a setting at most. None: those of its `n_epochs`; 20 of settings side by side without. There a setting
+        with `n_epochs` has as many as that, unless it is dropped.
     total_epochs : int or None, default=None
         Epochs of all settings together at most, of a fold. They first pay for the default, which learns alone. Of other
         settings so many are tried as there is room for: about three epochs for each with halving, three times the first
         comparison's where settings are fitted one after the other, and without halving as many as the default has had.
-        When epochs run out, only the best settings go on. Of settings that are fitted one after the other only the longest
-        training counts.
+        When epochs run out, only the best settings go on. Of settings that are fitted one after the other only the
+        longest training counts.
     seconds : float or None, default=None
         End the search after this many seconds, once there is a first score. Its result may then depend on the machine.
     halving : {"auto", True, False, "brackets"}, default="auto"
-        Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so does
-        what is as good as a setting that goes on. Settings that are fitted one after the other are first compared after an
-        eighth of their epochs, 2 at least. By Hyperband's brackets, some are first halved later. "auto": True where settings
-        learn side by side, else False: the best of those is often not seen before its last epochs.
+        Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so
+        does what is as good as a setting that goes on. Settings that are fitted one after the other are first compared
+        after an eighth of their epochs, 2 at least. By Hyperband's brackets, some are first halved later. "auto": True
+        where settings learn side by side, else False: the best of those is often not seen before its last epochs.
     nested : bool, default=False
-        Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an honest
-        score of the whole search.
+        Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an
+        honest score of the whole search.
     refit : bool, default=True
         Train the best settings on all documents.
     random_state : int, default=0
@@ -103,16 +104,16 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     n_jobs : int or None, default=None
         Threads where there is no client; None: all cores. No bit depends on it.
     callbacks : sequence of callables
-        Called with an `EpochOfSettings` after each epoch in which settings are compared, after the first training of each
-        that is fitted one by one, after each nested search, and where a search is resumed.
+        Called with an `EpochOfSettings` after each epoch in which settings are compared, after the first training of
+        each that is fitted one by one, after each nested search, and where a search is resumed.
 
     Attributes
     ----------
     metric_ : str or callable
         What decided.
     tuned_ : estimator
-        `estimator` with its loss settled: the default that settings are compared with. ``loss="auto"`` is settled by the
-        rule of a fit: NCLL of few documents, and where the folds say that the hinge loss gets over a fifth of their
+        `estimator` with its loss settled: the default that settings are compared with. ``loss="auto"`` is settled by
+        the rule of a fit: NCLL of few documents, and where the folds say that the hinge loss gets over a fifth of their
         documents wrong and has a higher log-loss.
     best_params_ : dict
         The settings that differ from `tuned_`, and ``n_epochs`` where folds or a budget decided it.
@@ -121,15 +122,16 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         By log-loss, settings that are clearly less accurate than the default are passed over.
     best_index_ : int
     best_estimator_ : estimator
-        Trained on all documents, with `refit`. Thresholds of several labels are those of the predictions out of fold; so are
-        temperatures, where settings learn side by side.
+        Trained on all documents, with `refit`. Thresholds of several labels are those of the predictions out of fold;
+        so are temperatures, where settings learn side by side.
     cv_results_ : dict of str to array
         A row per setting: a pandas DataFrame can be made of it.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
-        With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike `best_score_`.
+        With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike
+        `best_score_`.
     oof_proba_ : ndarray of shape (n_documents, n_classes)
-        What the best settings say of each document that their model has not seen, in the order of `X`, of a corpus as stored.
-        Of several labels the probability of each.
+        What the best settings say of each document that their model has not seen, in the order of `X`, of a corpus as
+        stored. Of several labels the probability of each.
     oof_folds_ : ndarray of shape (n_documents,)
         The fold of each.
     classes_ : ndarray of shape (n_classes,)
@@ -191,8 +193,8 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         y : array-like, default=None
             None with a corpus.
         groups : array-like of shape (n_documents,), default=None
-            Documents of one group, such as those of one author, are in one fold. In the order of `X`, of a corpus as stored.
-            None: a corpus is grouped as `write_corpus` or ``sdem ingest --group`` was told.
+            Documents of one group, such as those of one author, are in one fold. In the order of `X`, of a corpus as
+            stored. None: a corpus is grouped as `write_corpus` or ``sdem ingest --group`` was told.
         client : distributed.Client, default=None
             Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None

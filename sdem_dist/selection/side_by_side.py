@@ -1,4 +1,4 @@
-"""Settings of naive Bayes side by side: an epoch of all settings and folds reads and prepares documents once a weighting."""
+"""Naive Bayes settings side by side: an epoch of all on all folds reads and prepares documents once a weighting."""
 
 import logging
 import time
@@ -309,7 +309,7 @@ class SideBySide:
         return found
 
     def model_of(self, number: int) -> int:
-        """Return the setting whose models a setting shares: its own, or those of an earlier one that learns the same."""
+        """Return the setting whose models a setting shares: its own or those of an earlier one that learns the same."""
         return self._same.get(number, number)
 
     def _gather(self, chunk: Chunk, scored: Submitted, found: dict[int, Predicted]) -> None:
@@ -369,7 +369,7 @@ def at_once(
     """
     kept = driver == 0
     model = 8 * source.n_features * (1 + isinstance(estimator, MultiLabelNB)) * max(len(source.classes), 1)
-    # Before and after an epoch, and one under way; processes share the models of a setting, and a task has one at least.
+    # Before and after an epoch, and one under way; processes share a setting's models, and a task has one at least.
     needed = model * (max(STATES, (2 * n_folds + 1) / n_processes) + kept)
     if needed + LOADED > REFUSED * memory:
         folds = f" in {n_folds} folds" * (n_folds > 1)

@@ -84,7 +84,7 @@ def _without_given(estimator: EngineEstimator, spaces: list[Grid]) -> list[Grid]
 def settings(
     estimator: EngineEstimator, space: Space, n_trials: int | None, random_state: int, source: Source
 ) -> list[dict[str, object]]:
-    """Return what is tried: first the estimator as it is, then the whole grid, or `n_trials` settings drawn from the space.
+    """Return what is tried: first the estimator as it is, then the grid, or `n_trials` settings drawn from the space.
 
     `source`: what they are tried on.
 
@@ -108,7 +108,7 @@ def settings(
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
     """Return the spaces to draw from.
 
-    Raises ValueError: one is no dict, or names parameters that the estimator does not have, or holds no values or wrong ones.
+    Raises ValueError: one is no dict, or names parameters that the estimator lacks, or holds no values or wrong ones.
     """
     given = [space] if isinstance(space, Mapping) else space
     if isinstance(given, str) or not all(isinstance(part, Mapping) for part in given):
@@ -176,7 +176,7 @@ def are_equal(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
 
 
 def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:
-    """Return all parameters of a setting; in models of weighted words "auto", "laplace" and None become what they stand for."""
+    """Return all parameters of a setting; for weighted words "auto", "laplace" and None become what they stand for."""
     whole = {**estimator.get_params(deep=False), **chosen}
     if not isinstance(estimator, Weighing):
         return whole

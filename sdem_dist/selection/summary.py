@@ -84,7 +84,7 @@ def settled_loss(search: Searched) -> str | None:
 
 
 def effects(search: Searched) -> list[Effect]:
-    """Return the parameters by how much they mattered: what changes where nothing else does, and the best of each value.
+    """Return parameters by how much they mattered: what changes where nothing else does, and the best of each value.
 
     A parameter has an effect of its own with each loss.
     """

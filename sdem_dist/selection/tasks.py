@@ -25,8 +25,8 @@ class Unseen(NamedTuple):
     """Predictions of learners for the documents of their fold within a range."""
 
     scores: list[np.ndarray]
-    """Of each learner ln p(y | d) at temperature 1, of several labels their log-odds: shape (n_documents of its fold, n_classes),
-    float32."""
+    """Of each learner ln p(y | d) at temperature 1, of several labels their log-odds: shape (n_documents of its fold,
+    n_classes), float32."""
     log_likelihood: list[np.ndarray]
     """Of each learner ln p(d), of several labels zeros: shape (n_documents of its fold,)."""
     lengths: np.ndarray
@@ -41,7 +41,7 @@ class Stepped(NamedTuple):
 
 
 def epoch_side_by_side(feed: Feed, lane: Lane, renewed: bool, block: tasks.Timed[States]) -> Stepped:
-    """Return states and scores after an epoch of one lane of learners whose tables lie side by side, see `Several.stepped`."""
+    """Return states and scores after an epoch of one lane of learners side by side, see `Several.stepped`."""
     learner, watch = feed.learner, tasks._Watch()
     assert isinstance(learner, Several)
     documents = next(feed.prepared([(lane.start, lane.stop)], watch))
@@ -107,9 +107,9 @@ def submit_unseen(
 def submit_side_by_side(
     feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States], owned: bool
 ) -> tuple[Blocks[States], Submitted]:
-    """Submit an epoch of one lane of learners side by side; return the handles of their states and of what they predict.
+    """Submit an epoch of one lane of learners side by side; return the handles of their states and what they predict.
 
-    Where nobody else has the tables of `blocks` (`owned`), and no task is ever computed again, they are changed in place.
+    Where nobody else has the tables of `blocks` (`owned`), and no task is computed again, they are changed in place.
     """
     (lane,) = plan.lanes(0, 0)
     both = executor.submit(epoch_side_by_side, feed, lane, owned and not executor.n_remembered, blocks[0], affinity=0.0)

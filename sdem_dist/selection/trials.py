@@ -123,7 +123,7 @@ class Trial:
         return score_of(self.scores, metric)
 
     def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...]) -> None:
-        """Record the folds' scores after one more epoch; from the third on, an epoch without a gain of 1 % is the last."""
+        """Record the folds' scores after one more epoch; from the third on, one without a gain of 1 % is the last."""
         temperature = temperature_of(found, self.temperature) if "temperature" in self.decides else 1.0
         scores = measured(found, temperature, metrics)
         means = {name: float(np.mean(values)) for name, values in scores.items()}
@@ -137,7 +137,7 @@ class Trial:
         self.n_epochs, self.scores, self.temperature, self.found = len(self.epochs), scores, temperature, found
 
     def was_trained(self, training: Training, metric: Metric) -> None:
-        """Take note of one more training from the start; results after fewer epochs stay where they are better by a metric."""
+        """Record one more training from the start; results after fewer epochs stay if they are better by a metric."""
         self.error = training.error
         self.alive = training.goes_on and training.n_epochs < self.most_epochs
         if self.error:
@@ -218,8 +218,8 @@ def less_accurate(trial: Trial, default: Trial, n_trials: int) -> bool:
 def best_of(trials: list[Trial], metric: Metric) -> Trial:
     """Return the best setting; of equals the default, or else the one with the lowest log-loss, or else the first.
 
-    By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few documents,
-    such as those of rare classes, decide a log-loss.
+    By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few
+    documents, such as those of rare classes, decide a log-loss.
 
     Raises ValueError: none could be trained.
     """

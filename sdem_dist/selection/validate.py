@@ -24,8 +24,8 @@ class CrossValidated:
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""
     proba: np.ndarray | None
-    """Probabilities out of fold of classes, or of each of several labels, shape (n_documents, n_classes); None of estimators
-    that are no classifiers."""
+    """Probabilities out of fold of classes, or of each of several labels, shape (n_documents, n_classes); None of
+    estimators that are no classifiers."""
     folds: np.ndarray
     """The fold of each document."""
     n_epochs: int
@@ -59,15 +59,15 @@ def cross_validate(
     Parameters
     ----------
     estimator : estimator of this package
-        Unfitted. `MultinomialNB` and `MultiLabelNB` are trained for as many epochs as lower the log-loss of their folds, 20 at
-        most, or for their `n_epochs`.
+        Unfitted. `MultinomialNB` and `MultiLabelNB` are trained for as many epochs as lower the log-loss of their
+        folds, 20 at most, or for their `n_epochs`.
     X : Corpus, matrix or texts
     y : array-like, default=None
         None with a corpus.
     cv : int, Corpus or tuple (X, y), default=5
     metric : str or callable, default=None
-        Beside log-loss and accuracy, and micro-F1 of several labels, see `CorpusSearchCV`. None: these of classifiers; of
-        others the one they have.
+        Beside log-loss and accuracy, and micro-F1 of several labels, see `CorpusSearchCV`. None: these of classifiers;
+        of others the one they have.
     groups : array-like of shape (n_documents,), default=None
         Documents of one group are in one fold, see `CorpusSearchCV.fit`.
     random_state : int, default=0

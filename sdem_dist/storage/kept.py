@@ -28,8 +28,8 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
     It is removed when the block succeeds or fails by its own fault; a kill, an interrupt and a lost cluster leave it.
     Folders of the same purpose and another identity that no process has locked are removed first.
 
-    In a bucket nothing can be locked. There the last to begin owns the folder, as with corpora: others' folders are removed,
-    and whoever began before fails, or leaves the folder to the owner.
+    In a bucket nothing can be locked. There the last to begin owns the folder, as with corpora: others' folders are
+    removed, and whoever began before fails, or leaves the folder to the owner.
 
     Raises SdemError: another process works in it.
     """
@@ -62,7 +62,7 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 
 
 def clear_kept(path: Path, purpose: str) -> None:
-    """Remove what killed processes left beside `path` for a purpose, where no process has it locked; none in a bucket."""
+    """Remove what killed processes left beside `path` for a purpose, if no process has it locked; none in a bucket."""
     if not is_url(path):
         clear_abandoned(path.absolute().parent, f".{path.name}.{purpose}-", 32)
 

@@ -17,7 +17,7 @@ REQUESTS = 16  # objects that are read or written at once: each waits for answer
 
 @contextmanager
 def at_hand(folder: Path) -> Iterator[Path]:
-    """Yield a folder of this machine with the files of `folder`: itself, or a copy of the objects, removed in the end."""
+    """Yield a folder of this machine with the files of `folder`: itself, or a copy of objects, removed in the end."""
     if not is_url(folder):
         yield folder
         return
@@ -32,7 +32,7 @@ def at_hand(folder: Path) -> Iterator[Path]:
 
 
 def put_files(here: Path, folder: Path, names: Iterable[str], *, new: bool = False) -> None:
-    """Put files of `here` into the shared folder at a URL, or do nothing where they are there; `new` ones replace none."""
+    """Put files of `here` into the shared folder at a URL, or do nothing if they are there; `new` ones replace none."""
     if here == folder:
         return
     put = buckets.put_new if new else buckets.put

@@ -33,7 +33,7 @@ def write_whole(folder: Path, array: np.ndarray) -> None:
 
 
 def read_whole(folder: Path, shape: tuple[int, ...]) -> np.ndarray | None:
-    """Return the array of this shape that `write_whole` wrote; None for any other, or a damaged one: zarr says what is wrong."""
+    """Return the array of this shape that `write_whole` wrote; None for any other, or a damaged one: zarr says why."""
     from numcodecs import blosc
 
     try:

@@ -77,7 +77,7 @@ class SecondPass:
         self._latest.clear()
 
     def _block(self, number: int, held_out: bool) -> Arranged:
-        """Return a block's number of documents; of those held out, or the others, positions, labels, counts, weights."""
+        """Return a block's number of documents; of those held out, or others, positions, labels, counts, weights."""
         block = load_block(block_path(self.folder, number))
         rows = np.flatnonzero(block.held_out == held_out)
         counts = block.counts if len(rows) == len(block.labels) else _some_rows(block, rows)

@@ -61,7 +61,7 @@ def _may_change(accents: bool) -> Iterator[tuple[int, str]]:
 
 @lru_cache(maxsize=6)
 def rewriting(lowercase: bool, strip_accents: str | None) -> Rewriting:
-    """Return the table for lower case, then without accents as scikit-learn removes them ("ascii", "unicode" or None)."""
+    """Return a table for lower case, then without accents as scikit-learn removes them ("ascii", "unicode" or None)."""
     entry_of = np.zeros(N_CODE_POINTS if strip_accents == "ascii" else CHANGING, np.uint16)
     if not lowercase and not strip_accents:
         entry_of = entry_of[:0]

@@ -182,7 +182,7 @@ def all_arranged(
 
 
 def arranged(found: NodeCounts, columns: np.ndarray, n_columns: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return indptr, indices and counts with nodes in their columns, ascending; nodes of a negative column are left out."""
+    """Return indptr, indices and counts with nodes in their columns, ascending; nodes of a negative column drop out."""
     indptr, indices = np.empty_like(found.indptr), np.empty_like(found.nodes)
     counts = np.empty_like(found.counts)
     n = kernels.arrange(found.indptr, found.nodes, found.counts, columns, n_columns, (indptr, indices, counts))

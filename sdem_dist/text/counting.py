@@ -54,7 +54,7 @@ class Tally:
         return self.n_documents - self.n_held_out
 
     def take(self, labels: list[str], held_out: float, random_state: int) -> tuple[np.ndarray, np.ndarray]:
-        """Give the next documents their places; return the codes of their labels, int32, and which are held out, bool."""
+        """Give the next documents their places; return their labels' codes, int32, and which are held out, bool."""
         for label in dict.fromkeys(labels):
             self.classes.setdefault(label, len(self.classes))
         codes = np.fromiter(map(self.classes.__getitem__, labels), np.int32, len(labels))

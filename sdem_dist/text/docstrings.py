@@ -28,8 +28,8 @@ SHORTEST = 80
 def collect_docstrings() -> tuple[list[str], list[str]]:
     """Collect the docstrings of the packages, without importing them.
 
-    Docstrings of modules, classes and functions outside tests count if they have `SHORTEST` characters or more; of equal ones the
-    first is kept. The names of its own package are taken out of each text.
+    Docstrings of modules, classes and functions outside tests count if they have `SHORTEST` characters or more; of
+    equal ones the first is kept. The names of its own package are taken out of each text.
 
     Returns
     -------

@@ -80,7 +80,7 @@ class GramTree:
         return NodeCounts(indptr, nodes[:stop], counts[:stop])
 
     def insert(self, ids: np.ndarray, offsets: np.ndarray, n_words: int) -> np.ndarray:
-        """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]`` and return their nodes, int32, -1 for those without any."""
+        """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]``; return their nodes, int32, -1 for those without any."""
         nodes, done = np.empty(len(offsets) - 1, np.int32), np.array([self.n_nodes, 0, 0, 0])
         self._know_words(n_words)
         self._make_room(self.n_nodes + len(nodes))

@@ -1,4 +1,4 @@
-"""An ingest in this process: text is read and counted once, in threads, into a hidden folder; then the corpus is written."""
+"""Ingest in this process: text is read and counted once by threads into a hidden folder; then the corpus is written."""
 
 import tempfile
 from collections.abc import Callable, Iterator
@@ -92,7 +92,7 @@ def _by_id(at: Callable[[np.ndarray], Found], kept_ids: KeptTexts | None) -> Cal
 
 
 def _write_all(asked: Asked, second: SecondPass, report: IngestReport, n_documents: int, common: JsonObject) -> None:
-    """Write the corpus and that of held-out documents; neither appears, or replaces another, before both are written."""
+    """Write the corpus and that of held-out documents; neither appears or replaces another before both are written."""
     path, *held_out_path = asked.destinations
     done = 0
 

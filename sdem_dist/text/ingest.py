@@ -59,8 +59,8 @@ def ingest(
     reading : Reading, optional
         How sources are read.
     held_out : float, default 0.0
-        Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source. They have no part
-        in choosing words.
+        Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source. They have no
+        part in choosing words.
     held_out_path : str or Path, optional
         By default `path` with ``-held-out`` after it.
     vocabulary_from : str or Path, optional
@@ -86,8 +86,8 @@ def ingest(
     progress : callable, optional
         Called with (stage, documents done, documents in all or None).
     client : distributed.Client, optional
-        Its workers read, count and write, each source in stretches; all see the sources and the folder of `path`. The corpus
-        is the same. What a killed process had done is kept beside `path`, and the same call goes on from there.
+        Its workers read, count and write, each source in stretches; all see the sources and the folder of `path`. The
+        corpus is the same. What a killed process had done is kept beside `path`, and the same call goes on from there.
 
     Returns
     -------

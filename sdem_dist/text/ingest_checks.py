@@ -51,7 +51,7 @@ def check_numbers(random_state: object, **counts: int | None) -> None:
 
 
 def check_destinations(destinations: list[str], overwrite: bool) -> None:
-    """Raise an error now for what would fail after an hour of counting: a corpus that exists, a folder that is missing."""
+    """Raise an error now for what would fail after an hour of counting: a corpus that exists, a missing folder."""
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     refuse_taken([target for target in destinations if not is_url(target)], overwrite)
@@ -63,7 +63,7 @@ def check_destinations(destinations: list[str], overwrite: bool) -> None:
 
 
 def check_tally(tally: Tally, held_out: float, gate: LineGate, sources: Sequence[Path]) -> None:
-    """Raise IngestError where the sources, or one of both parts, have no document, or none a label that is to be known."""
+    """Raise IngestError if the sources, or one of both parts, have no document, or none a label that is to be known."""
     names = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
     if tally.n_documents == 0:
         examples = "".join(f"\n  {example}" for example in gate.examples)

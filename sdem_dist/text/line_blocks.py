@@ -43,7 +43,7 @@ Part = tuple[int, int]  # first byte of some lines of a file, and the one after 
 
 
 def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator[LineBlock]:
-    """Yield a file, compressed or not, in blocks of whole lines and about `BLOCK_BYTES`; a longer line is a longer block.
+    """Yield a file, compressed or not, in blocks of whole lines, about `BLOCK_BYTES`; a longer line is a longer block.
 
     With `part` some lines only, of a file that is not compressed and in UTF-8.
     """

@@ -29,8 +29,8 @@ class Spelled(NamedTuple):
 def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
     """Return the tokens, or characters, with their shares of the values of terms, in the order of the text.
 
-    A term's value is divided among its occurrences, and an occurrence's among its tokens. So the marks sum to the values of
-    the terms that were found.
+    A term's value is divided among its occurrences, and an occurrence's among its tokens. So the marks sum to the
+    values of the terms that were found.
 
     `occurrences`: what `terms` yields of the text.
     `values`: of terms in this text, as the vocabulary spells them.
@@ -106,7 +106,7 @@ def _padded_words(characters: Sequence[Spelled]) -> Iterator[list[Spelled]]:
 
 
 def _rewritten(text: str, settings: VectorizerSettings) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text in lower case and without accents, as the settings say, and where each of its characters came from."""
+    """Return a text in lower case and without accents, as the settings say, and where each character came from."""
     whole = text.lower() if settings.lowercase else text
     if len(whole) == len(text) and settings.strip_accents is None:
         return whole, [(i, i + 1) for i in range(len(text))]

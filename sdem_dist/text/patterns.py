@@ -12,7 +12,7 @@ def check_pattern(pattern: str) -> None:
     r"""Raise ValueError if a token pattern is none, or repeats a repeat, as ``(a+)+`` does.
 
     Such a pattern can cut the same letters up in exponentially many ways, and tries them all where it does not match. A
-    repeat of something with a fixed part, as ``(?:\w+-)*\w+`` has, is fine. So this finds the usual trap, not every trap.
+    repeat of something with a fixed part, as ``(?:\w+-)*\w+`` has, is fine. So this finds the usual trap, not all.
     """
     if len(pattern) > LONGEST:
         raise ValueError(f"token_pattern has {len(pattern)} characters; it may have {LONGEST}")
@@ -29,7 +29,7 @@ def check_pattern(pattern: str) -> None:
 
 
 def _repeats_a_repeat(items: Sequence[PatternPart]) -> bool:
-    """Say whether an unbounded repeat somewhere in a parsed pattern holds nothing but repeats and what may be left out."""
+    """Say whether an unbounded repeat somewhere in a parsed pattern holds only repeats and what may be left out."""
     return any(
         (_is_repeat(item) and _varies(item.bodies[0])) or any(map(_repeats_a_repeat, item.bodies)) for item in items
     )

@@ -32,7 +32,7 @@ class CorpusPlan:
     zero_based: bool | None  # of svmlight sources: their columns count from 0
 
     def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
-        """Return the class, as in `classes`, of every code of a class name: objects, since NumPy's texts end at a NUL."""
+        """Return the class, as in `classes`, of every code of a class name: objects, as NumPy's texts end at a NUL."""
         named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **{class_name(name): name for name in self.classes}}
         result = np.empty(len(codes), object)
         for name, code in codes.items():

@@ -39,7 +39,7 @@ def listed(column: list[object] | pyarrow.Array) -> list[object]:
 
 
 def records_format(source: Path, reading: Reading) -> str:
-    """Return how a source is read: one of the formats that `sdem_dist.text.sources` reads, or `LINES`, or `LINES_OR_TSV`.
+    """Return how a source is read: one of the formats that `sdem_dist.text.sources` reads, `LINES` or `LINES_OR_TSV`.
 
     Raises IngestError: it holds numbers, one JSON document, or no documents, or its format does not fit its kind.
     """

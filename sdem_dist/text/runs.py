@@ -1,4 +1,4 @@
-"""Terms of a whole ingest in bounded memory: a counter with many terms writes them to disk, sorted, and begins again."""
+"""Terms of an ingest in bounded memory: a counter with many terms writes them to disk, sorted, and begins again."""
 
 from __future__ import annotations
 

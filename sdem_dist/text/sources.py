@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 LINES = "lines"
 """The format of plain lines, one document each, without labels: for prediction only."""
 LINES_OR_TSV = "lines or tsv"
-"""Plain lines, or ``label<TAB>text`` if that is what the first line is: for prediction only, of sources that do not say."""
+"""Plain lines, or ``label<TAB>text`` if the first line is that: for prediction only, of sources that do not say."""
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 SUFFIXES = {
     ".txt": "tsv",
@@ -59,8 +59,8 @@ class Reading:
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
     label_separator : str, or None
-        Documents may have several labels: what stands between them in the column of the label, which may be empty. A label
-        of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
+        Documents may have several labels: what stands between them in the column of the label, which may be empty. A
+        label of "jsonl" and "parquet" sources may be a list, too. None: a document has one label.
     unlabelled : str, or None
         The label that stands for none: the corpus knows such documents, and those whose label is empty, null or not a
         number, as documents without a label. None: a document without a label is a bad line.
@@ -134,7 +134,7 @@ def source_format(source: Path, reading: Reading) -> str:
 
 
 def refuse_no_documents(source: Path) -> None:
-    """Raise IngestError for a model, a packed folder and a spreadsheet, which no format reads; the message says what to do."""
+    """Raise IngestError for a model, a packed folder and a spreadsheet, which no format reads, and say what to do."""
     suffix = plain_suffix(source)
     if suffix in PACKED:
         raise IngestError(f"{source} is packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)")
@@ -263,7 +263,7 @@ def read_columns(
     part: tuple[int, int] | None = None,
     files: Sequence[Path] | None = None,
 ) -> Iterator[Records]:
-    """Yield what is read of a source of text in this format, in blocks that hold a document; of a folder, of some files."""
+    """Yield what is read of a text source in this format, in blocks that hold a document; of a folder, some files."""
     if form in (LINES, LINES_OR_TSV, "tsv"):
         from sdem_dist.text.formats.tab_lines import read_tab_lines
 

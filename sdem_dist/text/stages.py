@@ -1,4 +1,4 @@
-"""The tasks of an ingest on many processes: pure functions from stretches of the sources to files in a shared folder."""
+"""The tasks of an ingest on many processes: pure functions from stretches of sources to files in a shared folder."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sources cut into stretches, each of which one task can read: line ranges, row groups, groups of files, or whole files."""
+"""Sources cut into stretches, each for one task to read: line ranges, row groups, groups of files, or whole files."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from sdem_dist.text.sources import Reading, source_format
 
 STRETCH_BYTES = 1 << 23  # about what one task reads at most, where a source can be cut
 SHARES, LEAST_BYTES = 16, 1 << 20
-"""Few sources are cut into this many stretches, unless these become smaller than that: a few large ones are uneven work."""
+"""Few sources are cut into this many stretches, unless these get smaller than that: few large ones are uneven work."""
 
 
 @dataclass(frozen=True)

@@ -35,7 +35,7 @@ class Spelling:
         return sizes
 
     def texts(self, tree: GramTree, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return the texts of nodes: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
+        """Return nodes' texts: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
         bounds = offsets_of(sizes[nodes])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
         words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 BLOCK_CHARACTERS = 4_000_000
 JOINED_CHARACTERS = 1 << 20
 LONG = 64
-"""Texts of this many characters or more are encoded alone: one that is not ASCII slows down all that are joined with it."""
+"""Texts of this many characters or more are encoded alone: one that is not ASCII slows down all joined with it."""
 
 
 @dataclass(frozen=True)
@@ -106,7 +106,7 @@ Row = tuple[str, str | None, object, Mapping[str, object] | None]
 
 
 def in_blocks(rows: Iterable[Row], block_documents: int, names: tuple[str, ...] | None = None) -> Iterator[Records]:
-    """Yield rows in blocks of at most `block_documents`, and of about `BLOCK_CHARACTERS`; all blocks have the same columns.
+    """Yield rows in blocks of at most `block_documents` and about `BLOCK_CHARACTERS`; all blocks have the same columns.
 
     Raises IngestError: a row has a column that is not among `names`, by default those of the first block.
     """
@@ -160,7 +160,7 @@ def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts
 
 
 def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Iterator[Texts]:
-    """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when it is needed."""
+    """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when needed."""
     held = _column_or_list(texts)
     if isinstance(held, Texts):
         yield held

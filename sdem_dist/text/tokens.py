@@ -114,7 +114,7 @@ class Words:
         return Segments(ids, offsets, np.arange(len(texts) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """Return the tokens that given n-grams consist of, int32, and where each n-gram begins and the last ends, int64."""
+        """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         texts = texts_of_strings(terms)
         spaces = np.flatnonzero(texts.data == 0x20)
         starts, stops = (

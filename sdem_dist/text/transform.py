@@ -149,7 +149,7 @@ class TextTransformer:
 
     @property
     def unknown_share(self) -> float | None:
-        """Share of the words, in the texts counted so far, that no term has; None if words are hashed, or there were none."""
+        """Share of the words in texts counted so far that no term has; None if words are hashed, or there were none."""
         of_words = self._settings.analyzer == "word"
         n_words = sum(counter.n_words for counter in self._counters) if of_words else 0
         return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None

@@ -1,4 +1,4 @@
-"""How text becomes words and counts: settings that travel with a corpus, and scikit-learn's analyzer built from them."""
+"""How text becomes words and counts: settings that travel with a corpus, and scikit-learn's analyzer from them."""
 
 from __future__ import annotations
 

@@ -127,7 +127,7 @@ def _nodes(steps: np.ndarray) -> np.ndarray:
 
 
 def _places(counters: Sequence[LearningCounter], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
-    """Return the place of every word of each counter among all words, sorted by their bytes, and the words in this order."""
+    """Return the place of every word of each counter among all words, sorted by bytes, and the words in this order."""
     first, *others = (counter.tokenizer for counter in counters)
     numbers = [first.numbers(other.spelling) for other in others]
     spelling = first.spelling

@@ -30,7 +30,7 @@ class WordTable:
         self._scratch = Scratch()
 
     def view(self) -> WordTable:
-        """Return a table of the same words for another thread, which must not let it grow: what calls overwrite is its own."""
+        """Return a table of these words for another thread, which must not grow it: what calls overwrite is its own."""
         other = WordTable()
         other.n_words, other.slots, other.spelled, other.offsets = self.n_words, self.slots, self.spelled, self.offsets
         return other

@@ -1,4 +1,4 @@
-"""Directives that ask the package itself: its public names, the functions of formulas, what commands say of themselves."""
+"""Directives that ask the package itself: its public names, functions of formulas, what commands say of themselves."""
 
 from __future__ import annotations
 

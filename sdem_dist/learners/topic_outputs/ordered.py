@@ -12,8 +12,8 @@ from sdem_dist.models.supervised_lda import TopicParameters
 class Ordered(Classes):
     """``p(level <= j | d) = sigmoid(threshold_(j + 1) - gamma u theta)``.
 
-    U's first row is u. Of each other row all entries are one number: the first threshold, then the logarithms of the gaps
-    to the next ones.
+    U's first row is u. Of each other row all entries are one number: the first threshold, then the logarithms of the
+    gaps to the next ones.
     """
 
     kind = topic_outputs.ORDERED

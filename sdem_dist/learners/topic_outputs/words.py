@@ -28,5 +28,5 @@ class NoOutput(TopicOutput):
         return total
 
     def metrics(self, settings: Settings, sums: np.ndarray) -> dict[str, float]:
-        """Return ``-ln p(w | theta)`` per word; theta is found from the same words, so this is lower than for held-out words."""
+        """Return ``-ln p(w | theta)`` per word; theta comes from these words, so it is lower than for held-out ones."""
         return {"plug_in_nll": float(sums[1]) / max(float(sums[0]), 1e-300)}

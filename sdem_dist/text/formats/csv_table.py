@@ -1,4 +1,4 @@
-"""Comma-separated values with a header line: a kernel reads simple records; from the first other record on Python does."""
+"""Comma-separated values with a header line: a kernel reads simple records; from the first other one on Python does."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ def read_folder(
     """Yield a row of each file below the sub-folders of `path`, in the order of their sorted names.
 
     Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
-    they are documents, too. With `part` only the files from one number up to another; whoever cut the folder has checked that all
-    are in classes. Without labels these may be named as `some`.
+    they are documents, too. With `part` only the files from one number up to another; whoever cut the folder has
+    checked that all are in classes. Without labels these may be named as `some`.
     """
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
@@ -63,7 +63,7 @@ def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
 
 
 def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
-    """Yield the files of a folder and of its sub-folders, in the order of their sorted names, hidden ones if asked for."""
+    """Yield the files of a folder and of its sub-folders, in the order of their names, hidden ones if asked for."""
     for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
         folders[:] = sorted(f for f in folders if hidden or not f.startswith("."))
         for name in sorted(names):
