@@ -10,7 +10,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from cli.commands import ok
+from cli.commands import ok, refused
 
 import sdem_dist
 from sdem_dist import catalogue, learning_curve, open_corpus, write_corpus
@@ -84,3 +84,8 @@ def test_curves_of_a_learner_without_a_log_loss(named, toy, counts, tmp_path):
     said = ok("tune", named, str(tmp_path / "m"), *how, "--curve", str(tmp_path / "c.png"))
     assert "Accuracy by number of documents" in said and "nan" not in said
     assert (tmp_path / "c.png").stat().st_size
+
+
+def test_suspects_by_a_classifier_that_draws_nothing(named):
+    assert len(ok("suspects", named, "--estimator", NAME, "--json", "-n", "3").splitlines()) == 3
+    assert "KMeans" not in refused("suspects", named, "--estimator", NAME, "--set", "random_state=1", code=2)
