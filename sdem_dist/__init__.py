@@ -1,7 +1,7 @@
 """Discriminative training of generative models over corpora of any size, on Dask.
 
-The public names stand in ``__init__.pyi``. They are imported when they are first used, so that ``import sdem_dist``
-costs next to nothing.
+The public names stand in ``__init__.pyi``. They and modules such as ``sdem_dist.plots`` are imported when they are first
+used, so that ``import sdem_dist`` costs next to nothing.
 """
 
 from importlib import import_module
@@ -14,8 +14,12 @@ __all__ = sorted(PUBLIC)  # noqa: PLE0605
 
 def __getattr__(name: str) -> object:
     if name not in PUBLIC:
+        from importlib.util import find_spec
+
         from sdem_dist.counted import nearest
 
+        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+            return import_module(f"{__name__}.{name}")
         hint = "" if name.startswith("_") else nearest(name, PUBLIC)
         raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}. {hint}".rstrip(". "))
     return getattr(import_module(PUBLIC[name]), name)

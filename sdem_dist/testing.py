@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import fields, replace
+from dataclasses import fields, is_dataclass, replace
 from typing import Any, cast
 
 import numpy as np
@@ -186,9 +186,10 @@ def check_learner(
 ) -> None:
     """Check a learner against what the engine and model files rely on.
 
-    States are what their fields say and come back from arrays; settings come back from JSON. The same inputs give the
-    same bits and are not changed. Combining is associative. Evaluation sums add up. Rounds without weight change
-    nothing. Blocks of wide learners are the parts of the whole, in a round of one document if they are not `apart`.
+    States are what their fields say and come back from arrays; settings come back from JSON. The same inputs give the same
+    bits and are not changed. Combining is associative, and gives more than one lane's part. Evaluation sums add up. Rounds
+    without weight change nothing. Blocks of wide learners are the parts of the whole, in a round of one document if they are
+    not `apart`.
 
     Parameters
     ----------
@@ -233,6 +234,8 @@ def check_learner(
     _equal(first, parts, "combine changes statistics that it is given")
     for grouped in ([learner.combine([a, b]), c], [a, learner.combine([b, c])]):
         _close(learner.combine(grouped), together, "combine is not associative")
+    for i, part in enumerate(first):
+        _holds(not _alike(part, together), f"combine gives the part of lane {i}, and leaves the others out")
     _check_evaluation(learner, after, prepared)
     _equal((state, prepared), kept, "map, update or evaluate changes what it is given")
     _check_settings(learner, after, own)
@@ -268,6 +271,13 @@ def _check_evaluation(learner: AnyLearner, state: Any, prepared: list[Any]) -> N
         sum(learner.evaluate(state, [part]) for part in prepared), sums, "evaluation sums do not add up over batches"
     )
     metrics = learner.metrics(sums)
+    _equal(learner.evaluate(state, prepared), sums, "evaluate gives other bits for the same inputs")
+    again = learner.metrics(sums)
+    _holds(list(again) == list(metrics), "metrics have other names for the same sums")
+    _equal([*again.values()], [*metrics.values()], "metrics gives other bits for the same inputs")
+    if hasattr(learner, "parameters"):
+        found, expected = learner.parameters(state), learner.parameters(state)
+        _equal(found, expected, "parameters gives other bits for the same inputs")
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
 
 
@@ -308,7 +318,7 @@ def _leaves(value: Any) -> list[np.ndarray]:
         return []
     if isinstance(value, tuple | list):
         return [leaf for item in value for leaf in _leaves(item)]
-    if isinstance(value, Documents | DenseDocuments):
+    if is_dataclass(value):
         return [leaf for field in fields(value) for leaf in _leaves(getattr(value, field.name))]
     return [np.asarray(value)]
 
@@ -320,6 +330,15 @@ def _copied(value: Any) -> list[np.ndarray]:
 def _equal(found: Any, expected: Any, otherwise: str) -> None:
     pairs = list(zip(_leaves(found), _leaves(expected), strict=True))
     _holds(all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs), otherwise)
+
+
+def _alike(found: Any, expected: Any) -> bool:
+    """Whether numbers are the same up to rounding."""
+    try:
+        _close(found, expected, "")
+    except AssertionError:
+        return False
+    return True
 
 
 def _close(found: Any, expected: Any, otherwise: str) -> None:

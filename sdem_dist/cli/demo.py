@@ -102,7 +102,7 @@ def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int)
     from rich.table import Table
 
     table = Table(title="On the held-out documents")
-    for name in ("loss", "test accuracy", "NCLL", "hinge loss", "perplexity", "documents/s"):
+    for name in ("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s"):
         table.add_column(name, justify="left" if name == "loss" else "right")
     for loss, model in models.items():
         last = model.history_[-1]
@@ -116,6 +116,10 @@ def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int)
             f"{n_documents * len(model.history_) / seconds:,.0f}",
         )
     console.print(table)
+    if any(model.weighting_ for model in models.values()):
+        console.print(
+            "Perplexity (of weights) is of tf-idf weights instead of words. It cannot be compared with that of words."
+        )
 
 
 def _words(console: Console, model: MultinomialNB, loss: str) -> None:

@@ -34,7 +34,7 @@ TEXT = 60  # letters of a text that are shown
     "labels MultiLabelNB]",
 )
 @click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it.  [may be repeated]")
-@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides the folds.  [default: 0]")
+@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object per document.")
 @reading_options
 @text_options
@@ -109,8 +109,12 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
 
 def _classifier(name: str, options: dict[str, Any]) -> EngineEstimator:
     """Return the classifier of a name; the hinge loss of naive Bayes suffers more from wrong labels than NCLL."""
-    estimator = estimator_of({**options, "estimator": name, "quiet": True})
+    estimator = estimator_of({**options, "estimator": name, "quiet": True, "seed": None}, target="labels")
     if estimator.spec.target != "labels":
         raise click.UsageError(f"--estimator {name}: suspects are found by classifiers")
-    chosen = any(setting.partition("=")[0] == "loss" for setting in options["settings"])
-    return estimator if chosen or name not in ("MultinomialNB", "MultiLabelNB") else estimator.set_params(loss="ncll")
+    usual: dict[str, object] = {"random_state": options["seed"]}
+    if name in ("MultinomialNB", "MultiLabelNB"):
+        usual["loss"] = "ncll"
+    chosen = {setting.partition("=")[0] for setting in options["settings"]}
+    known = estimator.get_params(deep=False)
+    return estimator.set_params(**{k: v for k, v in usual.items() if k in known and k not in chosen})

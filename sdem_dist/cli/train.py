@@ -305,8 +305,10 @@ def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:
     return "" if kept["epoch"] == n_epochs else f", epoch {kept['epoch']} kept"
 
 
-def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
+def estimator_of(options: Mapping[str, Any], target: str | None = None) -> EngineEstimator:
     """Return the estimator that options describe.
+
+    `target`: of the estimators that messages offer; None: of any.
 
     Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
     one label a document, and there may be several.
@@ -333,7 +335,8 @@ def estimator_of(options: Mapping[str, Any]) -> EngineEstimator:
     known = made.get_params(deep=False)
     for name in chosen:
         if name not in known:
-            others = [other for other in ESTIMATORS if name in estimator_class(other)().get_params(deep=False)]
+            offered = [other for other in ESTIMATORS if target in (None, estimator_class(other).spec.target)]
+            others = [other for other in offered if name in estimator_class(other)().get_params(deep=False)]
             hint = (
                 f"{', '.join(others)} do{'es' * (len(others) == 1)} (--estimator); " if others else nearest(name, known)
             )

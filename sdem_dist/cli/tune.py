@@ -291,6 +291,7 @@ def _cell(value: object) -> str:
 
 def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:
     """Draw and print how accuracy grows with documents."""
+    import numpy as np
     from matplotlib.figure import Figure
 
     from sdem_dist import learning_curve, plots
@@ -299,7 +300,8 @@ def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int)
     named, scores = ("accuracy", found.accuracy) if found.micro_f1 is None else ("micro-F1", found.micro_f1)
     say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds (+-: standard deviation):")
     for n, of, losses in zip(found.n_documents, scores, found.log_loss, strict=True):
-        say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}  log-loss {losses.mean():.4f}")
+        loss = "" if np.isnan(losses).all() else f"  log-loss {losses.mean():.4f}"
+        say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}{loss}")
     figure = Figure(figsize=(6, 4), layout="constrained")
     metric = "accuracy" if found.micro_f1 is None else "micro_f1"
     plots.learning_curve(found.n_documents, {"held-out folds": scores}, figure.subplots(), metric=metric)

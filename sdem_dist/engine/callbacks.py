@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20
-WHY_STOPPED = {"patience": "since the held-out loss hardly fell", "callback": "as a callback asked"}
 
 
 class LogLines:
@@ -64,8 +63,8 @@ class LogLines:
             self._write(f"{event.stage}  {said}  {event.documents_per_second:,.0f} documents/s")
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
-        elif isinstance(event, StageEnded) and (why := WHY_STOPPED.get(event.reason)):
-            self._write(f"{event.stage}: stopped after epoch {event.n_epochs}, {why}; epoch {event.kept} is the best")
+        elif isinstance(event, StageEnded) and event.why:
+            self._write(f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}")
 
     def _write(self, line: str) -> None:
         print(f"{self._prefix}{line}", file=sys.stderr, flush=True)

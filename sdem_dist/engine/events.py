@@ -155,6 +155,10 @@ class StageEnded:
     """``"epochs"``, ``"patience"``, or ``"callback"`` where one asked to stop."""
     kept: int
     """The epoch, from 1, whose state is the result: the last, or with patience the best."""
+    why: str = ""
+    """Why it ended before its last epoch, for people; empty where it did not."""
+    then: str = ""
+    """What follows from that."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,8 @@ class Monitoring:
     improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
     training: bool = True  # evaluate the training documents too
     shown: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
+    then: str = "epoch {kept} is kept"
+    """What follows where the stage is stopped, for people; of `kept`, the best epoch from 1, and `after`, the next."""
 
     def due(self, epoch: int, n_epochs: int) -> bool:
         """Whether the state after an epoch, from 0, is evaluated."""
@@ -52,6 +54,16 @@ class Monitoring:
         watched = f"{VALIDATION}{self.monitor}"
         return sum(watched in entry for entry in history[best_epoch + 1 :]) >= self.patience
 
+    def said(self, reason: str, kept: int) -> tuple[str, str]:
+        """Return why a stage was stopped and what follows, for people; nothing where all of its epochs were run."""
+        if reason == "epochs":
+            return "", ""
+        lower = f"{self.improvement:.0%} lower".replace("%", " %") if self.improvement else "lower"
+        why = (
+            "a callback asked" if reason == "callback" else f"the held-out loss is not {lower} than after epoch {kept}"
+        )
+        return why, self.then.format(kept=kept, after=kept + 1)
+
 
 UNSEEN = Monitoring(every=0)  # of a stage that is not monitored
 
@@ -65,5 +77,5 @@ def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
 
 
 def kept(event: StageEnded) -> str:
-    """Return what a stage that ended before its last epoch keeps; empty for others."""
-    return "" if event.reason == "epochs" else f"  stopped, epoch {event.kept} is kept"
+    """Return what follows from a stage that ended before its last epoch; empty for others."""
+    return f"  stopped, {event.then}" if event.then else ""

@@ -40,6 +40,8 @@ MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
 """Held-out share so small that it is not missed: the first stage's model is kept."""
+OF_ALL = "all documents get {after} epochs: more documents bear more steps"
+"""What follows where held-out documents have ended the first stage."""
 _log = logging.getLogger(__name__)
 
 
@@ -94,6 +96,7 @@ def chosen(
         improvement=IMPROVEMENT,
         training=False,
         shown=("accuracy", MONITOR),
+        then=OF_ALL if share > NO_REFIT else Monitoring.then,
     )
     learner = replace(learner, held_out=share)
     stage = Stage(f"choose{how}", learner, plan, initial, monitored=True, monitoring=monitoring)

@@ -24,6 +24,8 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     how = f", loss {loss}" if loss else ""
     no_metrics = ("epoch", "unlabelled_weight", *UNSHOWN)
     metrics = {name: value for name, value in kept.items() if name not in no_metrics and not name.endswith("seconds")}
+    if given.get("validation_fraction") == 0.0 and _temperature(model) != 1.0:
+        given["validation_fraction"] = "0, since the folds of a search have decided"
     return {
         "model": type(model).__name__ + how,
         "settings": ", ".join(f"{k} {_shown(v)}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE))
@@ -109,12 +111,16 @@ def _weighting(model: EngineEstimator) -> dict[str, str]:
         rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         found["weighting"] = f"{w.form}, {length}{rare}{grams}"
-    temperature = getattr(model.learner_, "temperature", 1.0)
+    temperature = _temperature(model)
     return (
         found
         if temperature == 1.0
         else {**found, "temperature": f"{temperature:.3g}, which scores are divided by for probabilities"}
     )
+
+
+def _temperature(model: EngineEstimator) -> float:
+    return float(getattr(model.learner_, "temperature", 1.0))
 
 
 def _parts(model: EngineEstimator) -> dict[str, str]:

@@ -84,9 +84,18 @@ class Explanation(Explained):
     def _summary(self) -> str:
         return (
             f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
-            f"log-odds {self.log_odds:+.2f}"
-            + ("" if self.temperature == 1.0 else f" (scores divided by the temperature, {self.temperature:.3g})")
+            f"log-odds {self.log_odds:+.2f}" + self._how
         )
+
+    @property
+    def _how(self) -> str:
+        """Return what a word's part is made of, where the columns of the table give it."""
+        divided = "" if self.temperature == 1.0 else f" / temperature {self.temperature:.3g}"
+        ours, theirs = f"p(word|{self.label})", f"p(word|{self.against})"
+        products = [w.weight * (w.log_p - w.log_p_against) / self.temperature for w in self.words]
+        if products and np.allclose([w.part for w in self.words], products, rtol=1e-3, atol=1e-6):
+            return f"; of a word: weight x ln({ours} / {theirs}){divided}"
+        return f" (scores divided by the temperature, {self.temperature:.3g})" if divided else ""
 
     def _rows(self) -> Rows:
         n = sum(abs(w.part) >= 0.0005 for w in self.words[:SHOWN])  # the others round to 0, and the largest come first
@@ -122,7 +131,7 @@ class Explanation(Explained):
 
 def _probability(log_p: float) -> str:
     """Return e to the power, or nothing for a model without p(word | class)."""
-    return "" if np.isnan(log_p) else f"{np.exp(log_p):.2e}"
+    return "" if np.isnan(log_p) else f"{np.exp(log_p):.3e}"
 
 
 class Explanations(ExplainedDocuments[Explanation]):

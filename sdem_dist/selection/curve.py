@@ -36,8 +36,8 @@ class LearningCurve(NamedTuple):
     n_documents : ndarray of shape (n_sizes,)
         Documents trained on.
     accuracy, log_loss : ndarray of shape (n_sizes, n_folds)
-        On the fold that is left out; log-loss at the best temperature. Of several labels per document: the share of
-        documents all of whose labels are right, and the mean log-loss over labels.
+        On the fold that is left out; log-loss at the best temperature, NaN of a classifier that does not measure it. Of
+        several labels per document: the share of documents all of whose labels are right, and the mean log-loss over labels.
     micro_f1 : ndarray of shape (n_sizes, n_folds), or None
         Of several labels per document.
     """
@@ -58,7 +58,7 @@ class LearningCurve(NamedTuple):
     def _table(self) -> tuple[list[str], list[list[str]], str]:
         """Return heads, rows, and notes about them."""
         named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
-        scores = {name: of for name, of in named.items() if of is not None}
+        scores = {name: of for name, of in named.items() if of is not None and not np.isnan(of).all()}
         rows = [
             [f"{n:,}", *(f"{of[i].mean():.4f} +- {of[i].std():.4f}" for of in scores.values())]
             for i, n in enumerate(self.n_documents.tolist())
@@ -180,4 +180,4 @@ def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client 
     of = model.evaluate(folds.test(fold), client=client)
     if model.several_labels:
         return of["accuracy"], of["label_log_loss"], of["micro_f1"]
-    return of["accuracy"], of.get("tempered_log_loss", of["ncll"])
+    return of["accuracy"], of.get("tempered_log_loss", of.get("ncll", np.nan))

@@ -60,7 +60,10 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
     """
     name = type(estimator).__name__
     if name not in DEFAULTS:
-        raise ValueError(f"{name} has no space of its own: say what to try, such as space={{'alpha': [0.1, 1.0]}}")
+        raise ValueError(
+            f"{name} has no space of its own: say what to try (space={{NAME: [A, B]}}, --space NAME=A,B); "
+            f"it has {', '.join(estimator.get_params(deep=False))}"
+        )
     known = estimator.get_params(deep=False)
     spaces = [{key: values for key, values in space.items() if key in known} for space in DEFAULTS[name]]
     if weighted:

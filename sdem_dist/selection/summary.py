@@ -288,15 +288,16 @@ def _mattered(search: Searched) -> list[str]:
     """Return how much each parameter mattered, under each other."""
     if not (found := effects(search)):
         return []
+    metric = name_of(search.metric_)
     what = (
-        "between two settings that differ in nothing else, over the epochs that both have (-: no two do), and the best of "
-        "each value, after all of its epochs"
+        f"What mattered. Change: of {metric}, between two settings that differ in nothing else, after as many epochs (-: no "
+        f"two differ so). Best: the best {metric} with each value, after all epochs."
     )
-    said = ["", *_wrapped("", f"What mattered: the change in {name_of(search.metric_)} {what}")]
     width = max(14, *(len(effect.title) for effect in found))
+    said = ["", *_wrapped("", what), f"  {'parameter':<{width}} change  value: best"]
     for effect in found:
         named = [("not set" if value is None else _short(value), score) for value, score in effect.best]
-        values = ", ".join(f"{value} {score:.4f}" for value, score in named)
+        values = ", ".join(f"{value}: {score:.4f}" for value, score in named)
         change = "-" if np.isnan(effect.change) else f"{effect.change:.4f}"
         said += _wrapped(f"  {effect.title:<{width}} {change:>6}  ", values)
     return said

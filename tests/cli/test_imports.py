@@ -8,6 +8,8 @@ import sys
 
 import pytest
 
+import sdem_dist
+
 HEAVY = ("dask", "distributed", "numba", "sklearn", "zarr", "scipy", "pandas", "matplotlib", "pyarrow")
 
 
@@ -107,3 +109,10 @@ def test_unknown_names():
     assert set(sdem_dist.__all__) <= set(dir(sdem_dist))
     for name in sdem_dist.__all__:
         assert getattr(sdem_dist, name).__name__ == name
+
+
+def test_modules_that_pages_name_are_there_after_one_import():
+    loaded = modules_after("import sdem_dist\nassert callable(sdem_dist.plots.history) and sdem_dist.text.ingest")
+    assert "sdem_dist.plots" in loaded
+    with pytest.raises(AttributeError, match="no attribute 'plot'"):
+        sdem_dist.plot  # noqa: B018

@@ -107,7 +107,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(made, tmp
     history = load_model(path).history_
     kept = min(history, key=lambda h: h["validation_hinge"])
     assert kept["epoch"] < len(history)
-    assert f"epoch {kept['epoch']} is the best" in result.stderr
+    assert f"epoch {kept['epoch']} is kept" in result.stderr
     assert f"{len(history)} epochs, epoch {kept['epoch']} kept; training accuracy" in result.stdout
     assert f"hinge loss {kept['hinge']:.4f}" in result.stdout
     assert json.loads(ok("evaluate", path, held_out, "--json"))["hinge"] == pytest.approx(kept["validation_hinge"])

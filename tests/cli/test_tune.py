@@ -48,6 +48,9 @@ def test_a_model_and_a_report(folder):
     best = min(rows, key=lambda row: int(row["rank_test_score"]))
     model = load_model(folder / "m.model")
     assert f"loss={model.loss}" in best["setting"] or (best["setting"] == "the default" and model.loss == "hinge")
+    assert (
+        "validation_fraction 0, since the folds of a search have decided" in run(["inspect", folder / "m.model"]).output
+    )
     again = run(["tune", folder / "c.zarr", folder / "m.model"])
     assert again.exit_code == 1 and "--overwrite" in again.output
 

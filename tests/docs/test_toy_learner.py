@@ -10,12 +10,14 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from cli.commands import ok, refused
 
 import sdem_dist
-from sdem_dist import open_corpus, write_corpus
+from sdem_dist import catalogue, learning_curve, open_corpus, write_corpus
 from sdem_dist.documents import Documents
 from sdem_dist.testing import check_learner
 
+NAME = "NearestMean"
 FILES = {"learner.py": "sdem_dist.learners.class_means", "estimator.py": "sdem_dist.estimators.nearest_mean"}
 
 
@@ -61,3 +63,34 @@ def test_memory_disk_and_lanes_agree(counts, tmp_path, toy):
 def test_texts(toy):
     texts, y = ["ball goal ball", "money bank", "goal", "bank bank"], ["sport", "money", "sport", "money"]
     assert toy.NearestMean().fit(texts, y).predict(["a goal", "a bank"]).tolist() == ["sport", "money"]
+
+
+@pytest.fixture
+def named(toy, counts, tmp_path, monkeypatch) -> str:
+    """A corpus, where the command knows the learner by its name, as its line in the stub would have it."""
+    import sdem_dist.cli.train
+
+    monkeypatch.setitem(catalogue.PUBLIC, NAME, FILES["estimator.py"])
+    monkeypatch.setattr(sdem_dist.cli.train, "ESTIMATORS", (*catalogue.ESTIMATORS, NAME))
+    write_corpus(tmp_path / "corpus", *counts)
+    return str(tmp_path / "corpus")
+
+
+def test_curves_of_a_learner_without_a_log_loss(named, toy, counts, tmp_path):
+    found = learning_curve(toy.NearestMean(), *counts, shares=(0.5, 1.0), cv=3)
+    assert np.isnan(found.log_loss).all() and (found.accuracy > 0.6).all()
+    assert "accuracy" in repr(found) and "log-loss" not in repr(found)
+    how = ["--estimator", NAME, "--space", "n_lanes=2,4", "--folds", "3", "--metric", "accuracy", "--quiet"]
+    said = ok("tune", named, str(tmp_path / "m"), *how, "--curve", str(tmp_path / "c.png"))
+    assert "Accuracy by number of documents" in said and "nan" not in said
+    assert (tmp_path / "c.png").stat().st_size
+
+
+def test_suspects_by_a_classifier_that_draws_nothing(named):
+    assert len(ok("suspects", named, "--estimator", NAME, "--json", "-n", "3").splitlines()) == 3
+    assert "KMeans" not in refused("suspects", named, "--estimator", NAME, "--set", "random_state=1", code=2)
+
+
+def test_a_search_without_a_space_names_what_it_could_try(named, tmp_path):
+    message = refused("tune", named, str(tmp_path / "m"), "--estimator", NAME)
+    assert "--space NAME=A,B" in message and "n_lanes" in message and "alpha" not in message

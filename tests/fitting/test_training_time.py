@@ -47,6 +47,16 @@ def test_held_out_documents_choose_and_all_are_then_trained_on():
     assert model.temperature_ == given.temperature_
 
 
+def test_lines_say_how_many_epochs_all_documents_get_and_why(capsys):
+    found = stages(MultinomialNB(verbose=True))
+    last, kept = found["choose"]
+    said = (
+        f"choose: stopped after epoch {last}, since the held-out loss is not 1 % lower than after epoch {kept}; "
+        f"all documents get {found['train'][0]} epochs: more documents bear more steps"
+    )
+    assert said in capsys.readouterr().err.splitlines()
+
+
 def test_epochs_that_are_given_are_of_all_documents():
     model = MultinomialNB(n_epochs=4).fit(X, Y)
     same = MultinomialNB(n_epochs=4, validation_fraction=0.0).fit(X, Y)

@@ -265,3 +265,19 @@ def test_parts_that_round_to_nothing_are_counted_and_not_shown():
     assert ["w0", "+0.004", "1"] in rows and ["2", "other", "words", "+0.000"] in rows
     number = NumberExplanation(0.004, 0.002, 0.0, "", (NumberPart("w0", 1.0, 4e-6),), text="w0", marks=((0, 2, 4e-6),))
     assert "[w0 +4e-06]" in str(number)
+
+
+@pytest.mark.parametrize("name", ["hinge", "counts"])
+def test_the_table_can_be_checked_by_eye(name):
+    found = MODELS[name]().fit(TEXTS, LABELS).explain(["The goal of the bank"])[0]
+    ours, theirs = (f"p(word|{label})" for label in (found.label, found.against))
+    divided = "" if found.temperature == 1.0 else f" / temperature {found.temperature:.3g}"
+    assert f"; of a word: weight x ln({ours} / {theirs}){divided}\n" in str(found)
+    part, weight, p, p_against = map(
+        float, next(line for line in str(found).splitlines() if "goal " in line).split()[1:]
+    )
+    assert part == pytest.approx(weight * np.log(p / p_against) / found.temperature, rel=0.02, abs=1e-3)
+
+
+def test_a_table_that_does_not_give_the_parts_does_not_say_so():
+    assert "of a word:" not in str(MODELS["supervised"]().fit(TEXTS, LABELS).explain(["The goal of the bank"])[0])

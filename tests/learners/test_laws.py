@@ -188,6 +188,30 @@ class Wrong(Columns):
 
 
 @dataclass(frozen=True)
+class First(Columns):
+    """A learner whose combination is its first part, which is associative."""
+
+    def combine(self, parts):
+        return parts[0]
+
+
+@dataclass(frozen=True)
+class Moody(Columns):
+    """A learner that measures something else every time."""
+
+    def metrics(self, sums):
+        return {"mood": float(np.random.default_rng().random())}
+
+
+@dataclass(frozen=True)
+class Guessing(WordEm):
+    """A learner whose parameters are other ones every time."""
+
+    def parameters(self, state):
+        return np.random.default_rng().random(3)
+
+
+@dataclass(frozen=True)
 class Greedy(WordEm):
     """A learner that changes what it is given."""
 
@@ -199,6 +223,12 @@ class Greedy(WordEm):
 def test_what_breaks_a_law_is_found():
     with pytest.raises(AssertionError, match="combine is not associative"):
         check_learner(Wrong(4), dense(), weighted=False)
+    with pytest.raises(AssertionError, match="the part of lane 0"):
+        check_learner(First(4), dense(), weighted=False)
+    with pytest.raises(AssertionError, match="metrics gives other bits"):
+        check_learner(Moody(4), dense(), weighted=False)
+    with pytest.raises(AssertionError, match="parameters gives other bits"):
+        check_learner(Guessing(NAIVE, TOTAL), counted())
     with pytest.raises(AssertionError, match="update"):
         check_learner(Greedy(NAIVE, TOTAL), counted())
 

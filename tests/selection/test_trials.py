@@ -153,7 +153,8 @@ def test_values_of_two_losses_are_not_in_one_row():
         "step (ncll)": [(1.0, 0.24), (0.5, 0.25)],
     }
     assert effects(search)[0].title == "alpha (nll)"  # 0.05 between two alphas, 0.01 between two losses
-    assert "  alpha (nll)    0.0500  0.1 0.7600, 1 0.8100" in _mattered(search)
+    assert "  parameter      change  value: best" in _mattered(search)
+    assert "  alpha (nll)    0.0500  0.1: 0.7600, 1: 0.8100" in _mattered(search)
 
 
 def test_equal_weights_are_no_weights():
