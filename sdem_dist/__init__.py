@@ -1,7 +1,7 @@
 """Discriminative training of generative models over corpora of any size, on Dask.
 
-The public names stand in ``__init__.pyi``. They and modules such as ``sdem_dist.plots`` are imported when they are first
-used, so that ``import sdem_dist`` costs next to nothing.
+The public names stand in ``__init__.pyi``. They and modules such as ``sdem_dist.plots`` are imported when they are
+first used, so that ``import sdem_dist`` costs next to nothing.
 """
 
 from importlib import import_module

@@ -186,10 +186,10 @@ def check_learner(
 ) -> None:
     """Check a learner against what the engine and model files rely on.
 
-    States are what their fields say and come back from arrays; settings come back from JSON. The same inputs give the same
-    bits and are not changed. Combining is associative, and gives more than one lane's part. Evaluation sums add up. Rounds
-    without weight change nothing. Blocks of wide learners are the parts of the whole, in a round of one document if they are
-    not `apart`.
+    States are what their fields say and come back from arrays; settings come back from JSON. The same inputs give the
+    same bits and are not changed. Combining is associative, and gives more than one lane's part. Evaluation sums add
+    up. Rounds without weight change nothing. Blocks of wide learners are the parts of the whole, in a round of one
+    document if they are not `apart`.
 
     Parameters
     ----------

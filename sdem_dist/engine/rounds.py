@@ -19,22 +19,23 @@ SCHEDULER_SECONDS = 2e-3  # what Dask's scheduler takes for a task, one after th
 PART_SECONDS = 5e-3  # what it takes to move and merge a sum of lanes, or a lane's statistics
 ROUND_SECONDS = 10e-3  # what workers wait for the update of a round and for its state, beside that
 TOGETHER = 0.25
-"""Seconds that one task of several rounds should take: long beside a task's messages, short for people who wait for news of
-rounds.  0: every round is dealt out to all workers."""
+"""Seconds that one task of several rounds should take: long beside a task's messages, short for people who wait for
+news of rounds.  0: every round is dealt out to all workers."""
 UNEVEN = 0.05
 """Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
 FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
 DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
 FEW = 64
-"""Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer tasks."""
+"""Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer
+tasks."""
 
 
 @dataclass
 class Bundling:
     """How many lanes make a task, and how many rounds, by the time that lanes took.  Neither changes a bit.
 
-    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, to read and prepare
-    their documents, too, one task runs them, and then round after round.
+    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, to read and
+    prepare their documents, too, one task runs them, and then round after round.
     """
 
     plan: Plan
@@ -97,10 +98,10 @@ def submit_round(
 ) -> Blocks[State]:
     """Submit the tasks of one round and return the handles of the state's blocks after it.
 
-    ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more than 4
-    are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut
-    first.  Bundles of fewer than 4 lanes are not sums yet: if there are more lanes, ``ceil(L / 4)`` tasks make them.  Where
-    one bundle has all lanes, and the state is one block, one task does all that.
+    ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more
+    than 4 are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B``
+    tasks cut first.  Bundles of fewer than 4 lanes are not sums yet: if there are more lanes, ``ceil(L / 4)`` tasks
+    make them.  Where one bundle has all lanes, and the state is one block, one task does all that.
     """
     lanes = plan.lanes(epoch, round_)
     if not lanes:  # more rounds than documents
@@ -138,13 +139,13 @@ def submit_together(
     rounds: Sequence[Sequence[Lane]],
     bundle: int,
 ) -> Blocks[State]:
-    """Submit one task of one round or more, whose lanes all fit into a bundle, and return the handle of the state after it."""
+    """Submit one task of one round or more, whose lanes fit into a bundle; return the handle of the state after it."""
     affinity = rounds[0][0].lane / plan.n_lanes
     return [executor.submit(tasks.run_rounds, feed, rounds, bundle >= LEAVES, *blocks, affinity=affinity)]
 
 
 def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
-    """Yield, for each level of tasks that combine, how many parts a task takes and how many of them `reduce` takes at once."""
+    """Yield, for each level of tasks that combine, how many parts a task takes, and `reduce` at once."""
     if bundle < LEAVES:
         if n_parts * bundle <= LEAVES:  # the update combines them
             return

@@ -37,7 +37,8 @@ class LearningCurve(NamedTuple):
         Documents trained on.
     accuracy, log_loss : ndarray of shape (n_sizes, n_folds)
         On the fold that is left out; log-loss at the best temperature, NaN of a classifier that does not measure it. Of
-        several labels per document: the share of documents all of whose labels are right, and the mean log-loss over labels.
+        several labels per document: the share of documents all of whose labels are right, and the mean log-loss over
+        labels.
     micro_f1 : ndarray of shape (n_sizes, n_folds), or None
         Of several labels per document.
     """

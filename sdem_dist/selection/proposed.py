@@ -48,9 +48,9 @@ class _Given:
 class Proposed:
     """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the estimator as it is.
 
-    Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to the
-    same proposals. What comes to the same as an earlier proposal is not given again: Optuna is told the score of that one.
-    After several such in a row a setting that was not given is drawn, and Optuna is told of it, too.
+    Values that are listed are categories; of a distribution a quantile is proposed. The same seed and scores lead to
+    the same proposals. What comes to the same as an earlier proposal is not given again: Optuna is told the score of
+    that one. After several such in a row a setting that was not given is drawn, and Optuna is told of it, too.
 
     `most`: settings that it gives, at most; `at_once`: at a time.
     """

@@ -168,7 +168,7 @@ def _different(estimator: EngineEstimator, found: list[dict[str, object]], sourc
 
 
 def are_equal(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Return whether two settings are the same, arrays by their values, NaN as itself; both as `spelled_out` returns them."""
+    """Return whether two settings of `spelled_out` are the same: arrays by their values, and NaN equals itself."""
 
     def same(a: Any, b: Any) -> bool:
         if a is b:
