@@ -18,7 +18,7 @@ def __getattr__(name: str) -> object:
 
         from sdem_dist.counted import nearest
 
-        if not name.startswith("_") and find_spec(f"{__name__}.{name}"):
+        if name.isidentifier() and not name.startswith("_") and find_spec(f"{__name__}.{name}"):
             return import_module(f"{__name__}.{name}")
         hint = "" if name.startswith("_") else nearest(name, PUBLIC)
         raise AttributeError(f"module 'sdem_dist' has no attribute {name!r}. {hint}".rstrip(". "))

@@ -35,10 +35,9 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     readers_of_shards: list[Callable[[int], object]] = [corpus.read_shard, corpus.ids]
     if corpus.has_texts:
         readers_of_shards.append(corpus.texts)
-    if corpus.has_groups:
-        readers_of_shards.append(corpus.groups)
-    for shard in range(len(header.shards)):
-        for read in readers_of_shards:
+    for shard, record in enumerate(header.shards):
+        groups = [corpus.groups] if "groups" in record.checksums else []
+        for read in [*readers_of_shards, *groups]:
             try:
                 found = read(shard)
             except CorpusError as error:

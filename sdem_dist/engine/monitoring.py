@@ -54,15 +54,15 @@ class Monitoring:
         watched = f"{VALIDATION}{self.monitor}"
         return sum(watched in entry for entry in history[best_epoch + 1 :]) >= self.patience
 
-    def said(self, reason: str, kept: int) -> tuple[str, str]:
-        """Return why a stage was stopped and what follows, for people; nothing where all of its epochs were run."""
+    def said(self, reason: str, kept: int, n_epochs: int) -> tuple[str, str]:
+        """Return why a stage stopped after `n_epochs`, and what follows, for people; nothing where all were run."""
         if reason == "epochs":
             return "", ""
         lower = f"{self.improvement:.0%} lower".replace("%", " %") if self.improvement else "lower"
         why = (
             "a callback asked" if reason == "callback" else f"the held-out loss is not {lower} than after epoch {kept}"
         )
-        return why, self.then.format(kept=kept, after=kept + 1)
+        return why, self.then.format(kept=kept, after=min(kept + 1, n_epochs))
 
 
 UNSEEN = Monitoring(every=0)  # of a stage that is not monitored

@@ -139,7 +139,8 @@ class Training(Generic[State, Statistics, Prepared]):
         n_epochs, best = len(self._history), self._best
         kept = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
-        self._emit(StageEnded(self._name, self._number, n_epochs, reason, kept, *self._monitoring.said(reason, kept)))
+        said = self._monitoring.said(reason, kept, n_epochs)
+        self._emit(StageEnded(self._name, self._number, n_epochs, reason, kept, *said))
         return StageResult(best if best is not None else self._flight.take(), self._history)
 
     @property

@@ -40,7 +40,7 @@ MOST_HELD_OUT = 20_000
 """Documents held out at most."""
 NO_REFIT = 0.02
 """Held-out share so small that it is not missed: the first stage's model is kept."""
-OF_ALL = "all documents get {after} epochs: more documents bear more steps"
+OF_ALL = "with this loss all documents get {after} epochs: more documents bear more steps"
 """What follows where held-out documents have ended the first stage."""
 _log = logging.getLogger(__name__)
 

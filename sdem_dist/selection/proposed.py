@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 from itertools import islice
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -128,8 +129,9 @@ class Proposed:
         self._look()
         for trial in trials:
             names = [trial.params] if trial.params else default_loss.names_of_default(self._estimator)
-            for given in map(self._equal, map(self._whole, names)):
-                if given is not None:
+            wholes = [self._whole(name) for name in names]
+            for given in self._given:
+                if any(are_equal(whole, given.whole) for whole in wholes):
                     given.score = trial.score(metric)
                     self._pass_on(given)
 
@@ -159,7 +161,7 @@ def _setting(spaces: Sequence[Mapping[str, Any]], trial: optuna.Trial | optuna.t
 
 
 class _Draws:
-    """Points of the spaces in random order, from each space in turn; of lists each point once.
+    """Points of the spaces in random order, from each space in turn, as distributions have them; of lists each once.
 
     `most`: draws after which nothing new is expected.
     """
@@ -173,7 +175,8 @@ class _Draws:
             own: Point = {"space": which} if len(spaces) > 1 else {}
             whole = len(listed) == len(axes) and size <= LISTED
             self.most += size if whole else DRAWS
-            self._left.append(self._each(own, listed, size) if whole else self._some(own, axes))
+            chances = reduce(np.multiply.outer, map(_chances, space.values()), np.ones(())) if whole else None
+            self._left.append(self._some(own, space, which) if chances is None else self._each(own, listed, chances))
 
     def __iter__(self) -> Iterator[Point]:
         """Yield the points that are left."""
@@ -183,18 +186,32 @@ class _Draws:
                 self._left.append(points)
                 yield found
 
-    def _each(self, own: Point, axes: Mapping[str, Sequence[int | float]], size: int) -> Iterator[Point]:
-        for number in self._rng.permutation(size):
-            where = np.unravel_index(number, [len(axis) for axis in axes.values()])
+    def _each(self, own: Point, axes: Mapping[str, Sequence[int | float]], chances: np.ndarray) -> Iterator[Point]:
+        # The order of draws without replacement: the shortest of exponential times, whose rates are the chances.
+        for number in np.argsort(self._rng.exponential(size=chances.size) / chances.ravel()):
+            where = np.unravel_index(number, chances.shape)
             yield own | {name: axis[i] for (name, axis), i in zip(axes.items(), where, strict=True)}
 
-    def _some(self, own: Point, axes: Mapping[str, Sequence[int | float] | None]) -> Iterator[Point]:
+    def _some(self, own: Point, space: Mapping[str, Any], which: int) -> Iterator[Point]:
         while True:
-            chances = self._rng.uniform(EDGE, 1.0 - EDGE, len(axes)).tolist()
+            drawn = self._rng.uniform(EDGE, 1.0 - EDGE, len(space)).tolist()
             yield own | {
-                name: chance if axis is None else axis[int(chance * len(axis))]
-                for (name, axis), chance in zip(axes.items(), chances, strict=True)
+                f"{which} {name}": chance if hasattr(values, "rvs") else int(chance * len(values))
+                for (name, values), chance in zip(space.items(), drawn, strict=True)
             }
+
+
+def _chances(values: Any) -> np.ndarray:
+    """Return the chance of each value of `_axis`, where there are such."""
+    if not hasattr(values, "rvs"):
+        return np.full(len(values), 1.0 / len(values))
+    found: np.ndarray = values.pmf(_numbers(values))
+    return found[found > 0]
+
+
+def _numbers(values: Any) -> np.ndarray:
+    """Return the whole numbers between the edges of a distribution."""
+    return np.arange(values.ppf(EDGE), values.ppf(1.0 - EDGE) + 1)
 
 
 def _axis(values: Any) -> Sequence[int | float] | None:
@@ -206,9 +223,9 @@ def _axis(values: Any) -> Sequence[int | float] | None:
         return range(len(values))
     if not hasattr(values, "pmf") or not hasattr(values, "ppf"):
         return None
-    low, high = values.ppf(EDGE), values.ppf(1.0 - EDGE)
-    if high - low >= LISTED:
+    # A quantile near 1 of a heavy tail may take for ever.
+    if values.cdf(values.ppf(EDGE) + LISTED) < 1.0 - EDGE:
         return None
-    numbers = np.arange(low, high + 1)
+    numbers = _numbers(values)
     middles = np.clip(values.cdf(numbers) - 0.5 * values.pmf(numbers), EDGE, 1.0 - EDGE)
     return list(map(float, middles[values.pmf(numbers) > 0]))

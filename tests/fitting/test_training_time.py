@@ -52,7 +52,7 @@ def test_lines_say_how_many_epochs_all_documents_get_and_why(capsys):
     last, kept = found["choose"]
     said = (
         f"choose: stopped after epoch {last}, since the held-out loss is not 1 % lower than after epoch {kept}; "
-        f"all documents get {found['train'][0]} epochs: more documents bear more steps"
+        f"with this loss all documents get {found['train'][0]} epochs: more documents bear more steps"
     )
     assert said in capsys.readouterr().err.splitlines()
 
