@@ -1,36 +1,78 @@
-"""Measures of the code itself: sizes, types, borders, and how far it is from `fit` to the next mu.
+"""Measures of the code itself: its budget of lines, its words, and how far it is from `fit` to the next mu.
 
-An estimator's depth is that of its longest chain of classes of the package that have methods: it is 1 for a class with no
-base but scikit-learn's. Groups of parameters, which are fields alone, and protocols do not count, since nothing that they
-have can be overridden or called. What an estimator overrides are methods that a class of its chain has with a body.
+Run: python tests/benchmarks/house.py [FOLDER] [--check]     (a checkout; default: this one)
 
-Two counts say how far it is. The first is of all functions of the package that a fit calls up to the end of the first
-update, each once: checks, properties and limits of memory too. The second is of a document's path: the functions that are
-running when a shard is read, when a learner prepares, maps, combines or updates, or when a kernel is entered.
+``--check`` measures what needs no training, prints what is above its budget, and exits with 1 if anything is. Budgets only
+fall: where a folder has become smaller, write its new size here. A folder is done when its budget is what is planned.
 
-Run: python tests/benchmarks/house.py [FOLDER]   (a checkout; default: this one)
+Two counts say how far it is from `fit` to a new mu. The first is of all functions of the package that a fit calls up to the
+end of the first update, each once. The second is of a document's path: the functions that are running when a shard is
+read, when a pass prepares, maps, combines or updates, or when a kernel is entered.
+
+Words that say nothing are counted among all names of the code: `found`, `its` and others say that a value exists, not what
+it holds.
 """
 
 from __future__ import annotations
 
 import ast
+import io
+import keyword
 import re
+import statistics
 import subprocess
 import sys
+import tokenize
 from pathlib import Path
+from typing import NamedTuple
 
 ROOT = Path(__file__).parents[2]
+
+
+class Budget(NamedTuple):
+    """Lines that some folders and files may have together, and what is planned for them."""
+
+    paths: tuple[str, ...]
+    lines: int
+    planned: int
+
+
+BUDGETS = {
+    "learners": Budget(("learners", "losses.py", "evaluation.py"), 4_482, 1_900),
+    "models, families": Budget(("models", "families"), 3_012, 3_400),
+    "kernels": Budget(("kernels",), 5_368, 3_700),
+    "engine": Budget(("engine",), 2_986, 1_700),
+    "estimators, fitting": Budget(("estimators", "fitting"), 7_098, 3_600),
+    "selection": Budget(("selection",), 4_147, 1_500),
+    "text": Budget(("text",), 5_943, 3_300),
+    "corpus": Budget(("corpus",), 4_695, 2_900),
+    "storage": Budget(("storage",), 2_112, 1_200),
+    "inputs": Budget(("inputs",), 1_366, 900),
+    "reports, inspection, plots, export": Budget(("reports", "inspection", "plots", "export"), 4_238, 2_600),
+    "cluster": Budget(("cluster",), 1_214, 550),
+    "cli": Budget(("cli",), 4_555, 2_600),
+    "top level, docs": Budget(("docs", "*.py"), 2_401, 1_150),
+}
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (431, 190), (92, 130), (450, 450), (29_800, 20_500)
+"""What all files together may have, now and as planned; of the median at least."""
+TEST_LINES, TEST_STATEMENTS = (39_000, 24_000), (25_000, 16_500)
+EMPTY_PER_1000 = (30.5, 4.0)
+EMPTY_WORDS = set(
+    (  # noqa: SIM905
+        "found there whole kept given told asked shown seen heard doubt begun said known made taken coming alone together "
+        "reach due ahead kin owner blame claim sound dealt stretch walk piece answer its"
+    ).split()
+)
 WALK = """
 import sys, warnings
 warnings.simplefilter("ignore")
 import numpy as np, scipy.sparse as sp, tempfile
 import sdem_dist as sd
-from sdem_dist.engine import executor
 X, y = sp.csr_matrix(np.random.default_rng(0).poisson(1.0, (60, 9))), np.arange(60) % 3
 corpus = sd.write_corpus(tempfile.mkdtemp() + "/c", X, y)
 settings = {"merge": "sum", "n_epochs": 1, "n_lanes": 1, "n_jobs": 1, "evaluate_every": 0}
 sd.MultinomialNB(**settings).fit(corpus)
-called, walked, ended = set(), set(), []
+called, path, ended = set(), set(), []
 def place(frame):
     code = frame.f_code
     own = "/sdem_dist/" in code.co_filename and not code.co_name.startswith("<")
@@ -38,7 +80,7 @@ def place(frame):
 def has_documents(file, name):
     if file.startswith("learners/"):
         return name.split(".")[-1] in ("prepare", "map", "combine", "update")
-    return file.startswith("kernels/") or (file, name) == ("corpus/shards.py", "read_shard")
+    return file.startswith("kernels/") or name.split(".")[-1] == "read_shard"
 def look(frame, event, _):
     at = place(frame)
     if at is None or ended:
@@ -46,53 +88,46 @@ def look(frame, event, _):
     if event == "call":
         called.add(at)
         while has_documents(*at) and frame is not None:
-            walked.add(place(frame))
+            path.add(place(frame))
             frame = frame.f_back
-    elif at[0].startswith("learners/") and at[1].endswith(".update"):
+    elif at[0].startswith("learners/") and at[1].split(".")[-1] == "update":
         ended.append(True)
 model = sd.MultinomialNB(**settings)
 corpus = sd.write_corpus(tempfile.mkdtemp() + "/other", X[::-1], y[::-1])
 sys.setprofile(look)
 model.fit(corpus)
 sys.setprofile(None)
-made, plain = [], executor.InProcess.__init__
-executor.InProcess.__init__ = lambda self, *a, **k: (made.append(1), plain(self, *a, **k))[1]
-sd.MultinomialMixture(2).fit(X)
-walked.discard(None)
-loops = [w for w in walked if w[0].startswith("kernels/")]
-print(*(n for found in (called, walked, loops) for n in (len(found), len({file for file, _ in found}))), len(made))
-"""
-
-CLASSES = """
-import inspect
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
-def methods(cls):
-    kinds = (property, classmethod, staticmethod)
-    found = {n for n, v in vars(cls).items() if inspect.isfunction(v) or isinstance(v, kinds)}
-    return {n for n in found if not n.startswith("__") or n.startswith("__sklearn")}
-def counts(cls):
-    return cls.__module__.startswith("sdem_dist.") and not getattr(cls, "_is_protocol", False) and bool(methods(cls))
-def depth(cls):
-    return counts(cls) + max(map(depth, cls.__bases__), default=0)
-def overridden(cls):
-    above = set().union(*(methods(c) for c in cls.__mro__[1:] if counts(c)))
-    return len(methods(cls) & above)
-found = [estimator_class(name) for name in ESTIMATORS]
-depths, replaced = [depth(c) for c in found], [overridden(c) for c in found]
-print(max(depths), sum(depths) / len(depths), max(replaced), sum(replaced) / len(replaced))
+path.discard(None)
+kernels = {p for p in path if p[0].startswith("kernels/")}
+ancestors = [c for c in sd.MultinomialNB.__mro__[1:] if c.__module__.startswith("sdem_dist.")]
+print(*(n for p in (called, path, path - kernels) for n in (len(p), len({file for file, _ in p}))), len(ancestors))
 """
 
 
-def functions(path: Path) -> list[tuple[str, ast.FunctionDef]]:
+def n_statements(tree: ast.AST) -> int:
+    """Return the statements below a node, docstrings apart."""
+    return sum(isinstance(n, ast.stmt) and not _is_docstring(n) for n in ast.walk(tree) if n is not tree)
+
+
+def _is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def functions(path: Path, tree: ast.AST) -> list[tuple[str, ast.FunctionDef]]:
     """Return all functions of a file by name."""
-    return [
-        (f"{path.name}:{n.name}", n) for n in ast.walk(ast.parse(path.read_text())) if isinstance(n, ast.FunctionDef)
-    ]
+    return [(f"{path.name}:{n.name}", n) for n in ast.walk(tree) if isinstance(n, ast.FunctionDef)]
 
 
-def n_statements(function: ast.FunctionDef) -> int:
-    """Return the statements of a function, its docstring and inner functions' own apart."""
-    return sum(isinstance(n, ast.stmt) for n in ast.walk(function)) - 1 - bool(ast.get_docstring(function))
+def empty_words(texts: list[str]) -> float:
+    """Return how many of 1,000 names have a word that says nothing."""
+    n_names = n_empty = 0
+    for text in texts:
+        for token in tokenize.generate_tokens(io.StringIO(text).readline):
+            if token.type == tokenize.NAME and not keyword.iskeyword(token.string):
+                parts = token.string.lower().strip("_").split("_")
+                n_names += 1
+                n_empty += any(part in EMPTY_WORDS or part.removesuffix("s") in EMPTY_WORDS for part in parts)
+    return 1000.0 * n_empty / n_names
 
 
 def circles(root: Path) -> set[frozenset[str]]:
@@ -108,49 +143,90 @@ def circles(root: Path) -> set[frozenset[str]]:
                 graph[name] |= {m for a in node.names if (m := f"{node.module}.{a.name}") in modules} or (
                     {node.module} & modules.keys()
                 )
-    reach: dict[str, set[str]] = {}
+    below: dict[str, set[str]] = {}
     for start in graph:
-        found, todo = set(), [start]
+        below[start], todo = set(), [start]
         while todo:
-            for other in graph[todo.pop()] - found:
-                found.add(other)
+            for other in graph[todo.pop()] - below[start]:
+                below[start].add(other)
                 todo.append(other)
-        reach[start] = found
-    return {frozenset(o for o in reach if o in reach[m] and m in reach[o]) for m in reach if m in reach[m]}
+    return {frozenset(o for o in below if o in below[m] and m in below[o]) for m in below if m in below[m]}
+
+
+def sizes(root: Path) -> tuple[dict[str, tuple[float, float, float]], dict[str, str]]:
+    """Return what has a budget (now, budget, planned), and other measures that need no training."""
+    package = root / "sdem_dist"
+    files = sorted(package.rglob("*.py"))
+    texts = {path: path.read_text() for path in files}
+    trees = {path: ast.parse(text) for path, text in texts.items()}
+    lines = {path: text.count("\n") for path, text in texts.items()}
+    counted: set[Path] = set()
+    measures: dict[str, tuple[float, float, float]] = {}
+    for name, budget in BUDGETS.items():
+        own = {p for p in files if any(p.relative_to(package).match(f"{part}/**/*.py") for part in budget.paths)}
+        own |= {p for part in budget.paths for p in package.rglob("*.py") if package / part in p.parents}
+        own |= {p for part in budget.paths if part.endswith(".py") for p in package.glob(part)}
+        measures[f"lines of {name}"] = (sum(lines[p] for p in own - counted), budget.lines, budget.planned)
+        counted |= own
+    for path in set(files) - counted:
+        measures[f"lines of {path.relative_to(package)}, which has no budget"] = (lines[path], 0, 0)
+    tests = {path: path.read_text() for path in sorted((root / "tests").rglob("*.py"))}
+    statements = sum(map(n_statements, trees.values()))
+    measures |= {
+        "lines of sdem_dist": (sum(lines.values()), sum(b.lines for b in BUDGETS.values()), 31_000),
+        "files": (len(files), *N_FILES),
+        "statements": (statements, *N_STATEMENTS),
+        "lines of the longest file": (max(lines.values()), *MOST_LINES),
+        "lines of tests": (sum(text.count("\n") for text in tests.values()), *TEST_LINES),
+        "statements of tests": (sum(n_statements(ast.parse(text)) for text in tests.values()), *TEST_STATEMENTS),
+        "empty words in 1,000 names": (empty_words(list(texts.values())), *EMPTY_PER_1000),
+    }
+    every = [entry for path in files for entry in functions(path, trees[path])]
+    kernels = [entry for path in files if path.parent.name == "kernels" for entry in functions(path, trees[path])]
+    longest, most = max(every, key=lambda e: n_statements(e[1])), max(kernels, key=lambda e: len(e[1].args.args))
+    n_any = sum(len(re.findall(r"\bAny\b", text)) for text in texts.values())
+    ignored = sum(text.count("type: ignore") for text in texts.values())
+    median = statistics.median(n for path, n in lines.items() if path.name != "__init__.py")
+    rows = {
+        f"median lines of a file (at least {MEDIAN_LINES[1]} planned)": f"{median:g}",
+        "functions": f"{len(every):,}",
+        "statements in the longest function": f"{n_statements(longest[1])} ({longest[0]})",
+        "most arguments of a kernel": f"{len(most[1].args.args)} ({most[0]})",
+        "Any per 1,000 lines; type: ignore": f"{1000 * n_any / sum(lines.values()):.1f}; {ignored}",
+        "circles of imports, those for types included": str(len(circles(root))),
+    }
+    return measures, rows
+
+
+def walk(root: Path) -> dict[str, str]:
+    """Return how far it is from `fit` to the first mu, and the ancestors of `MultinomialNB`."""
+    run = subprocess.run([sys.executable, "-c", WALK], cwd=root, capture_output=True, text=True, check=True)
+    counts = run.stdout.split()
+    return {
+        "functions called from fit to the new mu, files": f"{counts[0]}, {counts[1]}",
+        "of these on a document's path, files": f"{counts[2]}, {counts[3]}",
+        "of these no kernels, files": f"{counts[4]}, {counts[5]}",
+        "ancestors of MultinomialNB in the package": counts[6],
+    }
 
 
 def main() -> None:
     """Print the table."""
-    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
-    files = sorted((root / "sdem_dist").rglob("*.py"))
-    texts = {path: path.read_text() for path in files}
-    n_lines = sum(text.count("\n") for text in texts.values())
-    own = [path for path in files if path.parent.name == "estimators"]
-    every = [entry for path in files for entry in functions(path)]
-    kernels = [entry for path in files if path.parent.name == "kernels" for entry in functions(path)]
-    longest, most = max(every, key=lambda e: n_statements(e[1])), max(kernels, key=lambda e: len(e[1].args.args))
-    anys = sum(len(re.findall(r"\bAny\b", text)) for text in texts.values())
-    ignored = sum(text.count("type: ignore") for text in texts.values())
-    walk = subprocess.run([sys.executable, "-c", WALK], cwd=root, capture_output=True, text=True, check=False)
-    walked = walk.stdout.split() or ["?"] * 7
-    classes = subprocess.run([sys.executable, "-c", CLASSES], cwd=root, capture_output=True, text=True, check=False)
-    depths = [float(figure) for figure in classes.stdout.split()] or [float("nan")] * 4
-    rows = {
-        "estimators/: files, lines": f"{len(own)}, {sum(texts[p].count(chr(10)) for p in own):,}",
-        "sdem_dist/: files, lines": f"{len(files)}, {n_lines:,}",
-        "files past 400 lines": str(sum(text.count("\n") > 400 for text in texts.values())),
-        "most arguments of a kernel": f"{len(most[1].args.args)} ({most[0]})",
-        "statements in the longest function": f"{n_statements(longest[1])} ({longest[0]})",
-        "Any per 1,000 lines; type: ignore": f"{1000 * anys / n_lines:.1f}; {ignored}",
-        "circles of imports, those for types included": str(len(circles(root))),
-        "functions called from fit to the new mu, files": f"{walked[0]}, {walked[1]}",
-        "of these on a document's path, files": f"{walked[2]}, {walked[3]}",
-        "of these kernels, files": f"{walked[4]}, {walked[5]}",
-        "depth of estimators: most, mean": f"{depths[0]:.0f}, {depths[1]:.1f}",
-        "methods that an estimator overrides: most, mean": f"{depths[2]:.0f}, {depths[3]:.1f}",
-        "executors in a fit of MultinomialMixture": walked[6],
-    }
-    for name, value in rows.items():
+    arguments = [a for a in sys.argv[1:] if a != "--check"]
+    root = Path(arguments[0]).absolute() if arguments else ROOT
+    measures, rows = sizes(root)
+    print(f"{'':48}{'now':>9}{'budget':>9}{'planned':>9}")
+    above = []
+    for name, (now, budget, planned) in measures.items():
+        marks = "  ABOVE" if now > budget else "  to shrink" if now > planned else ""
+        above += [name] if now > budget else []
+        digits = 0 if float(budget).is_integer() and budget > 100 else 1
+        print(f"{name:48}{now:9,.{digits}f}{budget:9,.{digits}f}{planned:9,.{digits}f}{marks}")
+    if "--check" in sys.argv[1:]:
+        if above:
+            raise SystemExit(f"above the budget: {', '.join(above)}")
+        return
+    for name, value in (rows | walk(root)).items():
         print(f"{name:48}{value}")
 
 
