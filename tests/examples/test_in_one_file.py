@@ -1,0 +1,43 @@
+"""The package's paper steps and the plain program of the examples are one algorithm."""
+
+from __future__ import annotations
+
+import runpy
+from pathlib import Path
+
+import numpy as np
+import pytest
+from reference.naive_bayes_sdem import lane_order, stored_order
+from reference.random_documents import random_counts
+
+import sdem_dist as sd
+
+FILE = Path(__file__).parents[2] / "examples" / "sdem_in_one_file.py"
+PLAIN = runpy.run_path(str(FILE))
+
+
+@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_paper_steps_of_counts_agree_to_the_last_digits(loss, seed):
+    X, y = random_counts(seed=seed)
+    model = sd.MultinomialNB(
+        loss=loss, steps="paper", weighting="counts", validation_fraction=0.0, n_lanes=1, n_epochs=2, random_state=seed
+    ).fit(X, y)
+    stored = stored_order(len(y), seed)
+    plain, t = PLAIN["Counts"](3, X.shape[1]), 0.0
+    for epoch in range(2):
+        order = lane_order(len(y), seed, epoch, 0, 0)
+        t = PLAIN["sdem"](plain, X[stored].toarray().astype(float), y[stored], order, loss, t=t)
+    log_words = np.log((plain.N + plain.gamma) / (plain.M + plain.gamma * X.shape[1])[:, None])
+    np.testing.assert_allclose(model.feature_log_prob_, log_words, rtol=1e-12)
+    np.testing.assert_allclose(model.state_.class_counts, plain.C, rtol=1e-12)
+    np.testing.assert_allclose(model.state_.gamma, plain.gamma, rtol=1e-12)
+
+
+def test_it_prints_its_table(capsys):
+    runpy.run_path(str(FILE), run_name="__main__")
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
+    assert [row[0] for row in rows] == ["nll", "ncll", "hinge"]
+    toy = [float(row[1]) for row in rows]
+    assert toy[0] < 0.80 < 0.90 < min(toy[1:])  # the paper: .786, .904, .906
+    assert FILE.read_text().count("\n") <= 200
