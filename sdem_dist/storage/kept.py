@@ -11,14 +11,18 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+import numpy as np
+
 from sdem_dist.errors import BucketError, ClusterError, SdemError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.checksum import crc32c
 from sdem_dist.storage.hidden import clear_abandoned, opened
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.shared_files import put_files
 
 SUMMARY, OWNER = "summary.json", "owner"
+CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
 
 
 @contextmanager
@@ -96,21 +100,47 @@ def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     """Return what ``make(folder)`` returned, now or in an earlier process, after it filled the folder.
 
-    The folder appears whole. Where two processes make it at once, the first wins; both make the same. In a bucket the
-    summary comes last, and the files of a folder that was made below this one are left out.
+    The folder appears whole, its files and their checksums on disk; one whose files have changed since is made again.
+    Where two processes make it at once, the first wins; both make the same. In a bucket, which keeps checksums itself,
+    the summary comes last, and the files of a folder that was made below this one are left out.
     """
-    summary = folder / SUMMARY
-    if not summary.is_file():
-        (_put_once if is_url(folder) else _make_once)(folder, make)
-    found: JsonObject = json.loads(summary.read_text(encoding="utf-8"))
-    return found
+    if is_url(folder):
+        if not (folder / SUMMARY).is_file():
+            _put_once(folder, make)
+        found: JsonObject = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        return found
+    if (intact := _intact(folder)) is not None:
+        return intact
+    with suppress(FileNotFoundError):
+        damaged = folder.rename(_unique(folder))  # at once: another process may be about to look
+        shutil.rmtree(damaged, ignore_errors=True)
+    return _make_once(folder, make)
 
 
-def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:
-    partial = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}")
+def _intact(folder: Path) -> JsonObject | None:
+    """Return the summary of a folder whose files are as they were written, else None."""
+    try:
+        summary: JsonObject = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        intact = all(_checksum(folder / name) == checksum for name, checksum in summary[CHECKSUMS].items())
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return None
+    return summary if intact else None
+
+
+def _unique(folder: Path) -> Path:
+    return folder.with_name(f"{folder.name}.{secrets.token_hex(8)}")
+
+
+def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
+    partial = _unique(folder)
     partial.mkdir(parents=True)
     try:
-        (partial / SUMMARY).write_text(json.dumps(make(partial)), encoding="utf-8")
+        summary = make(partial)
+        files = sorted(file for file in partial.iterdir() if file.is_file())
+        summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
+        (partial / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
+        for file in [*files, partial / SUMMARY, partial]:
+            _to_disk(file)
         try:
             partial.rename(folder)
         except OSError:
@@ -118,6 +148,21 @@ def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:
                 raise
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+    return summary
+
+
+def _checksum(file: Path) -> int:
+    size = file.stat().st_size
+    return crc32c(np.memmap(file, np.uint8, "r")) if size else 0
+
+
+def _to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk: a loss of power leaves the name of a file first."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def _put_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:

@@ -14,6 +14,7 @@ from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import arranged, csr
 from sdem_dist.text.gram_tree import NodeCounts
+from sdem_dist.text.held_out import held_out_mask
 from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, load_block
 
@@ -51,6 +52,8 @@ class SecondPass:
     """Objects or float64: the corpus's name of the class of every code that the first pass gave, or the target that
     it stands for."""
     whole: bool  # the counts are whole numbers
+    share_held_out: float
+    random_state: int  # it and `share_held_out`: which documents are held out, see `held_out_mask`
     n_jobs: int | None = None  # threads that read blocks
     ids: KeptTexts | None = None  # the ids of the documents; None: their positions in the source
     first: int = 0  # position of the first of these documents in the source
@@ -79,8 +82,9 @@ class SecondPass:
     def _block(self, number: int, held_out: bool) -> Arranged:
         """Return a block's number of documents; of those held out, or others, positions, labels, counts, weights."""
         block = load_block(block_path(self.folder, number))
-        rows = np.flatnonzero(block.held_out == held_out)
-        counts = block.counts if len(rows) == len(block.labels) else _some_rows(block, rows)
+        first, n = self.first + block.first, len(block.labels)
+        rows = np.flatnonzero(held_out_mask(first, n, self.share_held_out, self.random_state) == held_out)
+        counts = block.counts if len(rows) == n else _some_rows(block, rows)
         if self.columns.terms is not None and block.run != MATRIX:
             counts = NodeCounts(*arranged(counts, self._columns_of_run(block.run), self.columns.n_features))
         elif self.columns.offset or block.n_columns > self.columns.n_features:
@@ -94,7 +98,7 @@ class SecondPass:
         else:
             data = counts.counts if self.whole else counts.counts.astype(np.float32)
             found = csr(NodeCounts(counts.indptr, counts.nodes, data), (len(rows), width))
-        return len(block.labels), rows, block.labels[rows], found, weights
+        return n, rows, block.labels[rows], found, weights
 
     def _columns_of_run(self, run: int) -> np.ndarray:
         assert self.columns.terms is not None

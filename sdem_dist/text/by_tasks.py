@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-FORMAT = 3  # of what is kept beside a corpus meanwhile
+FORMAT = 4  # of what is kept beside a corpus meanwhile
 RANGE_TERMS = 1 << 20  # terms of all runs together that one task merges, about
 
 
@@ -74,8 +74,12 @@ class Counted:
     @property
     def runs(self) -> list[RunOf]:
         """All runs of terms, in order."""
-        pairs = zip(self.names, self.summaries, strict=True)
-        return [RunOf(name, run, longest) for name, summary in pairs for run, longest in summary["runs"]]
+        stretches = zip(self.names, self.starts, self.summaries, strict=True)
+        return [
+            RunOf(name, run, longest, start if self.tally.n_held_out else None)
+            for name, start, summary in stretches
+            for run, longest in summary["runs"]
+        ]
 
 
 def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked, counting: Counting) -> Counted:
@@ -107,8 +111,9 @@ def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked
         for name, start in zip(counted.names, counted.starts, strict=True)
     )
     marked = list(in_order(executor, hold_out, jobs))
-    tally.n_held_out = sum(n for n, _ in marked)
-    return replace(counted, held_out=[n for n, _ in marked], any_term=any(there for _, there in marked))
+    n_held_out = [summary["n_held_out"] for summary in marked]
+    tally.n_held_out = sum(n_held_out)
+    return replace(counted, held_out=n_held_out, any_term=any(summary["any_term"] for summary in marked))
 
 
 @dataclass(frozen=True)
@@ -196,7 +201,17 @@ class Writing:
         classes = None if asked.targets else tuple((class_name(name), name) for name in self.plan.classes)
         seed = asked.random_state if asked.plan.shuffle and not held_out else None
         ids = asked.reading.id is not None
-        how = Arranging(columns.n_features, columns.offset, classes, tally.whole, seed, held_out, ids)
+        how = Arranging(
+            columns.n_features,
+            columns.offset,
+            classes,
+            tally.whole,
+            seed,
+            held_out,
+            asked.held_out,
+            asked.random_state,
+            ids,
+        )
         pairs = zip(counted.summaries, counted.held_out, strict=True)
         sizes = [out if held_out else summary["n_documents"] - out for summary, out in pairs]
         before = list(accumulate(sizes, initial=0))

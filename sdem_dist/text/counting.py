@@ -77,6 +77,7 @@ class TextJob:
     path: Path
     texts: Texts
     labels: np.ndarray
+    first: int
     held_out: np.ndarray
     weights: np.ndarray | None
 
@@ -108,6 +109,7 @@ def count_text(
     def jobs() -> Iterator[TextJob]:
         parts = ((block, *part) for block in blocks for part in pieces(block.texts, size))
         for number, (block, first, stop) in enumerate(parts):
+            before = tally.n_documents
             codes, mask = tally.take(block.labels[first:stop], held_out, random_state)
             if kept is not None:
                 kept.add(block.texts.part(first, stop))
@@ -116,7 +118,7 @@ def count_text(
             if groups is not None:
                 groups.append(group_hashes((block.groups or [])[first:stop]))
             weights = None if block.weights is None else block.weights[first:stop]
-            yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, mask, weights)
+            yield TextJob(block_path(folder, number), block.texts.part(first, stop), codes, before, mask, weights)
 
     def worker() -> Callable[[TextJob], int]:
         if isinstance(terms, Runs):
@@ -145,7 +147,7 @@ class _Learning:
             self._runs.write(self._run)
             self._run, self._counter = self._runs.begin()
         counts = self._counter.count(job.texts, ~job.held_out)
-        save_block(job.path, CountedBlock(counts, 0, self._run, job.labels, job.held_out, job.weights))
+        save_block(job.path, CountedBlock(counts, 0, self._run, job.labels, job.first, job.weights))
         return len(job.texts)
 
 
@@ -157,15 +159,13 @@ class _Fixed:
 
     def __call__(self, job: TextJob) -> int:
         counts = self._counter.count(job.texts)
-        save_block(job.path, replace(block_of_matrix(counts, job.labels, job.held_out), weights=job.weights))
+        save_block(job.path, replace(block_of_matrix(counts, job.labels, job.first), weights=job.weights))
         return len(job.texts)
 
 
-def block_of_matrix(counts: sp.csr_matrix, labels: np.ndarray, held_out: np.ndarray) -> CountedBlock:
+def block_of_matrix(counts: sp.csr_matrix, labels: np.ndarray, first: int) -> CountedBlock:
     """Return documents whose columns are known."""
-    return CountedBlock(
-        NodeCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], MATRIX, labels, held_out
-    )
+    return CountedBlock(NodeCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], MATRIX, labels, first)
 
 
 def count_matrices(
@@ -181,10 +181,11 @@ def count_matrices(
         counts = block.matrix
         counts.sum_duplicates()
         counts.eliminate_zeros()
-        codes, mask = tally.take(block.labels, held_out, random_state)
+        before = tally.n_documents
+        codes, _ = tally.take(block.labels, held_out, random_state)
         tally.whole = tally.whole and bool((counts.data == np.floor(counts.data)).all())
         tally.add_columns(counts)
-        save_block(block_path(folder, tally.n_blocks), block_of_matrix(counts, codes, mask))
+        save_block(block_path(folder, tally.n_blocks), block_of_matrix(counts, codes, before))
         tally.n_blocks += 1
         progress("counting", tally.n_documents, None)
     return tally

@@ -44,7 +44,17 @@ def ingest_here(asked: Asked, report: IngestReport) -> CorpusPlan:
         asked.check(tally)
         plan = asked.plan.settled(tally, None if runs is None else choose(runs, settings, tally.n_training))
         classes = np.array(list(tally.classes), np.float64) if targets else plan.classes_of_codes(tally.classes)
-        second = SecondPass(folder, tally.n_blocks, plan.columns, classes, tally.whole, asked.n_jobs, ids)
+        second = SecondPass(
+            folder,
+            tally.n_blocks,
+            plan.columns,
+            classes,
+            tally.whole,
+            asked.held_out,
+            asked.random_state,
+            asked.n_jobs,
+            ids,
+        )
         common: JsonObject = {
             "classes": None if targets else plan.classes,
             "unlabelled": NONE,

@@ -18,7 +18,7 @@ class CountedBlock:
     n_columns: int
     run: int  # `n_columns` and `run`: columns of the counts, and the number of the run, or `MATRIX`
     labels: np.ndarray  # shape (n_documents,), int32: codes of classes in the order in which the ingest met them
-    held_out: np.ndarray  # shape (n_documents,), bool
+    first: int = 0  # position of the first document in what was counted together
     weights: np.ndarray | None = None  # shape (n_documents,), float64
 
 
@@ -32,21 +32,20 @@ def save_block(path: Path, block: CountedBlock) -> None:
     counts = block.counts
     save_arrays(
         path,
-        np.array([block.n_columns, block.run]),
+        np.array([block.n_columns, block.run, block.first]),
         counts.indptr,
         counts.nodes,
         _narrowed(counts.counts),
         block.labels,
-        block.held_out,
         np.zeros(0) if block.weights is None else block.weights,
     )
 
 
 def load_block(path: Path) -> CountedBlock:
     """Read the documents that `save_block` wrote."""
-    (n_columns, run), indptr, nodes, counts, labels, held_out, weights = load_arrays(path, 7)
+    (n_columns, run, first), indptr, nodes, counts, labels, weights = load_arrays(path, 6)
     given = weights if len(weights) else None
-    return CountedBlock(NodeCounts(indptr, nodes, counts), int(n_columns), int(run), labels, held_out, given)
+    return CountedBlock(NodeCounts(indptr, nodes, counts), int(n_columns), int(run), labels, int(first), given)
 
 
 def save_arrays(path: Path, *arrays: np.ndarray) -> None:

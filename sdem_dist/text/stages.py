@@ -22,7 +22,7 @@ from sdem_dist.corpus.sorted_rows import write_groups, write_rows
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.shared_files import at_hand, put_files
+from sdem_dist.storage.shared_files import at_hand
 from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
 from sdem_dist.text.counters import Vocabulary
@@ -32,13 +32,12 @@ from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.merged_runs import index_of, indexed_terms
 from sdem_dist.text.runs import Runs, run_path
 from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading, blocks_of_source, matrix_blocks
-from sdem_dist.text.spill import block_path, load_arrays, load_block, save_arrays, save_block, save_bytes
+from sdem_dist.text.spill import block_path, load_arrays, load_block, save_arrays, save_bytes
 from sdem_dist.text.stretches import Stretch
-from sdem_dist.text.term_ranges import TermColumns, folder_of
+from sdem_dist.text.term_ranges import TermColumns, folder_of, held_out_folder
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-GROUPS, HELD_OUT = "groups.npy", "held-out.npy"
-"""Of a stretch: the hashes of its documents' groups, and which documents are held out."""
+GROUPS = "groups.npy"  # of a stretch: the hashes of its documents' groups
 SAMPLES = 32  # terms of a run that its task shows, to cut the terms into ranges of about equal size
 
 
@@ -133,49 +132,40 @@ def _vocabulary(path: str, uid: str | None) -> Vocabulary:
     return Vocabulary(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
 
-def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_state: int) -> tuple[int, bool]:
-    """Mark the documents of a stretch that are held out, and subtract them from the counts of its terms.
+def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_state: int) -> JsonObject:
+    """Count the terms of a stretch without its documents that are held out; the first is number `first` of all."""
 
-    Returns how many they are, and whether a document that is not held out has a term. Doing it twice changes nothing.
-    """
-    with at_hand(folder_of(scratch, stretch)) as folder:
-        n_held_out, any_term, changed = _held_out(folder, first, held_out, random_state)
-        put_files(folder, folder_of(scratch, stretch), changed)
-    return n_held_out, any_term
+    def counted(folder: Path) -> JsonObject:
+        with at_hand(folder_of(scratch, stretch)) as counts:
+            return _held_out(counts, folder, first, held_out, random_state)
+
+    return once(held_out_folder(scratch, stretch, first), counted)
 
 
-def _held_out(folder: Path, first: int, held_out: float, random_state: int) -> tuple[int, bool, list[str]]:
-    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    changed = [HELD_OUT]
+def _held_out(counts: Path, folder: Path, first: int, held_out: float, random_state: int) -> JsonObject:
+    summary = json.loads((counts / SUMMARY).read_text(encoding="utf-8"))
     tallies: dict[int, np.ndarray] = {}
     nodes: dict[int, np.ndarray] = {}
     for run, _ in summary["runs"]:
-        (n_nodes,), nodes[run] = load_arrays(run_path(folder, run, "nodes"), 2)
+        (n_nodes,), nodes[run] = load_arrays(run_path(counts, run, "nodes"), 2)
         tallies[run] = np.zeros((n_nodes, 2), np.int64)
-    whole = held_out_mask(first, summary["n_documents"], held_out, random_state)
-    np.save(folder / HELD_OUT, whole)
-    start = 0
-    for number in range(summary["n_blocks"]):
-        block = load_block(block_path(folder, number))
-        mask = whole[start : start + len(block.labels)]
-        start += len(mask)
-        new = block_path(folder, number).with_suffix(".new")
-        save_block(new, replace(block, held_out=mask))
-        changed.append(new.replace(block_path(folder, number)).name)
-        if block.run in tallies:
-            kept = np.repeat(~mask, np.diff(block.counts.indptr))
-            there, tally = block.counts.nodes[kept], tallies[block.run]
-            tally[:, 0] += np.bincount(there, minlength=len(tally))
-            tally[:, 1] += np.bincount(there, block.counts.counts[kept], len(tally)).astype(np.int64)
+    for number in range(summary["n_blocks"] if tallies else 0):
+        block = load_block(block_path(counts, number))
+        if block.run not in tallies:
+            continue
+        mask = held_out_mask(first + block.first, len(block.labels), held_out, random_state)
+        kept = np.repeat(~mask, np.diff(block.counts.indptr))
+        there, tally = block.counts.nodes[kept], tallies[block.run]
+        tally[:, 0] += np.bincount(there, minlength=len(tally))
+        tally[:, 1] += np.bincount(there, block.counts.counts[kept], len(tally)).astype(np.int64)
     any_term = not summary["runs"]
     for run, tally in tallies.items():
-        path = run_path(folder, run, "table")
-        table = np.fromfile(path, np.int64).reshape(-1, 3)
+        table = np.fromfile(run_path(counts, run, "table"), np.int64).reshape(-1, 3)
         table[:, 1:] = tally[nodes[run]]
-        save_bytes(path.with_suffix(".new"), table)
-        changed.append(path.with_suffix(".new").replace(path).name)
+        save_bytes(run_path(folder, run, "table"), table)
         any_term = any_term or bool(table[:, 1].any())
-    return int(whole.sum()), any_term, changed
+    mask = held_out_mask(first, summary["n_documents"], held_out, random_state)
+    return {"n_held_out": int(mask.sum()), "any_term": any_term}
 
 
 @dataclass(frozen=True)
@@ -188,6 +178,8 @@ class Arranging:
     whole: bool
     seed: int | None  # of the order of documents; None keeps that of the sources
     held_out: bool  # of the documents held out, or of the others
+    share_held_out: float
+    random_state: int  # it and `share_held_out` say which documents are held out
     ids: bool  # the documents bring ids
 
 
@@ -225,7 +217,18 @@ def _arranged(
         classes = column_of([named[label] for label in labels])
     ids = KeptTexts.reopened(counts / "ids") if how.ids else None
     columns = ColumnMap(how.n_features, terms, how.offset)
-    second = SecondPass(counts, summary["n_blocks"], columns, classes, how.whole, 1, ids, first[0])
+    second = SecondPass(
+        counts,
+        summary["n_blocks"],
+        columns,
+        classes,
+        how.whole,
+        how.share_held_out,
+        how.random_state,
+        1,
+        ids,
+        first[0],
+    )
     n_empty = 0
 
     def wrote(batch: Batch) -> None:
@@ -237,7 +240,7 @@ def _arranged(
     of_corpus = None if how.classes is None else [name for _, name in how.classes]
     if (counts / GROUPS).exists():
         hashes = np.load(counts / GROUPS)
-        mask = np.load(counts / HELD_OUT) if (counts / HELD_OUT).exists() else np.zeros(len(hashes), bool)
+        mask = held_out_mask(first[0], len(hashes), how.share_held_out, how.random_state)
         hashes = hashes[mask == how.held_out]
         stop = first[1] + len(hashes)
         ordered = np.arange(first[1], stop, dtype=np.uint64)

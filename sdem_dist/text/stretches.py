@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -29,11 +30,12 @@ class Stretch:
     number of both."""
     part: tuple[int, int] | None = None
     """First and last + 1 of its bytes (lines), row groups (Parquet) or files (a folder); None: all."""
+    copy: int = 0  # how often the same source was named before
 
     @property
     def name(self) -> str:
         """A name of its content, for files."""
-        content = repr((str(self.source.absolute()), self.size, self.changed, self.part))
+        content = repr((str(self.source.absolute()), self.size, self.changed, self.part, self.copy))
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
@@ -47,16 +49,19 @@ def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: i
     if size is None:
         n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
         size = min(STRETCH_BYTES, max(LEAST_BYTES, n_bytes // SHARES)) if n_bytes else STRETCH_BYTES
+    named = Counter[Path]()
     for source, form in forms:
+        copy = named[source.absolute()]
+        named[source.absolute()] += 1
         if form == "folder":
-            yield from _of_folder(source, gate, size)
+            yield from _of_folder(source, gate, size, copy)
             continue
         there = source.stat()
         lines = form == "tsv" and in_plain_lines(source, reading.encoding)
         parts: Iterable[tuple[int, int] | None] = (None,)
         if reading.id is None and (lines or form == "parquet"):
             parts = parts_of(source, there.st_size, size, lines=lines)
-        yield from (Stretch(source, there.st_size, there.st_mtime_ns, part) for part in parts)
+        yield from (Stretch(source, there.st_size, there.st_mtime_ns, part, copy) for part in parts)
 
 
 def in_plain_lines(source: Path, encoding: str) -> bool:
@@ -98,7 +103,7 @@ def _of_row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
             first, held = group + 1, 0
 
 
-def _of_folder(folder: Path, gate: LineGate, size: int) -> Iterator[Stretch]:
+def _of_folder(folder: Path, gate: LineGate, size: int, copy: int) -> Iterator[Stretch]:
     from sdem_dist.text.formats.folder import labelled_files
 
     first = number = held = 0
@@ -108,10 +113,10 @@ def _of_folder(folder: Path, gate: LineGate, size: int) -> Iterator[Stretch]:
         held += there.st_size
         files.update(repr((str(file), there.st_size, there.st_mtime_ns)).encode("utf-8", "surrogatepass"))
         if held >= size:
-            yield Stretch(folder, held, _number(files), (first, number))
+            yield Stretch(folder, held, _number(files), (first, number), copy)
             first, held, files = number, 0, hashlib.sha256()
     if first == 0 or first < number:
-        yield Stretch(folder, held, _number(files), (first, number))
+        yield Stretch(folder, held, _number(files), (first, number), copy)
 
 
 def _number(files: hashlib._Hash) -> int:

@@ -26,15 +26,24 @@ class RunOf:
     stretch: str
     number: int
     longest: int
+    first: int | None  # number of the stretch's first document, where documents of it are held out
 
     def path(self, scratch: Path, part: str) -> Path:
         """Return where a part of it lies."""
-        return run_path(folder_of(scratch, self.stretch), self.number, part)
+        folder = folder_of(scratch, self.stretch)
+        if part == "table" and self.first is not None:
+            folder = held_out_folder(scratch, self.stretch, self.first)
+        return run_path(folder, self.number, part)
 
 
 def folder_of(scratch: Path, stretch: str) -> Path:
     """Return where the counts of a stretch lie."""
     return scratch / f"counts-{stretch}"
+
+
+def held_out_folder(scratch: Path, stretch: str, first: int) -> Path:
+    """Return where the counts of terms without held-out documents lie; which these are, follows from `first`."""
+    return scratch / f"kept-{stretch}-{first}"
 
 
 def borders_of(summaries: Sequence[JsonObject], range_terms: int) -> list[bytes]:

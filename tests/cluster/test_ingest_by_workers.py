@@ -37,6 +37,8 @@ def documents(n=400, seed=0):
 
 
 def write_source(folder: Path, form: str) -> list[Path]:
+    if form.endswith(" twice"):
+        return 2 * write_source(folder, form.removesuffix(" twice"))
     rows = documents()
     if form in ("tsv", "two"):
         halves = [rows] if form == "tsv" else [rows[:150], rows[150:]]
@@ -96,6 +98,9 @@ CASES = {
     "folder": ("folder", {"min_df": 2}, {}),
     "targets": ("targets", {}, {"targets": True}),
     "numbers": ("svmlight", None, {"held_out": 0.2}),
+    "the same file twice": ("tsv twice", {"min_df": 2}, {"held_out": 0.3}),
+    "the same folder twice": ("folder twice", {"min_df": 2}, {"held_out": 0.3}),
+    "the same numbers twice": ("svmlight twice", None, {"held_out": 0.3}),
 }
 
 
@@ -207,8 +212,25 @@ if __name__ == "__main__":
 """
 
 
-@pytest.mark.parametrize("stage", ["counting", "writing"])
-def test_after_a_killed_driver_the_same_call_goes_on(stage, tmp_path, client, monkeypatch):
+def flipped(content: bytes) -> bytes:
+    middle = len(content) // 2
+    return content[:middle] + bytes([content[middle] ^ 4]) + content[middle + 1 :]
+
+
+@pytest.mark.parametrize(
+    ("stage", "damaged", "damage"),
+    [
+        ("counting", "", bytes),
+        ("writing", "", bytes),
+        ("counting", "counts-*/block-000000", flipped),  # what a disk may do
+        ("writing", "counts-*/run-*-table", lambda content: bytes(len(content))),  # what a loss of power leaves
+        ("writing", "rows-*/*/*", flipped),
+        ("writing", "terms-*/range-*/numbers", lambda content: content[:-4]),
+        ("counting", "counts-*/summary.json", lambda content: bytes(len(content))),
+    ],
+)
+def test_after_a_killed_driver_the_same_call_goes_on(stage, damaged, damage, tmp_path, client, monkeypatch):
+    """Parts that are as they were written stay; others are made again."""
     sources = write_source(tmp_path, "two")
     ingest(sources, tmp_path / "here")
     (tmp_path / "killed.py").write_text(KILLED)
@@ -218,12 +240,17 @@ def test_after_a_killed_driver_the_same_call_goes_on(stage, tmp_path, client, mo
     (kept,) = tmp_path.glob(".there.counted-*")
     before = {p: p.stat().st_ino for p in kept.glob("counts-*/summary.json")}
     assert before
+    touched = [p for p in kept.glob(damaged) if p.is_file() and p.stat().st_size] if damaged else []
+    assert bool(touched) == bool(damaged)
+    for path in touched:
+        path.write_bytes(damage(path.read_bytes()))
     seen = {}
 
     def progress(name: str, done: int, total: object) -> None:
-        seen.update({p: p.stat().st_ino for p in before})
+        seen.update({p: p.stat().st_ino for p in before if p.exists()})
 
     ingest(sources, tmp_path / "there", client=client, progress=progress)
-    assert seen == before
+    if not damaged.startswith("counts"):
+        assert seen == before
     assert open_corpus(tmp_path / "here").header.uid == open_corpus(tmp_path / "there").header.uid
     assert left_over(tmp_path) == []
