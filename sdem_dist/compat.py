@@ -206,6 +206,41 @@ def imports_its_parents_script() -> bool:
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
+def compile_target() -> str:
+    """Return what numba compiles for in this process, such as ``"znver3 +avx +avx2 -avx512f"``.
+
+    Numba: ``numba.core.config.CPU_NAME`` and ``CPU_FEATURES`` (environment ``NUMBA_CPU_NAME``, ``NUMBA_CPU_FEATURES``),
+    and without them what LLVM says of the machine. Other targets round otherwise, in the last bits.
+    """
+    try:
+        config, llvm = import_module("numba.core.config"), import_module("llvmlite.binding")
+    except ImportError:
+        return "numba not installed"
+    name = llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME
+    features = llvm.get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
+    return " ".join([name, *sorted(features.split(","))]).strip()
+
+
+def target_difference(one: str, other: str) -> str:
+    """Return in words where two compile targets differ, the first few parts; empty where they are the same."""
+    if one == other:
+        return ""
+    (name, *features), (other_name, *other_features) = one.split(" "), other.split(" ")
+    parts = [f"{name} and {other_name}"] if name != other_name else []
+    parts += sorted(set(features) - set(other_features))
+    return ", ".join(parts[:4] + ["..."] * (len(parts) > 4))
+
+
+def start_resource_tracker() -> None:
+    """Start what cleans up after processes: multiprocessing, ``resource_tracker.ensure_running``.
+
+    The first process that is started does it, and then lets interrupts through in the thread that starts it.
+    """
+    from multiprocessing.resource_tracker import ensure_running
+
+    ensure_running()
+
+
 class PatternPart(NamedTuple):
     """A part of a regular expression: how often it may come, and the sequences within it."""
 

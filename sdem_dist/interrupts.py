@@ -21,10 +21,20 @@ def check() -> None:
 
 @contextmanager
 def heard() -> Iterator[None]:
-    """Raise the interrupt that came while a compiled call returned: Python raises SystemError with it as the cause."""
+    """Raise the interrupt that came while a compiled call returned: Python raises SystemError with it as the cause.
+
+    Where the system refuses a thread, raise MemoryError: Python's RuntimeError does not say that a limit is the reason.
+    """
     try:
         yield
     except SystemError as error:
         if isinstance(error.__cause__, KeyboardInterrupt):
             raise KeyboardInterrupt from error
         raise
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        raise MemoryError(
+            "the system starts no more threads for this process: raise its limits of memory or processes (ulimit -v, "
+            "ulimit -u, the job's memory), or use fewer threads (n_jobs) or workers"
+        ) from error

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
@@ -15,10 +16,11 @@ from sdem_dist import compat
 from sdem_dist.cluster.gateways import gateway_client, is_gateway
 from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.engine.dask import TASK_STREAM
+from sdem_dist.engine.memory import LIBRARIES, LOADED, of_this_process
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
-    from distributed import Client
+    from distributed import Client, LocalCluster
 
 
 ALLOCATOR = {
@@ -34,9 +36,9 @@ QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile
 take 3 % of the processors on which scheduler and workers compute."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
-_LEAVE_INTERRUPTS = "import signal; signal.signal(signal.SIGINT, signal.SIG_IGN)"
-"""What workers run first: a terminal sends Ctrl-C to all, and this process alone is to end, and to end them."""
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
+_log = logging.getLogger(__name__)
+STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 
 
 def configuration() -> dict[str, object]:
@@ -65,7 +67,7 @@ def connected(
     Raises
     ------
     ClusterError
-        The scheduler does not answer in time, or a worker process does not start.
+        The scheduler does not answer in time, or worker processes do not start, also at the third attempt.
     ValueError
         Both are given, and the address is not that of a gateway.
     """
@@ -83,20 +85,12 @@ def connected(
             yield client
     elif n_workers is not None:
         import dask
-        from distributed import Client, LocalCluster
+        from distributed import Client
 
         with dask.config.set(configuration()), ExitStack() as ends:
             try:
-                with held_back(), _told_what_to_do():
-                    cluster = LocalCluster(
-                        n_workers=n_workers,
-                        threads_per_worker=1,
-                        processes=True,
-                        host="127.0.0.1",
-                        dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
-                        silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
-                        preload=[_LEAVE_INTERRUPTS],
-                    )
+                with held_back():
+                    cluster = _local_cluster(n_workers)
                     # The scheduler is in this process: what comes through it is received, sent and received again.
                     client = ends.enter_context(Client(ends.enter_context(cluster), direct_to_workers=True))
                 yield client
@@ -107,12 +101,56 @@ def connected(
         yield None
 
 
-@contextmanager
-def _told_what_to_do() -> Iterator[None]:
+def _local_cluster(n_workers: int) -> LocalCluster:
+    from distributed import LocalCluster
+
+    memory_limit = worker_memory(n_workers)
+    for left in reversed(range(STARTS)):
+        try:
+            return LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
+                silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
+                memory_limit=memory_limit,
+            )
+        except RuntimeError as error:  # Dask's, of processes that ended at once
+            if _runs_again_unguarded():
+                raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
+            if not left:
+                raise ClusterError(
+                    f"worker processes of this machine ended while they started, {STARTS} times in a row ({error}); the "
+                    f"system's log may say what killed them. Each may use {memory_limit / 2**30:.1f} GiB: try fewer workers"
+                ) from None
+            _log.warning("a worker process ended while it started (%s); starting again", error)
+    raise AssertionError("no attempt")
+
+
+def worker_memory(n_workers: int) -> int:
+    """Return the bytes for each of some workers of this machine: what this process may use, less its own part, shared.
+
+    Raises ClusterError: a worker could not even start with as much.
+    """
+    memory = of_this_process()
+    share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
+    if share < LOADED:
+        raise ClusterError(
+            f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers} "
+            f"workers, and a worker takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or for more "
+            "memory"
+        )
+    return share
+
+
+def _runs_again_unguarded() -> bool:
+    """Whether the script of this process does everything again in each process that it starts."""
+    path = getattr(sys.modules["__main__"], "__file__", None)
     try:
-        yield
-    except RuntimeError as error:  # Dask's, of processes that ended at once
-        raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
+        return path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace")
+    except OSError:  # a notebook, or a zipped application
+        return False
 
 
 def _client(scheduler: str, timeout: float) -> Client:

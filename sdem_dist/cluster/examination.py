@@ -9,6 +9,7 @@ import uuid
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sdem_dist import compat
 from sdem_dist.cluster import facts, verdicts
 from sdem_dist.cluster.verdicts import Line
 from sdem_dist.errors import ClusterError
@@ -35,7 +36,9 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
     """
     import cloudpickle
 
-    cloudpickle.register_pickle_by_value(sys.modules[facts.__name__])
+    modules = [sys.modules[facts.__name__], sys.modules[compat.__name__]]
+    for module in modules:
+        cloudpickle.register_pickle_by_value(module)
     try:
         info = client.scheduler_info(n_workers=-1)
         workers = list(info["workers"])
@@ -53,7 +56,8 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
         scheduler = {"the scheduler": client.run_on_scheduler(facts.facts)}
         missing = _not_shared(client, folder)
     finally:
-        cloudpickle.unregister_pickle_by_value(sys.modules[facts.__name__])
+        for module in modules:
+            cloudpickle.unregister_pickle_by_value(module)
     everywhere = {"the client": facts.facts(), **scheduler, **found}
     return [
         *verdicts.versions(everywhere),

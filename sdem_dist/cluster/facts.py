@@ -13,6 +13,8 @@ from importlib import metadata
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sdem_dist.compat import compile_target
+
 if TYPE_CHECKING:
     from distributed import Worker
 
@@ -23,7 +25,7 @@ THREADS = ("OMP_NUM_THREADS", "MKL_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_
 
 
 def facts(folder: str | None = None) -> Facts:
-    """Return versions, CPU features, cores, thread settings, time and room for temporary files of this process."""
+    """Return versions, CPU features, compile target, cores, thread settings, time and scratch room of this process."""
     import re
     import shutil
     import socket
@@ -44,6 +46,7 @@ def facts(folder: str | None = None) -> Facts:
         "host": socket.gethostname(),
         "versions": versions,
         "cpu": sorted(re.findall(r"\b(?:s?sse|avx|fma|f16c|bmi|asimd|sve)\w*", flags.group(1))) if flags else [],
+        "target": compile_target(),
         "cores": len(os.sched_getaffinity(0)),
         "threads": {name: os.environ.get(name) for name in THREADS},
         "scratch": scratch,

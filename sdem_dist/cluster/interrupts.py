@@ -6,19 +6,28 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from sdem_dist import compat
+
 
 @contextmanager
 def held_back() -> Iterator[None]:
-    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started."""
+    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
+
+    Processes that are started meanwhile never see one: a terminal sends Ctrl-C to all, and this process alone is to
+    end, and to end them. They inherit the mask of the thread that starts them, and that the mask of this one.
+    """
     usual = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or not callable(usual):
         yield
         return
+    compat.start_resource_tracker()
     came: list[int] = []
     signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
     try:
         yield
     finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
         signal.signal(signal.SIGINT, usual)
         if came:
             usual(came[0], None)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from sdem_dist.cluster.facts import Facts
+from sdem_dist.compat import target_difference
 from sdem_dist.counted import counted
 from sdem_dist.engine.memory import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
 
@@ -37,17 +38,17 @@ def versions(places: Mapping[str, Facts]) -> list[Line]:
 
 
 def cpu(places: Mapping[str, Facts]) -> list[Line]:
-    """Compare CPU features: kernels are compiled for what each machine has, and other instructions round otherwise."""
+    """Compare CPU features and what kernels are compiled for: other instructions round otherwise."""
     names = list(places)
-    first = set(places[names[0]]["cpu"])
+    first = places[names[0]]
     lines = []
     for name in names[1:]:
-        if difference := sorted(first ^ set(places[name]["cpu"])):
-            text = f"{names[0]} and {name} differ in {', '.join(difference)}: models may differ in their last bits"
+        apart = ", ".join(sorted(set(first["cpu"]) ^ set(places[name]["cpu"])))
+        if apart := apart or target_difference(first["target"], places[name]["target"]):
+            text = f"{names[0]} and {name} differ in {apart}: models may differ in their last bits"
             lines.append(Line("warning", "cpu", text))
-    return lines or [
-        Line("ok", "cpu", f"the same vector instructions in {counted(len(places), 'process', 'processes')}")
-    ]
+    n_processes = counted(len(places), "process", "processes")
+    return lines or [Line("ok", "cpu", f"kernels are compiled for the same vector instructions in {n_processes}")]
 
 
 def threads(workers: Mapping[str, Facts]) -> list[Line]:

@@ -100,7 +100,8 @@ class InProcess:
         if self._pool is not None:
             # The queue is first in, first out and a task's arguments were queued before it, so that they are running
             # or done when it starts: waiting for them inside a task cannot block the pool.
-            return self._pool.submit(_call, function, args)
+            with heard():
+                return self._pool.submit(_call, function, args)
         future: Future[Value] = Future()
         try:
             future.set_result(_call(function, args))

@@ -1,6 +1,7 @@
 """What a run needs of each process's memory, and how much that process has."""
 
 import os
+import resource
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,10 +26,11 @@ BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge a
 
 @cache
 def of_this_process() -> int:
-    """Return the bytes that this process may use: the machine's memory, or its control group's limit."""
+    """Return the bytes that this process may use: the machine's memory, its control groups' or its own limit."""
     memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
     limits = [int(text) for path in _limits() if (text := _text(path).strip()).isdigit()]
-    return min([memory, *limits])
+    own = resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
+    return min([memory, *limits, *([own] if own != resource.RLIM_INFINITY else [])])
 
 
 def _limits() -> Iterator[Path]:

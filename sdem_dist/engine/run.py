@@ -2,10 +2,12 @@
 
 import time
 import uuid
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, replace
 from typing import Any
 
+from sdem_dist.compat import compile_target, target_difference
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
 from sdem_dist.engine.checkpoint import Checkpoints
@@ -161,6 +163,20 @@ class _Run:
         if (kernels := tasks.kernels_of(stage.learner)) in self._compiled:
             return
         started = time.perf_counter()
-        self._executor.everywhere(tasks.compile_kernels, feed, stage.plan.n_blocks)
+        targets = self._executor.everywhere(tasks.compile_kernels, feed, stage.plan.n_blocks)
+        if not self._compiled:
+            _warn_of_other_targets(targets)
         self._compiled.add(kernels)
         self._emit(Compiled(stage.name, time.perf_counter() - started))
+
+
+def _warn_of_other_targets(targets: Iterable[str]) -> None:
+    """Warn where workers compile kernels for other processors than each other or than this process."""
+    here = compile_target()
+    for other in {target: None for target in targets if target != here}:
+        warnings.warn(
+            f"a worker compiles its kernels for another processor than this process ({target_difference(other, here)}): "
+            "the model may differ in its last bits from one trained elsewhere. `sdem doctor` names the workers; "
+            "NUMBA_CPU_NAME=generic in the environment of all makes them the same, and slower",
+            stacklevel=2,
+        )

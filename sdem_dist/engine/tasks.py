@@ -10,6 +10,7 @@ from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
 import numpy as np
 
 from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.claims import Claim, claims
@@ -127,10 +128,13 @@ def kernels_of(value: object) -> object:
     return (type(value), *(kernels_of(getattr(value, name)) for name in parts))
 
 
-def compile_kernels(feed: Feed[State, Statistics, Prepared], n_blocks: int) -> None:
-    """Run a learner of this kind on one document, once a process, so that it is compiled before anything is timed."""
+def compile_kernels(feed: Feed[State, Statistics, Prepared], n_blocks: int) -> str:
+    """Run a learner of this kind on one document, once a process, so that it is compiled before anything is timed.
+
+    Returns what kernels are compiled for, see `sdem_dist.compat.compile_target`.
+    """
     if (kind := kernels_of(feed.learner)) in _compiled:
-        return
+        return compile_target()
     learner, corpus, lane = feed.learner, feed.corpus, Lane(0, 0, 0, 0, 1, 1)
     blocks = [initial_block(learner, b, n_blocks) for b in range(n_blocks)]
     state = feed.state(blocks)
@@ -140,6 +144,7 @@ def compile_kernels(feed: Feed[State, Statistics, Prepared], n_blocks: int) -> N
         update(learner, LEAVES, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
         learner.evaluate(state, [documents])
     _compiled.add(kind)
+    return compile_target()
 
 
 def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> Timed[State]:

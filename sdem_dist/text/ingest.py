@@ -138,7 +138,7 @@ def ingest(
     gate = _gate(on_error, plan, targets, reading)
     local = ["keep_text"] * keep_text + ["n_jobs"] * (n_jobs is not None)
     if client is not None and local:
-        raise ValueError(f"{local[0]} is for an ingest without a client's workers")
+        raise ValueError(f"{local[0]} is for an ingest by this process: leave client out, or leave {local[0]} out")
     asked = Asked(
         sources=files,
         destinations=destinations,

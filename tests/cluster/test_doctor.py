@@ -38,6 +38,12 @@ def test_cpu_features_that_differ():
     assert "the client and b differ in avx512f, fma" in text
 
 
+def test_kernels_compiled_for_other_processors():
+    verdict, text = the(verdicts.cpu({"the client": place(target="generic"), "b": place(target="znver3 +avx")}))
+    assert verdict == "warning"
+    assert "the client and b differ in generic and znver3" in text
+
+
 def test_threads():
     assert the(verdicts.threads({"w": place(cores=2, nthreads=4)})) == ("warning", "w runs 4 threads on 2 cores")
     verdict, text = the(verdicts.threads({"w": place(threads={"OMP_NUM_THREADS": "16", "NUMBA_NUM_THREADS": "4"})}))

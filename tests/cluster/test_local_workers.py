@@ -1,0 +1,135 @@
+"""Workers of this machine: their memory, their start, interrupts, and what they compile for."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import dask
+import numpy as np
+import pytest
+
+from sdem_dist import ClusterError, MultinomialNB, compat
+from sdem_dist.cluster import client, connected
+from sdem_dist.cluster.client import worker_memory
+from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.memory import LOADED
+
+
+@pytest.mark.parametrize("n_workers", [1, 2, 7, 64])
+@pytest.mark.parametrize("memory", [1 << 30, 1_200 << 20, 16 << 30, 1 << 40])
+def test_workers_and_this_process_together_keep_to_what_it_may_use(memory, n_workers, monkeypatch):
+    monkeypatch.setattr(client, "of_this_process", lambda: memory)
+    try:
+        share = worker_memory(n_workers)
+    except ClusterError as error:
+        assert memory < (n_workers + 2) * LOADED and "fewer workers" in str(error)
+    else:
+        assert share >= LOADED and n_workers * share <= memory - min(memory // (n_workers + 1), 350 << 20)
+
+
+def test_workers_are_told_their_share():
+    with connected(n_workers=2) as connection:
+        limits = {w["memory_limit"] for w in connection.scheduler_info(n_workers=-1)["workers"].values()}
+    assert limits == {worker_memory(2)}
+
+
+@pytest.fixture
+def dying(tmp_path):
+    """A preload that kills its worker process until a file is there; it makes the file unless told not to."""
+    marker, preload = tmp_path / "died", tmp_path / "preload.py"
+
+    def use(always: bool):
+        mark = "" if always else f"open({str(marker)!r}, 'w').close()\n    "
+        kill = f"import os\nif not os.path.exists({str(marker)!r}):\n    {mark}os.kill(os.getpid(), 9)\n"
+        preload.write_text(kill)
+        return dask.config.set({"distributed.worker.preload": [str(preload)]})
+
+    return use
+
+
+def test_a_worker_that_dies_while_it_starts_is_started_again(dying):
+    with dying(always=False), connected(n_workers=1) as connection:
+        assert connection.submit(int).result() == 0
+
+
+def test_workers_that_always_die_are_no_fault_of_the_script(dying):
+    with (
+        dying(always=True),
+        pytest.raises(ClusterError, match="ended while they started") as error,
+        connected(n_workers=1),
+    ):
+        pass
+    assert "__main__" not in str(error.value)
+
+
+INTERRUPTED = """
+from sdem_dist.cluster import connected
+if __name__ == "__main__":
+    try:
+        with connected(n_workers=2):
+            pass
+    except KeyboardInterrupt:
+        raise SystemExit("interrupted")
+"""
+
+
+def test_an_interrupt_while_workers_start_is_told_once(tmp_path):
+    script = tmp_path / "script.py"
+    script.write_text(INTERRUPTED)
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    process = subprocess.Popen([sys.executable, script], start_new_session=True, **pipes)
+    children = f"/proc/{process.pid}/task/{process.pid}/children"
+
+    def n_children() -> int:
+        threads = os.listdir(os.path.dirname(os.path.dirname(children)))
+        return sum(len(open(children.replace(f"task/{process.pid}", f"task/{t}")).read().split()) for t in threads)
+
+    while process.poll() is None and n_children() < 3:  # two workers, and what cleans up after them
+        time.sleep(0.01)
+    os.killpg(process.pid, signal.SIGINT)
+    _, errors = process.communicate(timeout=60)
+    assert errors == "interrupted\n"
+
+
+@dataclass
+class Elsewhere(InProcess):
+    """Threads of this process, and the answer of a process that compiles for another processor."""
+
+    target: str
+
+    def __post_init__(self) -> None:
+        super().__init__(1)
+
+    def everywhere(self, function, *args):
+        answers = super().everywhere(function, *args)
+        return [*answers, self.target] if isinstance(answers[0], str) else answers
+
+
+@pytest.mark.parametrize(("target", "warns"), [("generic", True), (compat.compile_target(), False)])
+def test_a_run_warns_of_workers_that_compile_for_other_processors(target, warns, monkeypatch, recwarn):
+    from sdem_dist.fitting import running
+
+    monkeypatch.setattr(running, "InProcess", lambda *_: Elsewhere(target))
+    MultinomialNB(n_epochs=1).fit(np.eye(6, dtype=int), [0, 1] * 3)
+    assert warns == any("compiles its kernels for another processor" in str(w.message) for w in recwarn)
+
+
+def test_compile_targets_are_compared_in_words():
+    assert compat.target_difference("a +avx", "a +avx") == ""
+    assert compat.target_difference("a +avx", "b +avx") == "a and b"
+    assert "+avx" in compat.target_difference("a +avx -sse", "a -avx -sse")
+
+
+def test_a_system_without_threads_says_what_to_do(monkeypatch):
+    def refuse(self):
+        raise RuntimeError("can't start new thread")
+
+    with InProcess(2) as executor:
+        monkeypatch.setattr("threading.Thread.start", refuse)
+        with pytest.raises(MemoryError, match="ulimit"):
+            executor.submit(int)
