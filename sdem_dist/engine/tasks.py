@@ -16,7 +16,7 @@ from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.claims import Claim, claims
 from sdem_dist.engine.saved import Saved
 from sdem_dist.engine.tree import LEAVES, reduce
-from sdem_dist.learners.protocol import BundleLearner, Lane, Learner, Prepared, State, Statistics, WideLearner
+from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics, WideLearner
 
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
@@ -178,29 +178,11 @@ def map_lanes(
         with blamed(learner, feed.corpus, state, lane):
             return watch("map", learner.map, state, next(documents), lane)
 
-    def node(some: Sequence[Lane]) -> Statistics:
-        with blamed(learner, feed.corpus, state, *some):
-            own = [next(documents) for _ in some]
-            return watch(
-                "map", cast(BundleLearner[State, Statistics, Prepared], learner).map_lanes, state, own, some, LEAVES
-            )
-
     def combine(parts: Sequence[Statistics]) -> Statistics:
         return watch("merge", learner.combine, parts)
 
-    if not whole:
-        parts = [leaf(lane) for lane in lanes]
-    elif size := lanes_at_once(learner, lanes):
-        parts = [reduce([lanes[i : i + size] for i in range(0, len(lanes), size)], node, combine)]
-    else:
-        parts = [reduce(lanes, leaf, combine, LEAVES)]
+    parts = [reduce(lanes, leaf, combine, LEAVES)] if whole else [leaf(lane) for lane in lanes]
     return Timed(parts, (watch.work(lanes),))
-
-
-def lanes_at_once(learner: Learner[State, Statistics, Prepared], lanes: Sequence[Lane]) -> int:
-    """Return how many short lanes a learner takes in one call: a power of two, `LEAVES` or more; else 0."""
-    room = getattr(learner, "documents_at_once", 0) // max(lane.stop - lane.start for lane in lanes)
-    return 1 << (room.bit_length() - 1) if room >= LEAVES else 0
 
 
 def block_of(

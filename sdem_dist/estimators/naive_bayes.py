@@ -52,13 +52,11 @@ from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.length_sums import Lengths
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.document_lengths import KINDS, fitted
-from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
@@ -119,13 +117,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         "held-out documents are clearly better that way. Training takes 6 epochs unless `n_epochs` is given.",
     )
 
-    lengths: str | None = param(
-        None,
-        one_of(None, *KINDS),
-        'p(length | class) as a part of p(y, d), with ``loss="nll"`` of counts: "poisson" or "negative-binomial". None:\n'
-        "the length of a document says nothing of its class.",
-    )
-
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
 
     def _check(self) -> None:
@@ -138,12 +129,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             raise ValueError("with loss='nll' unlabelled documents need class_weight=None: their class is not known")
         if self.unlabelled is not None and self.loss != "nll" and self.steps == "paper":
             raise ValueError("steps='paper' takes no unlabelled documents with this loss: leave steps at 'margin'")
-        counted = self.loss == "nll" and self.weighting in ("auto", "counts") and self.unlabelled is None
-        if self.lengths is not None and not counted:
-            raise ValueError(
-                f"lengths={self.lengths!r} is for counts with loss='nll', and without unlabelled documents: set these, or leave "
-                "lengths at None"
-            )
 
     @property
     def holds_out(self) -> bool:
@@ -158,12 +143,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         plan = replace(plan, n_blocks=blocks)
         if self.loss == "nll":
-            counting = self._counting(source)
-            if self.lengths is not None:
-                once = replace(plan, n_blocks=1)
-                sums = yield from state_of(Stage("lengths", Lengths(counting.model.n_classes), once))
-                counting = replace(counting, model=replace(counting.model, lengths=fitted(self.lengths, *sums)))
-            return (yield from final_stage(counting, plan))
+            return (yield from final_stage(self._counting(source), plan))
         if source.n_labelled:
             return (yield from trained_with_unlabelled(self, source, plan))
         first = first_loss(source) if self.loss == "auto" else self.loss
@@ -193,7 +173,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         """
         parameters.check(self)
         self._check()
-        self._check_batches()
         found = []
         for source in map(self._weighed, sources):
             learner, initial = self._begun(source, known)
@@ -292,7 +271,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
         parameters.check(self)
         self._check()
-        self._check_batches()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         if not first:
             check_settled(self, self._begun_with)
@@ -325,10 +303,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         super()._take(learner, state)
         self._begun_with = settled(self)
 
-    def _check_batches(self) -> None:
-        if self.lengths is not None:
-            raise ValueError("lengths are learned by fit alone: leave lengths at None in partial_fit and in searches")
-
     @property
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | class), shape (n_classes, n_features)."""
@@ -336,7 +310,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
-        return np.asarray(self.learner_.model.log_joint(self._parameters, documents_of(self, X)))
+        return np.asarray(joint_scores(self._parameters, documents_of(self, X)))
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / float(self.learner_.temperature)
@@ -344,9 +318,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_naive_bayes
 
-        found = of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
-        rest = "" if self.lengths is None else "length of the document"
-        return [parts._replace(offset_name=rest) for parts in found]
+        return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 
     def sample(
         self, n_samples: int = 1, random_state: object = None, *, length: int = 100
@@ -358,7 +330,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         n_samples : int, default=1
         random_state : int, RandomState instance or None, default=None
         length : int, default=100
-            Words of each document; with `lengths` these are drawn.
+            Words of each document.
 
         Returns
         -------
@@ -374,9 +346,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         if self.loss != "nll" or self.weighting_ is not None:
             raise ModelError("sample needs a model of counts with loss='nll', and this is another one")
         drawn, rng = drawn_from(self.class_log_prior_, n_samples, random_state)
-        lengths = self.learner_.model.lengths
-        n_words = length if lengths is None else lengths.sample(drawn, rng)
-        return sample_counts(self.feature_log_prob_, drawn, n_words, rng), self.classes_[drawn]
+        return sample_counts(self.feature_log_prob_, drawn, length, rng), self.classes_[drawn]
 
     @property
     def loss_(self) -> str | Loss:

@@ -26,13 +26,8 @@ class LinearClassifier:
 def linear_classifier(model: Any) -> LinearClassifier:
     """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
 
-    Raises ModelError: a class without documents has no logarithm of its probability, or the model counts the length of
-    documents.
+    Raises ModelError: a class without documents has no logarithm of its probability.
     """
-    if model.lengths is not None:
-        raise ModelError(
-            "the length of a document is not a linear part of its score: train with lengths=None to export"
-        )
     weighting, factors = model.weighting_ or Weighting(), None
     if weighting.form == "tfidf" or weighting.chooses:
         assert model.document_frequency_ is not None

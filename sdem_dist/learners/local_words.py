@@ -1,6 +1,5 @@
 """What learners of words do with a lane before they learn: renumber its words, draw its order."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -56,10 +55,10 @@ def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
 def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
     """Return a permutation of a lane's documents, one for each seed and place in the run."""
     order = np.empty(n_documents, np.int64)
-    permute(*lane_keys(seed, [lane])[0], order)
+    permute(*lane_key(seed, lane), order)
     return order
 
 
-def lane_keys(seed: int, lanes: Sequence[Lane]) -> np.ndarray:
-    """Return 128-bit keys, shape (n_lanes, 2), uint64: one stream of random numbers per seed and place in the run."""
-    return np.array([(seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane) for lane in lanes], np.uint64)
+def lane_key(seed: int, lane: Lane) -> np.ndarray:
+    """Return a key of 128 bits as two uint64: one stream of random numbers per seed and place in the run."""
+    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], np.uint64)

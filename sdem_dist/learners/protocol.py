@@ -93,17 +93,6 @@ AnyModelLearner: TypeAlias = ModelLearner[Any, Any, Any]
 """The same of learners whose states are models."""
 
 
-class BundleLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
-    """What a learner has besides, if it maps many short lanes faster together than one by one."""
-
-    @property
-    def documents_at_once(self) -> int:
-        """Documents of the lanes that are mapped at once, at most; 0: none."""
-
-    def map_lanes(self, state: State, documents: Sequence[Prepared], lanes: Sequence[Lane], leaves: int) -> Statistics:
-        """Return the sum of the lanes' statistics: `leaves` neighbours combined, and then pairs, with the same bits."""
-
-
 class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
     """What a learner has besides, for plans that cut the vocabulary into ``n_blocks > 1`` blocks.
 

@@ -1,24 +1,18 @@
 """Stochastic discriminative EM in tables of words (Masegosa 2014, Algorithms 1 to 7)."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
 
 import numpy as np
 
 from sdem_dist.kernels.randomness import document_keys
-from sdem_dist.learners.local_words import lane_keys, visiting_order
+from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.word_counts import Model, WordLearner
-from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged, summed
+from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged
 from sdem_dist.losses import LOSSES, Loss, kernel_form
-from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, side_by_side
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps
 from sdem_dist.records import record
-
-AT_ONCE = 80_000
-"""Largest product of the documents of the lanes in one compiled call and the numbers kept per word: some 100 MB."""
 
 
 @record
@@ -57,38 +51,8 @@ class Sdem(WordLearner[Model]):
         """Where lanes step through documents, words are numbered by their frequency."""
         return self.merge == "mean"
 
-    @property
-    def documents_at_once(self) -> int:
-        """Documents of the short lanes that `map_lanes` takes at once; 0 where it is not to be called."""
-        if not isinstance(self.model, NaiveBayes) or self.merge == "sum" or self.steps.literal:
-            return 0
-        return max(1, AT_ONCE // (8 + self.model.n_columns))
-
-    def map_lanes(
-        self, state: SdemState, documents: Sequence[LocalDocuments], lanes: Sequence[Lane], leaves: int
-    ) -> SdemStatistics:
-        """Return the sum of what lanes of one round add to it, one after the other in one compiled call."""
-        assert isinstance(self.model, NaiveBayes)  # see `documents_at_once`
-        among = side_by_side(documents, lanes[0].round_documents)
-        local = self._trained_on(among.local, *lanes)
-        # One lane needs no merging.
-        alone = lanes[0].round_documents == lanes[0].stop - lanes[0].start
-        steps, keys = self._steps(state, 0.0, 1.0), lane_keys(self.seed, lanes)
-        found = self.model.run_lanes(state, among._replace(local=local), keys, steps, not alone)
-        weights = np.array([local.weights[a:b].sum() for a, b in pairwise(among.starts)])
-        none = np.zeros(len(lanes))
-        each = [found.class_counts, none, none, weights, (weights > 0).astype(np.float64)]
-        if len(lanes) > 1:
-            flat = [local.words, found.changes, found.met, found.entries]
-            return summed(flat, each, among.first_words, leaves, self.model.n_features)
-        met, entries = np.zeros((2, len(local.words))) if alone else (found.met, found.entries)
-        class_counts, *numbers = (column[0] for column in each)
-        return SdemStatistics(local.words, found.changes, met, entries, class_counts, *map(float, numbers))
-
     def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
         """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""
-        if self.documents_at_once:
-            return self.map_lanes(state, [documents], [lane], 1)
         local = self._trained_on(documents, lane)
         keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
         if self.merge == "sum":
@@ -96,12 +60,14 @@ class Sdem(WordLearner[Model]):
         n, weight = local.documents.n_documents, local.weight
         steps = self._steps(state, weight, lane.round_documents / max(n, 1))
         changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
-        met, entries = np.any(changes, axis=1).astype(np.float64), local.entries()
+        met, entries = np.zeros((2, len(changes)))
+        if lane.round_documents > n:  # a lane that is alone needs no merging
+            met, entries = np.any(changes, axis=1).astype(np.float64), local.entries()
         gammas = end.gamma - state.gamma, end.class_gamma - state.class_gamma
         return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
 
-    def _trained_on(self, documents: LocalDocuments, *lanes: Lane) -> LocalDocuments:
-        local = self.trained_on(documents, *lanes)
+    def _trained_on(self, documents: LocalDocuments, lane: Lane) -> LocalDocuments:
+        local = self.trained_on(documents, lane)
         return local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))  # a hidden class has no rivals
 
     def _steps(self, state: SdemState, weight: float, ahead: float) -> Steps:

@@ -26,7 +26,7 @@ def fits(learner: object) -> bool:
     """Whether a learner can step beside others: naive Bayes without components, and steps that are not the paper's."""
     if not isinstance(learner, Sdem) or not isinstance(learner.model, NaiveBayes):
         return False
-    plain = not learner.model.owners and learner.model.lengths is None and not learner.held_out
+    plain = not learner.model.owners and not learner.held_out
     steps = learner.merge == "mean" and not learner.steps.literal
     return plain and steps and not kernel_form(learner.loss, learner.n_rivals).costs.size
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.rows import mark_words, number_words
+from sdem_dist.learners.word_statistics import rows_added, words_of
 
 
 class TopicState(NamedTuple):
@@ -46,17 +46,11 @@ def combined(parts: Sequence[TopicStatistics], n_features: int) -> TopicStatisti
     """Add sets of lanes, word by word, from first to last."""
     if len(parts) == 1:
         return parts[0]
-    number = np.zeros(n_features, np.uint32)
-    for part in parts:
-        mark_words(part.words, number)
-    words = number_words(number)
+    words, number = words_of([part.words for part in parts], n_features)
+    places = [number[part.words] for part in parts]
 
-    def added(tables: Sequence[np.ndarray]) -> np.ndarray:
-        columns = tables[0].shape[1]  # empty where there is nothing to add up
-        total = np.zeros((len(words) if columns else 0, columns))
-        for part, table in zip(parts if columns else (), tables, strict=False):
-            total[number[part.words]] += table
-        return total
+    def added(tables: Sequence[np.ndarray]) -> np.ndarray:  # empty where there is nothing to add up
+        return rows_added(tables, places, len(words)) if tables[0].shape[1] else np.empty((0, 0))
 
     rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])
     return TopicStatistics(words, added([p.rows for p in parts]), added([p.mean_rows for p in parts]), *rest)

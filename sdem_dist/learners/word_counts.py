@@ -114,11 +114,11 @@ class WordLearner(Generic[Model]):
         data = documents.data.astype(_COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
         return localised(replace(documents, data=data), labels, weights, frequent_first=self.frequent_first)
 
-    def trained_on(self, documents: LocalDocuments, *lanes: Lane) -> LocalDocuments:
-        """Return the prepared documents of lanes with their weights in training: 0 where they are held out."""
+    def trained_on(self, documents: LocalDocuments, lane: Lane) -> LocalDocuments:
+        """Return the prepared documents of a lane with their weights in training: 0 where they are held out."""
         weights = weighted(documents.weights, documents.labels, self.class_weight)
         if self.held_out:
-            part = np.concatenate([trained_part(self.seed, ln.start, ln.stop, self.held_out) for ln in lanes])
+            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
             weights = np.where(part | (documents.labels < 0), weights, 0.0)
         return documents._replace(weights=weights)
 

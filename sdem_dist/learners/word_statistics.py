@@ -5,9 +5,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.lanes import add_lanes, places_of
 from sdem_dist.kernels.merge import add_changes, damped_changes, shifts
-from sdem_dist.kernels.rows import column_sums
+from sdem_dist.kernels.rows import column_sums, mark_words, number_words
 from sdem_dist.models.word_counts import SdemState
 
 DAMPING = 30.0
@@ -43,38 +42,28 @@ def combined(parts: Sequence[SdemStatistics], n_features: int) -> SdemStatistics
     """Add sets of lanes, word by word, from first to last."""
     if len(parts) == 1:
         return parts[0]
-    flat = [np.concatenate(column) for column in zip(*(part[:4] for part in parts), strict=True)]
-    each = [np.stack(column) for column in zip(*(part[4:] for part in parts), strict=True)]
-    first_words = np.cumsum([0, *(len(part.words) for part in parts)])
-    return summed(flat, each, first_words, len(parts), n_features)
+    words, number = words_of([part.words for part in parts], n_features)
+    places = [number[part.words] for part in parts]
+    rows, met, entries = (rows_added(c, places, len(words)) for c in zip(*(part[1:4] for part in parts), strict=True))
+    gamma, class_gamma, weight, n_lanes = (float(sum(c)) for c in zip(*(part[5:] for part in parts), strict=True))
+    class_counts = np.sum([part.class_counts for part in parts], axis=0)
+    return SdemStatistics(words, rows, met, entries, class_counts, gamma, class_gamma, weight, n_lanes)
 
 
-def summed(
-    flat: Sequence[np.ndarray], each: Sequence[np.ndarray], first_words: np.ndarray, leaves: int, n_features: int
-) -> SdemStatistics:
-    """Add up the statistics of lanes: of `leaves` neighbours at once, then of pairs of neighbours, level by level.
-
-    `flat`: words, and the fields of `SdemStatistics` that belong to them, lane by lane.
-    `each`: its other fields, with an axis of lanes in front.
-    `first_words`: shape (n_lanes + 1,), int64: where each lane's words begin.
-    """
-    words, starts, places = places_of(flat[0], np.zeros(n_features, np.int32))
-    rows, (met, entries) = np.empty((len(words), flat[1].shape[1])), np.empty((2, len(words)))
-    add_lanes(tuple(flat[1:]), starts, places, first_words, leaves, (rows, met, entries))
-    class_counts, *numbers = (_added_up(column, leaves) for column in each)
-    return SdemStatistics(words, rows, met, entries, class_counts, *map(float, numbers))
+def words_of(parts: Sequence[np.ndarray], n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that any part has, ascending, and the place of each word of the vocabulary among them."""
+    number = np.zeros(n_features, np.uint32)
+    for words in parts:
+        mark_words(words, number)
+    return number_words(number), number
 
 
-def _added_up(lanes: np.ndarray, leaves: int) -> np.ndarray:
-    """Return the sum over the first axis in the order of `summed`."""
-    sums = lanes[::leaves].copy()
-    for i in range(1, leaves):
-        part = lanes[i::leaves]
-        sums[: len(part)] += part
-    while len(sums) > 1:
-        even = len(sums) // 2 * 2
-        sums = np.concatenate([sums[:even:2] + sums[1:even:2], sums[even:]])
-    return sums[0]
+def rows_added(parts: Sequence[np.ndarray], places: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """Return the sum of the parts' rows, float64, each of which belongs to a place of its own."""
+    total = np.zeros((n_rows, *parts[0].shape[1:]))
+    for rows, own in zip(parts, places, strict=True):
+        total[own] += rows
+    return total
 
 
 def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:

@@ -16,14 +16,12 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import add_scores, add_statistics, row_sums
 from sdem_dist.kernels.documents import runs
-from sdem_dist.kernels.lanes import Found, Lanes, found_of, room_of, run_lanes
 from sdem_dist.kernels.logarithm import take_logarithms
+from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.schedule import Moment, Objective
 from sdem_dist.models.components import by_class, check_components
-from sdem_dist.models.document_lengths import DocumentLengths
 from sdem_dist.models.word_counts import (
     LocalDocuments,
-    LocalLanes,
     SdemState,
     Steps,
     log_class_prior,
@@ -52,7 +50,6 @@ class NaiveBayes:
     `alpha`, `class_alpha`: pseudo-count of every word and of every class, or component, in the conjugate priors.
     `log_prior`: fixed ln p(y); None learns it.
     `owners`: the class of each component, ascending; empty: classes have no components.
-    `lengths`: p(length | class), where it is a part of p(y, d); of classes without components.
     """
 
     n_features: int
@@ -61,7 +58,6 @@ class NaiveBayes:
     class_alpha: float = 1.0
     log_prior: tuple[float, ...] | None = None
     owners: tuple[int, ...] = ()
-    lengths: DocumentLengths | None = None
 
     whole_counts = False  # documents need not have whole counts
 
@@ -108,14 +104,9 @@ class NaiveBayes:
 
     def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
         """Return what decides between classes, and ln p(y, d), shapes (n_documents, n_classes): the same."""
-        scores = self.log_joint(parameters, local.documents)
+        scores = joint_scores(parameters, local.documents)
         scores = by_class(scores, self.owners)[0] if self.owners else scores
         return scores, scores
-
-    def log_joint(self, parameters: NaturalParameters, documents: Documents) -> np.ndarray:
-        """Return ln p(y, d) of every column and document, the length's part included where there is one."""
-        scores = joint_scores(parameters, documents)
-        return scores if self.lengths is None else scores + self.lengths.log_probabilities(lengths(documents))
 
     def expected_statistics(
         self, state: SdemState, local: LocalDocuments, loss: str | losses.Loss, keys: np.ndarray, tolerance: float
@@ -132,34 +123,27 @@ class NaiveBayes:
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run the paper's steps over documents in `order`; return how N of their words and C move and where it ends."""
-        before = rows_of(state.words, local.words)
-        words = before.copy()
-        table, moment = working_table(state, words, self.log_prior, self.n_features)
-        for a, b in runs(20.0 * np.diff(local.documents.indptr)[order] * self.n_columns):
-            end = literal.run_documents(
-                local.visited(order[a:b]), table, steps.schedule, moment, self._objective(steps)
-            )
-            moment = Moment(*end)
-        return words - before, table.class_counts - state.class_counts, moment
-
-    def run_lanes(self, state: SdemState, lanes: LocalLanes, keys: np.ndarray, steps: Steps, counted: bool) -> Found:
-        """Run lanes of margin steps, each from `state` ordered by its key; `counted` asks for what merging needs."""
-        d, whole, words = lanes.local.documents, state.words, lanes.local.words
+        """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
+        objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
+        costs = (20.0 if steps.literal else 2.0) * np.diff(local.documents.indptr)[order] * self.n_columns
+        if steps.literal:
+            before = rows_of(state.words, local.words)
+            words = before.copy()
+            table, moment = working_table(state, words, self.log_prior, self.n_features)
+            for a, b in runs(costs):
+                moment = Moment(
+                    *literal.run_documents(local.visited(order[a:b]), table, steps.schedule, moment, objective)
+                )
+            return words - before, table.class_counts - state.class_counts, moment
+        whole, words = state.words, local.words
         if not isinstance(whole, np.ndarray):
             whole, words = rows_of(whole, words), np.arange(len(words), dtype=np.uint32)
-        table, moment = working_table(state, whole, self.log_prior, self.n_features)
-        own = lanes.local.labels, lanes.local.weights, lanes.starts, words, lanes.first_words, lanes.ahead, keys
-        found = found_of(len(words), len(keys), self.n_columns, counted)
-        room, objective = room_of(lanes.starts, lanes.first_words, self.n_columns), self._objective(steps)
-        for a, b in runs(2.0 * np.diff(d.indptr) * self.n_columns):
-            run_lanes(
-                Lanes(d.data, d.indices, d.indptr, *own), table, moment.t, steps.schedule, objective, room, found, a, b
-            )
-        return found
-
-    def _objective(self, steps: Steps) -> Objective:
-        return Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
+        rows = with_logarithms(whole, words)
+        table, moment = working_table(state, rows, self.log_prior, self.n_features)
+        t, due = moment.t, 0.5
+        for a, b in runs(costs):
+            t, due = run_documents(local.visited(order[a:b]), table, steps.schedule, t, due, objective)
+        return changes_of(rows, whole, words), table.class_counts - state.class_counts, moment._replace(t=t)
 
 
 def lengths(documents: Documents) -> np.ndarray:

@@ -1,6 +1,5 @@
 """Expected counts of words and classes: the expectation parameters of every model of words, and documents for them."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -67,36 +66,6 @@ class LocalDocuments(NamedTuple):
         d = self.documents
         order = np.arange(d.n_documents) if order is None else order
         return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
-
-
-class LocalLanes(NamedTuple):
-    """Documents of lanes side by side."""
-
-    local: LocalDocuments
-    """`indices` count from the first word of their lane."""
-    starts: np.ndarray
-    """Where each lane's documents begin, and after the last: shape (n_lanes + 1,), int64."""
-    first_words: np.ndarray
-    """The same of its words."""
-    ahead: np.ndarray
-    """How many documents of the corpus a document of each lane stands for, float64."""
-
-
-def side_by_side(parts: Sequence[LocalDocuments], round_documents: int) -> LocalLanes:
-    """Join the documents of lanes of one round."""
-    starts, first_words, first_entries = (
-        np.cumsum([0, *sizes])
-        for sizes in zip(*((len(p.labels), len(p.words), len(p.documents.data)) for p in parts), strict=True)
-    )
-    local, n_documents = parts[0], np.diff(starts)
-    if len(parts) > 1:
-        each, columns = [p.documents for p in parts], zip(*(p[1:] for p in parts), strict=True)
-        indptr = np.concatenate([np.zeros(1, np.int64), *(d.indptr[1:] for d in each)])
-        indptr[1:] += np.repeat(first_entries[:-1], n_documents)
-        data, indices = np.concatenate([d.data for d in each]), np.concatenate([d.indices for d in each])
-        documents = Documents(data, indices, indptr, int(first_words[-1]))
-        local = LocalDocuments(documents, *(np.concatenate(column) for column in columns))
-    return LocalLanes(local, starts, first_words, round_documents / np.maximum(n_documents, 1))
 
 
 def rows_of(table: Rows, words: np.ndarray | slice) -> np.ndarray:

@@ -12,9 +12,9 @@ from sdem_dist.engine.events import Compiled, LanesEnded
 
 def compilations() -> tuple[int, int]:
     """Return how often this process has compiled the main kernel, and how often it has loaded it."""
-    from sdem_dist.kernels.lanes import run_lanes
+    from sdem_dist.kernels.multinomial import run_documents
 
-    stats = run_lanes.stats
+    stats = run_documents.stats
     return sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
 
 

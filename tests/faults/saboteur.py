@@ -61,13 +61,6 @@ class Saboteur:
         reach(self.folder, f"map {lane.epoch} {lane.round} {lane.lane}")
         return Marked(lane.epoch, lane.round, 1, self.inner.map(state, documents, lane))
 
-    def map_lanes(self, state, documents, lanes, leaves):
-        epoch, round_ = lanes[0].epoch, lanes[0].round
-        for lane in lanes:
-            reach(self.folder, f"map {epoch} {round_} {lane.lane}")
-        reach(self.folder, f"combine {epoch} {round_} {len(lanes)}")
-        return Marked(epoch, round_, len(lanes), self.inner.map_lanes(state, documents, lanes, leaves))
-
     def combine(self, parts: Sequence[Marked]):
         n_lanes = sum(p.n_lanes for p in parts)
         reach(self.folder, f"combine {parts[0].epoch} {parts[0].round} {n_lanes}")

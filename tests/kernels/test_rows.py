@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.kernels import rows as kernel
-from sdem_dist.kernels.lanes import add_lanes, places_of
+from sdem_dist.learners.word_statistics import rows_added, words_of
 
 N_WORDS, WIDTH = 12, 3
 words_of_lane = st.lists(st.sets(st.integers(0, N_WORDS - 1)), min_size=1, max_size=5)
@@ -26,15 +26,8 @@ def test_renumbering_goes_there_and_back(indices, dtype):
 
 def summed(lanes):
     """Add (words, rows) as the learner does."""
-    words, rows = (np.concatenate(column) for column in zip(*lanes, strict=True))
-    first_words = np.cumsum([0, *(len(words) for words, _ in lanes)])
-    union, starts, places = places_of(words, np.zeros(N_WORDS, np.int32))
-    out, met, sums = np.empty((len(union), WIDTH)), *np.empty((2, len(union)))
-    parts = rows, np.ones(len(words)), np.ascontiguousarray(rows[:, 0])
-    add_lanes(parts, starts, places, first_words, len(lanes), (out, met, sums))
-    np.testing.assert_array_equal(sums, out[:, 0])
-    np.testing.assert_array_equal(met, [sum(word in words for words, _ in lanes) for word in union])
-    return union, out
+    union, number = words_of([words for words, _ in lanes], N_WORDS)
+    return union, rows_added([rows for _, rows in lanes], [number[words] for words, _ in lanes], len(union))
 
 
 def dense(lanes) -> np.ndarray:
@@ -77,6 +70,3 @@ def test_plain_python_gives_the_same():
     union = kernel.number_words(number)
     np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
     np.testing.assert_array_equal(plain_number, number)
-    places = [function(words, np.zeros(N_WORDS, np.int32)) for function in (places_of, places_of.py_func)]
-    for one, other in zip(*places, strict=True):
-        np.testing.assert_array_equal(one, other)

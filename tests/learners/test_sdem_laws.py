@@ -14,7 +14,9 @@ from reference.random_documents import random_counts
 
 from sdem_dist import losses
 from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.documents import Documents
 from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.learners.step_sizes import StepSizes
@@ -280,3 +282,17 @@ def test_documents_without_labels_are_refused():
     unlabelled = MemoryCorpus(X, None, (), shuffle=False)
     with pytest.raises(ValueError, match="without labels"):
         LEARNER.prepare(unlabelled.read(0, 5))
+
+
+@given(st.lists(st.integers(0, 30), max_size=60))
+def test_words_have_the_same_numbers_in_a_wide_vocabulary(words):
+    indices, n = np.array(sorted(words), np.uint32), len(words)
+    found = []
+    for n_features in (31, 10_000):
+        documents = Documents(np.ones(n, np.uint8), indices, np.array([0, n]), n_features)
+        local = localised(documents, np.zeros(1, np.int32), np.ones(1), frequent_first=True)
+        np.testing.assert_array_equal(local.words[local.documents.indices], indices)
+        found.append((local.words, local.documents.indices))
+    for one, other in zip(*found, strict=True):
+        np.testing.assert_array_equal(one, other)
+        assert one.dtype == other.dtype
