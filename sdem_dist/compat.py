@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy as np
@@ -239,35 +239,3 @@ def start_resource_tracker() -> None:
     from multiprocessing.resource_tracker import ensure_running
 
     ensure_running()
-
-
-class PatternPart(NamedTuple):
-    """A part of a regular expression: how often it may come, and the sequences within it."""
-
-    least: int
-    most: int
-    bodies: list[list[PatternPart]]
-
-
-def parsed_pattern(pattern: str) -> list[PatternPart]:
-    """Return the parts of a regular expression: Python, the module ``re._parser``, whose trees are tuples and lists."""
-    from re import _parser  # type: ignore[attr-defined]
-
-    return [_part(code, value) for code, value in _parser.parse(pattern)]
-
-
-def _part(code: object, value: Any) -> PatternPart:
-    repeat = str(code) in ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
-    least, most = (int(value[0]), int(value[1])) if repeat else (1, 1)
-    return PatternPart(0 if str(code) == "AT" else least, most, _bodies(value))
-
-
-def _bodies(value: Any) -> list[list[PatternPart]]:
-    """Return sequences in what the parser keeps with a part: itself, or nested in tuples and lists of alternatives."""
-    from re import _parser  # type: ignore[attr-defined]
-
-    if isinstance(value, _parser.SubPattern):
-        return [[_part(code, inner) for code, inner in value]]
-    if isinstance(value, list | tuple):
-        return [body for inner in value for body in _bodies(inner)]
-    return []

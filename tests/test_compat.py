@@ -183,10 +183,3 @@ def test_checks_of_scikit_learn():
         compat.check_n_features(estimator, np.ones((3, 3)), reset=False)
     compat.check_feature_names(estimator, X, reset=True)
     assert not hasattr(estimator, "feature_names_in_")
-
-
-def test_the_parts_of_a_regular_expression():
-    (repeat, letter) = compat.parsed_pattern("(?:a{2,3}|b)*c")
-    assert (repeat.least, letter.least, letter.most, letter.bodies) == (0, 1, 1, [])
-    (alternatives,) = repeat.bodies[0]
-    assert [[(part.least, part.most) for part in body] for body in alternatives.bodies] == [[(2, 3)], [(1, 1)]]

@@ -62,14 +62,14 @@ Block = Records | Counted
 Job = Piece | Records | CorpusRange
 
 
-def transformer_of(estimator: EngineEstimator) -> TextTransformer:
-    """Return what counts texts as a model does.
+def transformer_of(estimator: EngineEstimator, model: str | Path = "") -> TextTransformer:
+    """Return what counts texts as a model does; `model` is where it is, for messages.
 
     Raises ModelError: the model was not trained on text.
     """
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
         estimator.vectorize([])  # says what is wrong
-    return TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_)
+    return TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_, None, str(model))
 
 
 @dataclass(frozen=True)

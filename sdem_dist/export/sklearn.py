@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -51,7 +52,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
 def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
     """Return the scikit-learn vectorizer of settings of text.
 
-    Raises ModelError: words are stemmed.
+    Raises ModelError: words are stemmed, or Python cannot read the token pattern.
     """
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
@@ -60,6 +61,13 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
             f"the model stems words ({settings.stem}), and scikit-learn has no step for that: export it from counts "
             "(from_counts=True, or --from-counts)"
         )
+    try:
+        re.compile(settings.token_pattern)
+    except re.error as error:
+        raise ModelError(
+            f"the model's token_pattern {settings.token_pattern!r} is one of the library regex, and scikit-learn splits by "
+            "Python's: export it from counts (from_counts=True, or --from-counts)"
+        ) from error
     given: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
     stopped = settings.stop_words
     given["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped

@@ -5,6 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
+from sdem_dist.text.patterns import token_spans
 from sdem_dist.text.vectorizer import VectorizerSettings, stemming, stopped_words
 
 Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text
@@ -68,12 +69,11 @@ def _runs(units: Sequence[Spelled], n: int, between: str) -> Iterator[Occurrence
 
 def _words(text: str, settings: VectorizerSettings) -> list[Spelled]:
     stopped, stem = stopped_words(settings), stemming(settings)
-    pattern, found = re.compile(settings.token_pattern), []
+    found = []
     whole, origins = _rewritten(text, settings)
-    for match in pattern.finditer(whole):
-        group = 1 if pattern.groups else 0
-        token, (first, last) = match[group], match.span(group)
-        if token is not None and token not in stopped and first < last:
+    for first, last in token_spans(settings.token_pattern, whole):
+        token = whole[first:last]
+        if token not in stopped and first < last:
             found.append(Spelled(token, origins[first][0], origins[last - 1][1]))
     if stem is None:
         return found

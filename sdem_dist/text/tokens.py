@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from sdem_dist.kernels.grams import Segments
 from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
 from sdem_dist.text.growing import Scratch
+from sdem_dist.text.patterns import KERNEL_PATTERN
 from sdem_dist.text.terms import Spelling
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemming, stopped_words
@@ -19,8 +19,6 @@ from sdem_dist.text.word_table import WordTable
 
 logger = logging.getLogger(__name__)
 
-_COMPILED = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
-"""Token patterns that find runs of code points of one kind: those of at least one, or two."""
 _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
 
@@ -29,9 +27,9 @@ def tokenizer_of(settings: VectorizerSettings) -> Words | Characters | Analyzed:
     """Return the fastest tokenizer for these settings; the log says if it is the slow one."""
     if settings.analyzer != "word":
         return Characters(settings)
-    pattern = _COMPILED.fullmatch(settings.token_pattern)
+    pattern = KERNEL_PATTERN.fullmatch(settings.token_pattern)
     if pattern is None:
-        logger.info("the token pattern %r is split by Python, which is slow", settings.token_pattern)
+        logger.info("the token pattern %r is not one that kernels know, which is slow", settings.token_pattern)
         return Analyzed(settings)
     kind = pattern[1] or pattern[3]
     return Words(settings, kind, 2 if pattern[2] or pattern[4] else 1)

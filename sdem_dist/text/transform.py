@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
+from sdem_dist.text.patterns import PatternError
 from sdem_dist.text.texts import Texts, parts_of_strings, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 from sdem_dist.text.walks import SortedTerms, sorted_terms
@@ -101,6 +102,8 @@ class TextTransformer:
         The terms of kind "count"; others are passed over.
     learned : Vocabulary, optional
         The same terms, ready to be found: making it of many takes long.
+    owner : str, default ""
+        What the settings are of, such as the path of a model, for messages.
 
     Raises
     ------
@@ -113,31 +116,37 @@ class TextTransformer:
         settings: VectorizerSettings,
         vocabulary: Sequence[str] | None = None,
         learned: Vocabulary | None = None,
+        owner: str = "",
     ) -> None:
         if settings.kind == "matrix":
             raise ValueError("these documents came as numbers; there is no way from text to their columns")
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
-        self._settings, self._terms = settings, vocabulary
+        self._settings, self._terms, self._owner = settings, vocabulary, owner
         self._counters: list[FixedCounter] = []
         self._vocabulary, self._making, self._own = learned, Lock(), local()
 
     def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:
-        return TextTransformer, (self._settings, self._terms)  # stemmers cannot be sent
+        return TextTransformer, (self._settings, self._terms, None, self._owner)  # stemmers cannot be sent
 
     def counter(self) -> Callable[[Texts], sp.csr_matrix]:
         """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""
         counter = self._counter()
         if isinstance(counter, FixedCounter):
             self._counters.append(counter)
-        return counter.count
+        return lambda texts: self._counted(counter, texts, np.int64)
 
     def counts(self, texts: Texts) -> sp.csr_matrix:
         """Return int32 counts, indices sorted; these texts have no part in `unknown_share`."""
-        if not hasattr(self._own, "count"):  # this thread's; it keeps memory, since allocating it anew is slow
-            self._own.count = self._counter().count
-        found: sp.csr_matrix = self._own.count(texts, np.int32)
-        return found
+        if not hasattr(self._own, "counter"):  # this thread's; it keeps memory, since allocating it anew is slow
+            self._own.counter = self._counter()
+        return self._counted(self._own.counter, texts, np.int32)
+
+    def _counted(self, counter: FixedCounter | HashingCounter, texts: Texts, dtype: type) -> sp.csr_matrix:
+        try:
+            return counter.count(texts, dtype)
+        except PatternError as error:
+            raise PatternError(error.pattern, error.problem, self._owner) from None
 
     def _counter(self) -> FixedCounter | HashingCounter:
         if self._settings.kind == "hashing":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -12,7 +11,7 @@ from typing import TYPE_CHECKING, Literal
 from sdem_dist.counted import is_count
 from sdem_dist.records import record
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.text.patterns import check_pattern
+from sdem_dist.text.patterns import check_pattern, find_tokens
 
 if TYPE_CHECKING:
     import Stemmer
@@ -23,7 +22,7 @@ TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 @record
 @dataclass(frozen=True)
 class VectorizerSettings:
-    """How text becomes a matrix; names have the meaning that they have in scikit-learn's ``CountVectorizer``.
+    r"""How text becomes a matrix; names have the meaning that they have in scikit-learn's ``CountVectorizer``.
 
     Attributes
     ----------
@@ -31,7 +30,8 @@ class VectorizerSettings:
         "count" collects a vocabulary, "hashing" hashes words to `n_features` columns without one (no sign alternates),
         "matrix" stands for sources that are numbers already: no other setting applies.
     lowercase, token_pattern, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
-        As in ``CountVectorizer``.
+        As in ``CountVectorizer``. A `token_pattern` that is not a run of ``\w`` or ``\S`` is one of the library
+        regex, with a time limit for each text.
     stop_words : "english", tuple of str, or None
         Words left out, compared before stemming.
     stem : str, or None
@@ -202,10 +202,10 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
     }
     if settings.analyzer != "word":
         return CountVectorizer(**shared).build_analyzer()
-    split, stopped, stem = re.compile(settings.token_pattern).findall, stopped_words(settings), stemming(settings)
+    stopped, stem = stopped_words(settings), stemming(settings)
 
     def tokenize(text: str) -> list[str]:
-        words = [word for word in split(text) if word not in stopped]
+        words = [word for word in find_tokens(settings.token_pattern, text) if word not in stopped]
         return words if stem is None else list(stem(words))
 
     return CountVectorizer(tokenizer=tokenize, token_pattern=None, **shared).build_analyzer()
