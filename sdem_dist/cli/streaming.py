@@ -69,7 +69,9 @@ def transformer_of(estimator: EngineEstimator, model: str | Path = "") -> TextTr
     """
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
         estimator.vectorize([])  # says what is wrong
-    return TextTransformer(VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_, None, str(model))
+    return TextTransformer(
+        VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_, None, str(model)
+    )
 
 
 @dataclass(frozen=True)
