@@ -5,17 +5,17 @@ from typing import NamedTuple
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
 
-from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.jit import intrinsic, jit, jit_inline, require_array
 
 PADDING = 16
 """Bytes that may be read past the end of a text."""
 
 
-@intrinsic
+@intrinsic(lambda data, position: data[position : position + 8].view(np.uint64)[0])
 def load64(typingctx, data, position):
     """Return the eight bytes of a uint8 array from a position on as one number."""
+    require_array("data", data, types.uint8)
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -28,9 +28,14 @@ def load64(typingctx, data, position):
     return types.uint64(data, types.int64), codegen
 
 
-@intrinsic
+def _store64(data, position, word):
+    data[position : position + 8] = np.array([word], np.uint64).view(np.uint8)
+
+
+@intrinsic(_store64)
 def store64(typingctx, data, position, word):
     """Write the eight bytes of a number into a uint8 array from a position on."""
+    require_array("data", data, types.uint8)
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])
@@ -42,7 +47,7 @@ def store64(typingctx, data, position, word):
     return types.void(data, types.int64, types.uint64), codegen
 
 
-@intrinsic
+@intrinsic(lambda bits: (int(bits) & -int(bits)).bit_length() - 1)
 def low_zeros(typingctx, bits):
     """Return how many of the lowest bits of a number that is not 0 are zero."""
 
@@ -52,9 +57,10 @@ def low_zeros(typingctx, bits):
     return types.int64(types.uint64), codegen
 
 
-@intrinsic
+@intrinsic(lambda array, row: None)
 def prefetch(typingctx, array, row):
-    """Ask for the line of the cache that holds a row of a two-dimensional array in C order."""
+    """Ask for the line of the cache that holds a row, or an element, of an array in C order."""
+    require_array("array", array, (types.Integer, types.Float), array.ndim)
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])

@@ -22,7 +22,7 @@ def row_squares(data, indptr):
     squares = np.zeros(indptr.size - 1)
     for d in range(squares.size):
         for j in range(indptr[d], indptr[d + 1]):
-            squares[d] += float(data[j]) * float(data[j])
+            squares[d] += np.float64(data[j]) * np.float64(data[j])
     return squares
 
 
@@ -42,7 +42,7 @@ def weighed_squares(data, indices, indptr, factors):
     squares, shares = np.zeros(indptr.size - 1), np.zeros(indptr.size - 1)
     for d in range(squares.size):
         for j in range(indptr[d], indptr[d + 1]):
-            square = float(data[j]) * float(data[j])
+            square = np.float64(data[j]) * np.float64(data[j])
             squares[d] += square
             shares[d] += square * factors[indices[j]]
     return squares, shares

@@ -4,6 +4,9 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+from numba import types
+from numba.core.errors import TypingError
+from numba.extending import intrinsic as numba_intrinsic
 
 # Serial and without the GIL: parallelism belongs to the executor, and numba's own threads abort the process when
 # two Dask threads enter them.  Of fast-math only `contract` (fused multiply-add): `nnan` and `ninf` would break the
@@ -26,3 +29,24 @@ def jit(function: Callable[..., Any]) -> Callable[..., Any]:
 def jit_inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` to be inlined by the code generator where it is called."""
     return numba.njit(inline="never", **{**_OPTIONS, "forceinline": True})(function)
+
+
+def intrinsic(plain: Callable[..., Any] | None) -> Callable[[Callable[..., Any]], Any]:
+    """Make an intrinsic of what writes its code; `plain` is the same in Python, for NUMBA_DISABLE_JIT=1."""
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        disabled: int = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+        return plain if plain and disabled else numba_intrinsic(function)
+
+    return decorate
+
+
+def require_array(name: str, array: Any, kinds: tuple[type, ...] | types.Type, ndim: int = 1) -> None:
+    """Raise TypingError where an argument of an intrinsic is not an array of these numbers, rows without gaps.
+
+    Such code reads memory as it lies there: another dtype or layout would give wrong numbers, not an error.
+    """
+    fits = isinstance(array, types.Array) and array.ndim == ndim and array.layout == "C"
+    if not fits or not (isinstance(array.dtype, kinds) if isinstance(kinds, tuple) else array.dtype == kinds):
+        wanted = kinds if isinstance(kinds, types.Type) else " or ".join(kind.__name__.lower() for kind in kinds)
+        raise TypingError(f"{name} must be a C-contiguous array of {ndim} dimensions of {wanted}, not {array}")

@@ -5,25 +5,32 @@ from typing import Any, cast
 import numpy as np
 from llvmlite import ir
 from numba import types
-from numba.extending import intrinsic
+from numba.core.errors import TypingError
 
-from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.jit import intrinsic, jit, jit_inline
 
 LEAST = float(np.finfo(np.float64).tiny)
 """Below it, numbers are denormal."""
 LARGEST = float(np.finfo(np.float64).max)
-_TWINS = (types.float64, types.uint64), (types.float32, types.uint32)
 
 
-@intrinsic
-def _reinterpreted(typingctx, x):
-    """Take a float for its bits, or bits for a float of their size."""
+def _reinterpreter(source, target):
+    """Return what takes the bits of a number of one type for those of another, and refuses to compile for a third."""
 
-    def codegen(context, builder, signature, args):
-        return builder.bitcast(args[0], context.get_value_type(signature.return_type))
+    @intrinsic(lambda x: source.cast_python_value(x).view(str(target)))
+    def reinterpret(typingctx, x):
+        def codegen(context, builder, signature, args):
+            return builder.bitcast(args[0], context.get_value_type(target))
 
-    number, bits = next(pair for pair in _TWINS if x in pair)
-    return (bits if x == number else number)(x), codegen
+        if x != source:
+            raise TypingError(f"the bits of a {source} are asked for, and this is {x}: convert it before")
+        return target(x), codegen
+
+    return reinterpret
+
+
+_bits64, _float64 = _reinterpreter(types.float64, types.uint64), _reinterpreter(types.uint64, types.float64)
+_bits32, _float32 = _reinterpreter(types.float32, types.uint32), _reinterpreter(types.uint32, types.float32)
 
 
 # Bits of 1 and of sqrt(1/2): the argument is split as 2**k * m with m in [sqrt(1/2), sqrt(2)), as fdlibm does.
@@ -39,10 +46,11 @@ def log(x):
     """Return ln x for a positive, normal, finite float64, to about one unit in the last place.
 
     The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
+    It compiles for float64 only.
     """
-    shifted = _reinterpreted(x) + (_ONE - _SQRT_HALF)
+    shifted = _bits64(x) + (_ONE - _SQRT_HALF)
     k = np.float64(np.int64(shifted >> _SHIFT) - 1023)
-    f = _reinterpreted((shifted & _MANTISSA) + _SQRT_HALF) - 1.0
+    f = _float64((shifted & _MANTISSA) + _SQRT_HALF) - 1.0
     # ln(1 + f) = f - (f^2/2 - s (f^2/2 + R)) with s = f / (2 + f), R the minimax polynomial of fdlibm's e_log.c.
     s = f / (2.0 + f)
     z = s * s
@@ -68,9 +76,9 @@ _HALF_32, _UNIT_32, _TWO_32 = np.float32(0.5), np.float32(1.0), np.float32(2.0)
 @jit_inline
 def log_single(x):
     """Return ln x for a positive, normal, finite float32, to about one unit in the last place, as a float32."""
-    shifted = types.uint32(_reinterpreted(x) + types.uint32(_ONE_32 - _SQRT_HALF_32))
+    shifted = types.uint32(_bits32(x) + types.uint32(_ONE_32 - _SQRT_HALF_32))
     k = np.float32(types.int32(shifted >> _SHIFT_32) - types.int32(127))
-    f = _reinterpreted(types.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32)) - _UNIT_32
+    f = _float32(types.uint32((shifted & _MANTISSA_32) + _SQRT_HALF_32)) - _UNIT_32
     s = f / (_TWO_32 + f)
     z = s * s
     w = z * z

@@ -157,7 +157,7 @@ def _by_length(values, words, lists):
     """Return the sum of a document's entries and of their squares, and its words by the lengths of their lists."""
     length, square, entries = 0.0, 0.0, 0
     for j in range(values.size):
-        x = float(values[j])
+        x = np.float64(values[j])
         length += x
         square += x * x
         entries += lists.used[words[j]]
@@ -280,6 +280,6 @@ def add_rises(documents, starts, classes, rises, out):
     for d in range(documents.indptr.size - 1):
         row = out[d]
         for j in range(documents.indptr[d], documents.indptr[d + 1]):
-            x, word = float(documents.data[j]), documents.indices[j]
+            x, word = np.float64(documents.data[j]), documents.indices[j]
             for place in range(starts[word], starts[word + 1]):
                 row[classes[place]] += x * rises[place]

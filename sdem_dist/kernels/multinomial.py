@@ -170,7 +170,7 @@ def add_scores(values, words, rows, sums):
     if n_columns == 2:  # in registers
         first, second, length, square = 0.0, 0.0, 0.0, 0.0
         for j in range(values.size):
-            x = float(values[j])
+            x = np.float64(values[j])
             row = rows[words[j]]
             length += x
             square += x * x

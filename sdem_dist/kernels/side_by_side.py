@@ -162,13 +162,13 @@ def run_side_by_side(documents, weights, tables, n, ways, t, due):
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
         length, square = 0.0, 0.0
         for j in range(values.size):
-            x = float(values[j])
+            x = np.float64(values[j])
             length += x
             square += x * x
         if n == 2:  # as alone: summed in double precision, and rounded
             doubles[:] = 0.0
             for j in range(values.size):
-                add_row(float(values[j]), rows[words[j]][n_columns:], doubles)
+                add_row(np.float64(values[j]), rows[words[j]][n_columns:], doubles)
             copy_row(doubles, sums)
         else:
             for first in range(0, n_columns, WIDER):

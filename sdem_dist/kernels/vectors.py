@@ -1,11 +1,11 @@
 """What LLVM does not do of itself: eight sums of rows in one register, and what is fetched before it is needed."""
 
+import numpy as np
 from llvmlite import ir
 from numba import types
 from numba.core import cgutils
-from numba.extending import intrinsic
 
-from sdem_dist.kernels.jit import jit_inline
+from sdem_dist.kernels.jit import intrinsic, jit_inline, require_array
 from sdem_dist.kernels.logarithm import logarithms
 
 WIDTH = 8
@@ -18,11 +18,28 @@ AHEAD = 64
 """Rows that are fetched before they are needed."""
 
 
+def _require(values, words, rows, *others):
+    """Raise TypingError unless documents and rows are such arrays as the code below reads and writes."""
+    require_array("values", values, (types.Integer, types.Float))
+    require_array("words", words, (types.Integer,))
+    require_array("rows", rows, types.float32, 2)
+    for array in others:
+        require_array("sums", array, types.float32)
+
+
 def _adder(n_eights):
     """Return what adds entries times 8, 16, ... columns of their rows at once, the entries and their squares."""
 
-    @intrinsic
+    def plain(values, words, rows, column, sums):
+        n_columns, numbers = rows.shape[1] // 2, values.astype(np.float64)
+        last = min(column + WIDTH * n_eights, n_columns)
+        sums[column:last] = values.astype(np.float32) @ rows[words, n_columns + column : n_columns + last]
+        return numbers.sum(), numbers @ numbers
+
+    @intrinsic(plain)
     def add(typingctx, values, words, rows, column, sums):
+        _require(values, words, rows, sums)
+
         def codegen(context, builder, signature, args):
             of_values, of_words, of_rows, _, of_sums = signature.args
             pairs = ((of_values, args[0]), (of_words, args[1]), (of_rows, args[2]), (of_sums, args[4]))
@@ -38,10 +55,8 @@ def _adder(n_eights):
             length, square = (cgutils.alloca_once_value(builder, ir.Constant(ir.DoubleType(), 0.0)) for _ in range(2))
             with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
                 given = builder.load(builder.gep(values.data, [loop.index]))
-                own = of_values.dtype if isinstance(of_values.dtype, types.Float) else types.float64  # float(x)
-                number = context.cast(builder, given, of_values.dtype, own)
+                number = context.cast(builder, given, of_values.dtype, types.float64)
                 for total, term in ((length, number), (square, builder.fmul(number, number, flags=("contract",)))):
-                    term = context.cast(builder, term, own, types.float64)
                     builder.store(builder.fadd(builder.load(total), term, flags=("contract",)), total)
                 x = context.cast(builder, given, of_values.dtype, types.float32)
                 word = context.cast(
@@ -93,8 +108,11 @@ def add_columns(values, words, rows, first, last, sums):
 def _mover(width, with_logarithms):
     """Return what moves so many columns of counts at once, and the logarithms behind them, if there are any."""
 
-    @intrinsic
+    @intrinsic(None)
     def move(typingctx, values, words, rows, column, rhos, lows, totals):
+        _require(values, words, rows, rhos, lows)
+        require_array("totals", totals, types.float64)
+
         def codegen(context, builder, signature, args):
             of_values, of_words, of_rows, _, of_rhos, of_lows, of_totals = signature.args
             given = zip(
@@ -153,9 +171,10 @@ move_sixteen = _mover(WIDER, False)
 """The same for sixteen columns of rows without logarithms."""
 
 
-@intrinsic
+@intrinsic(None)
 def add_logarithms(typingctx, values, words, rows, column, sums):
     """Set 16 of `sums` to ``sum_j values[j] * ln rows[words[j], k]``, from k on, as `add_columns` adds logarithms."""
+    _require(values, words, rows, sums)
 
     def codegen(context, builder, signature, args):
         of_values, of_words, of_rows, _, of_sums = signature.args
@@ -185,12 +204,13 @@ def add_logarithms(typingctx, values, words, rows, column, sums):
     return types.void(values, words, rows, types.intp, sums), codegen
 
 
-@intrinsic
+@intrinsic(lambda array, place, column: None)
 def _fetch(typingctx, array, place, column):
     """Ask for the line of cache that holds an element: of a flat array, or so many columns behind the start of a row.
 
     No view of the array is made: one for each row would take longer than what it saves.
     """
+    require_array("array", array, (types.Integer, types.Float), array.ndim)
 
     def codegen(context, builder, signature, args):
         array = context.make_array(signature.args[0])(context, builder, args[0])

@@ -16,7 +16,7 @@ SMALL = 256
 @jit_inline
 def _weight(count, form):
     if form == TFIDF:
-        return 1.0 + log(count) if count > 0.0 else 0.0
+        return max(1.0 + log(count), 0.0) if count > 0.0 else 0.0
     if form == LOG:
         return log(1.0 + count)
     if form == BINARY:
@@ -30,7 +30,7 @@ def weigh(data, indices, indptr, factors, form, norm, scale, out):
 
     `data`, `indices`, `indptr`: CSR arrays of the documents.
     `factors`: float32 of shape (n_features,), of each column; 0 leaves it out.
-    `form`: `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x.
+    `form`: `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x, at least 0.
     `norm`: Euclidean length of each document; 0 leaves it as it is.
     `scale`: multiplies every entry of documents that keep their length.
     `out`: ndarray of float32, overwritten, as long as `data`.
@@ -41,7 +41,7 @@ def weigh(data, indices, indptr, factors, form, norm, scale, out):
     for d in range(indptr.size - 1):
         square = 0.0
         for j in range(indptr[d], indptr[d + 1]):
-            count = float(data[j])
+            count = np.float64(data[j])
             whole = int(count)
             x = small[whole] if whole < SMALL and whole == count else _weight(count, form)
             x *= factors[indices[j]]

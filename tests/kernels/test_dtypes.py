@@ -1,0 +1,167 @@
+"""Numbers mean the same in every dtype and layout, or are refused."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import textwrap
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from numba.core.errors import TypingError
+
+from sdem_dist import ManyClassNB, MultinomialMixture, MultinomialNB
+from sdem_dist.kernels.code_points import load64
+from sdem_dist.kernels.csr import row_squares, row_sums, weighed_squares
+from sdem_dist.kernels.jit import jit
+from sdem_dist.kernels.logarithm import log, log_single
+from sdem_dist.kernels.vectors import add_columns
+from sdem_dist.kernels.weighting import FORMS, weigh
+
+MOST = 10**6
+DTYPES = ["uint32", "int32", "int64", "float32", "float64"]
+LAYOUTS = {
+    "csr": lambda X: X,
+    "csc": sp.csc_array,
+    "coo, shuffled": lambda X: _shuffled(X),
+    "rows of C": lambda X: X.toarray(),
+    "rows of Fortran": lambda X: np.asfortranarray(X.toarray()),
+    "every other row": lambda X: np.repeat(X.toarray(), 2, axis=0)[::2],
+    "indices of 64 bits": lambda X: sp.csr_array(
+        (X.data, X.indices.astype(np.int64), X.indptr.astype(np.int64)), X.shape
+    ),
+}
+ESTIMATORS = {
+    **{f"{w}, {loss}": MultinomialNB(loss=loss, weighting=w) for w in FORMS for loss in ("hinge", "nll")},
+    "many classes": ManyClassNB(),
+    "paper": MultinomialNB(loss="ncll", weighting="counts", steps="paper"),
+    "mixture": MultinomialMixture(3, n_epochs=3),
+}
+
+
+def _shuffled(X):
+    found = sp.coo_array(X)
+    order = np.random.default_rng(1).permutation(found.nnz)
+    return sp.coo_array((found.data[order], (found.row[order], found.col[order])), X.shape)
+
+
+def counts(n_documents: int = 150, n_columns: int = 40, dtype: str = "int64") -> tuple[sp.csr_array, np.ndarray]:
+    """Return counts up to 10**6, of every magnitude, and labels."""
+    rng = np.random.default_rng(0)
+    y = np.arange(n_documents) % 3
+    X = rng.poisson(np.where(np.arange(n_columns) % 3 == y[:, None], 0.9, 0.3))
+    return sp.csr_array(X * np.ceil(MOST ** rng.random(X.shape)).clip(max=MOST // 9).astype(dtype), dtype=dtype), y
+
+
+def outputs(estimator, X, y) -> list[np.ndarray]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        estimator.fit(X, y)
+    return (
+        [np.asarray(estimator.predict(X)), *estimator.mu_.values()]
+        if hasattr(estimator, "mu_")
+        else [np.asarray(estimator.predict(X)), estimator.predict_proba(X)]
+    )
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_counts_give_the_same_model_and_predictions_in_every_dtype_and_layout(name):
+    estimator = ESTIMATORS[name]
+    estimator.set_params(random_state=0)
+    expected = outputs(estimator, *counts())
+    for dtype in DTYPES:
+        X, y = counts(dtype=dtype)
+        for layout, convert in LAYOUTS.items() if dtype in ("int64", "float32") else [("csr", lambda X: X)]:
+            for one, other in zip(outputs(estimator, convert(X), y), expected, strict=True):
+                np.testing.assert_array_equal(one, other, err_msg=f"{dtype}, {layout}")
+
+
+@pytest.mark.parametrize("dtype", [np.uint32, np.int64, np.float32, np.float64])
+@pytest.mark.parametrize("form", FORMS)
+def test_weights_are_those_of_numpy_up_to_a_million(form, dtype):
+    x = np.unique(np.concatenate([np.arange(1, 1000), np.geomspace(1, MOST, 500).astype(int)])).astype(dtype)
+    out = np.empty(x.size, np.float32)
+    n = np.array([0, x.size])
+    weigh(x, np.zeros(x.size, np.uint32), n, np.ones(1, np.float32), FORMS[form], 0.0, 1.0, out)
+    exact = x.astype(np.float64)
+    expected = {"counts": exact, "log": np.log1p(exact), "binary": np.ones(x.size), "tfidf": 1 + np.log(exact)}[form]
+    np.testing.assert_allclose(out, expected, rtol=1e-7)
+    assert row_sums(x, n)[0] == exact.sum()
+    np.testing.assert_allclose(row_squares(x, n)[0], exact @ exact, rtol=1e-14)
+    squares = weighed_squares(x, np.zeros(x.size, np.uint32), n, np.ones(1))
+    np.testing.assert_allclose(squares, np.full((2, 1), exact @ exact), rtol=1e-14)
+
+
+@pytest.mark.parametrize("x", [0.001, 0.3, 0.9, 2.5, 300.25])
+def test_entries_that_are_not_whole_have_weights_that_are_not_negative(x):
+    out = np.empty(1, np.float32)
+    for dtype in (np.float32, np.float64):
+        weigh(
+            np.array([x], dtype),
+            np.zeros(1, np.uint32),
+            np.array([0, 1]),
+            np.ones(1, np.float32),
+            FORMS["tfidf"],
+            0.0,
+            1.0,
+            out,
+        )
+        np.testing.assert_allclose(out[0], max(1 + np.log(x), 0.0), rtol=1e-6)
+
+
+def _add(values, words, rows, sums):
+    return add_columns(values, words, rows, 0, 8, sums)
+
+
+VALUES, WORDS, ROWS, SUMS = (
+    np.ones(2, np.float32),
+    np.zeros(2, np.uint16),
+    np.ones((3, 16), np.float32),
+    np.ones(16, np.float32),
+)
+REFUSED = {
+    "log of float32": (lambda x: log(x), np.float32(3)),
+    "log of an integer": (lambda x: log(x), 3),
+    "log_single of float64": (lambda x: log_single(x), 3.0),
+    "load64 of other bytes": (lambda data: load64(data, 0), np.zeros(4, np.uint32)),
+    "load64 of every other byte": (lambda data: load64(data, 0), np.zeros(32, np.uint8)[::2]),
+    "rows of float64": (_add, VALUES, WORDS, ROWS.astype(np.float64), SUMS),
+    "rows in Fortran order": (_add, VALUES, WORDS, np.asfortranarray(ROWS), SUMS),
+    "values with gaps": (_add, np.ones(4, np.float32)[::2], WORDS, ROWS, SUMS),
+    "words with gaps": (_add, VALUES, np.zeros(4, np.uint16)[::2], ROWS, SUMS),
+    "words that are not whole": (_add, VALUES, WORDS.astype(np.float32), ROWS, SUMS),
+    "sums of float64": (_add, VALUES, WORDS, ROWS, SUMS.astype(np.float64)),
+}
+
+
+@pytest.mark.parametrize("name", REFUSED)
+def test_code_that_reads_memory_as_it_lies_compiles_for_one_dtype_and_layout(name):
+    function, *arguments = REFUSED[name]
+    with pytest.raises(TypingError):
+        jit(function)(*arguments)
+
+
+def test_kernels_run_as_plain_python_and_agree():
+    code = """
+        import warnings; warnings.simplefilter("ignore")
+        import numpy as np
+        from sdem_dist import MultinomialNB
+        texts = ["goal goal match the", "vote law the a", "match goal Ünder", "law of the vote"] * 8
+        for loss in ("hinge", "ncll", "nll"):
+            model = MultinomialNB(loss=loss, random_state=0, n_epochs=2).fit(texts, [0, 1] * 16)
+            print(np.round(model.predict_proba(texts[:4]), 5).tolist())
+    """
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)],
+            env={**os.environ, "NUMBA_DISABLE_JIT": plain},
+            capture_output=True,
+            text=True,
+        )
+        for plain in ("0", "1")
+    ]
+    assert [run.returncode for run in runs] == [0, 0], [run.stderr[-3000:] for run in runs]
+    assert runs[0].stdout == runs[1].stdout
