@@ -21,8 +21,7 @@ extensions = [
     "sphinx.ext.viewcode",
     "numpydoc",
     "mathml",
-    "package_facts",
-    "gallery",
+    "directives",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_ext", "_templates", "toy"]
