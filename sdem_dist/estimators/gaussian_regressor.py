@@ -175,7 +175,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
     @property
     def variance_(self) -> float:
-        """Variance of the target where all features are known."""
+        """Variance of the target around its mean given all features, with the coefficients as they were learned."""
         (_, covariance), (_, scale) = self._moments(), self._units()
         slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
         return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
@@ -188,7 +188,8 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         X : array-like of shape (n_samples, n_features), or Corpus
             NaN where a feature is not known. A corpus may have the target as its last column, which is passed over.
         return_std : bool, default=False
-            Return the standard deviations too, which grow with what is not known.
+            Return the standard deviations of new targets too. They grow with what is missing in a row, and with what
+            the training rows leave open about the coefficients: far from these rows, and where columns are many.
         client : distributed.Client, optional
             Its workers read a corpus.
 
@@ -202,7 +203,9 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         def predicted(rows: object) -> np.ndarray:
             standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
-            mean, variance = target_given_features(self.learner_.model.family, self.state_.best[1][0], standardised)
+            mean, variance = target_given_features(
+                self.learner_.model.family, self.state_.best[1][0], standardised, self.learner_.n_documents
+            )
             return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
 
         means, deviations = over_corpus(self, X, predicted, client).T

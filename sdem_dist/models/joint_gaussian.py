@@ -8,6 +8,10 @@ import numpy as np
 from sdem_dist.families import GaussianFull
 
 
+_LEAST_NOISE = 1e-12
+"""Variance of a target that the features determine, of a standardised target."""
+
+
 class Group(NamedTuple):
     """Rows in which the same columns are known."""
 
@@ -70,10 +74,45 @@ def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield missing, np.flatnonzero(group_of.ravel() == g)
 
 
-def target_given_features(family: GaussianFull, mu: np.ndarray, features: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and variance of the last column given the others, each of shape (n_rows,); NaN is unknown."""
+def target_given_features(
+    family: GaussianFull, mu: np.ndarray, features: np.ndarray, n_rows: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and variance of a new target, the last column, given the others; NaN is unknown.
+
+    The variance is that of the noise and of the coefficients, which are normal given the `n_rows` (by weight) of
+    training. Both returned arrays have shape (len(features),).
+    """
+    mean, covariance = family.to_moments(mu)
+    n = n_rows + family.alpha
+    added = _noise_of_regression(covariance, n_rows, family.alpha) - _residual_variance(covariance)
     table = np.concatenate([features, np.full((len(features), 1), np.nan)], axis=1)
     means, variances = np.empty(len(table)), np.empty(len(table))
-    for rows, filled, covariance in conditioned(*family.to_moments(mu), table):
-        means[rows], variances[rows] = filled[:, -1], covariance[-1, -1]
+    for rows, filled, rest in conditioned(mean, covariance, table):
+        known = np.flatnonzero(~np.isnan(table[rows[0]]))
+        shifts = table[np.ix_(rows, known)] - mean[known]
+        whitened = np.linalg.solve(np.linalg.cholesky(covariance[np.ix_(known, known)]), shifts.T)
+        distances = (whitened**2).sum(axis=0)
+        means[rows] = filled[:, -1]
+        variances[rows] = (rest[-1, -1] + added) * (1.0 + (1.0 + distances) / n)
     return means, variances
+
+
+def _residual_variance(covariance: np.ndarray) -> float:
+    """Return the variance of the last column around its mean given the others."""
+    slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
+    return float(covariance[-1, -1] - slopes @ covariance[:-1, -1])
+
+
+def _noise_of_regression(covariance: np.ndarray, n_rows: float, alpha: float) -> float:
+    """Return the variance of the noise: squared residuals over the rows less the effective number of coefficients.
+
+    The covariance of the joint fit is that of ``n_rows + alpha`` rows, the prior's observations among them: they are
+    taken out (MacKay 1992, Bayesian Interpolation). Where coefficients are as many as rows, nothing is left to divide
+    by, and the noise is that under which the targets are most probable.
+    """
+    rows = max(n_rows - 1.0, 0.5 * n_rows)  # the mean takes one
+    slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
+    penalised = (n_rows + alpha) * _residual_variance(covariance) - alpha
+    squares = penalised - alpha * float(slopes @ slopes)
+    determined = float((1.0 - alpha / ((n_rows + alpha) * np.linalg.eigvalsh(covariance[:-1, :-1]))).sum())
+    return max(penalised / rows, squares / max(rows - determined, 1.0), _LEAST_NOISE)

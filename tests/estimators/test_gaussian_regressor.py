@@ -124,6 +124,28 @@ def test_features_missing():
     assert std[0] > joint.predict(X[:1], return_std=True)[1][0]
 
 
+@pytest.mark.parametrize("noise", [0.1, 1.0])
+@pytest.mark.parametrize(
+    ("rows", "columns", "settings", "gaps"),
+    [
+        (40, 5, {}, 0.0),
+        (150, 200, {}, 0.0),
+        (400, 500, {}, 0.0),
+        (2_000, 50, {}, 0.0),
+        (100, 50, {"alpha": 0.0}, 0.0),
+        (300, 10, {}, 0.2),
+        (300, 10, {"loss": "ncll"}, 0.2),
+    ],
+)
+def test_nine_intervals_of_ten_hold_the_target(rows, columns, settings, gaps, noise):
+    rng = np.random.default_rng(0)
+    table = rng.normal(size=(rows + 1_000, columns))
+    target = table @ rng.normal(size=columns) / np.sqrt(columns) + noise * rng.normal(size=len(table))
+    table[rng.random(table.shape) < gaps] = np.nan
+    mean, std = GaussianRegressor(**settings).fit(table[:rows], target[:rows]).predict(table[rows:], return_std=True)
+    assert 0.82 < (np.abs(mean - target[rows:]) < 1.645 * std).mean() < 0.95
+
+
 def test_from_a_corpus(tmp_path):
     corpus = write_corpus(tmp_path / "t.zarr", np.column_stack([X, Y]), dense=True, shard_documents=100)
     np.testing.assert_allclose(
