@@ -7,7 +7,6 @@ import numpy as np
 
 from sdem_dist.families import GaussianFull
 
-
 _LEAST_NOISE = 1e-12
 """Variance of a target that the features determine, of a standardised target."""
 
