@@ -95,7 +95,10 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.",
     )
     alpha: float = param(
-        1.0, real(above=True), "Observations of the column's mean, or pseudo-counts of a word, that the prior adds."
+        1.0,
+        real(above=True),
+        "Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial component\n"
+        "counts one document more than it has, so that none dies out.",
     )
     offset: float = param(
         0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."

@@ -10,6 +10,7 @@ from sdem_dist.estimators.parameters import estimator, param, real
 from sdem_dist.fitting.cluster_kinds import WordClusters
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.inputs.spec import Spec
+from sdem_dist.models.naive_bayes import pseudo_count
 
 
 @estimator
@@ -29,7 +30,10 @@ class MultinomialMixture(OfText, ClusterMixture[WordClusters]):
     True
     """
 
-    alpha: float = param(0.1, real(above=True), "Pseudo-count of each word in each cluster.")
+    alpha: float = param(0.1, real(), "Pseudo-count of each word in each cluster; 0 stands for 1e-10.")
+    weight_alpha: float = param(
+        1.0, real(), "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
+    )
 
     spec = Spec(
         "sparse", "nothing", "cluster", shown=("nll", "perplexity"), words="component_log_prob_", shuffled=False
@@ -37,7 +41,15 @@ class MultinomialMixture(OfText, ClusterMixture[WordClusters]):
 
     @property
     def _kind(self) -> WordClusters:
-        return WordClusters(int(self.n_components), float(self.alpha), self.init, int(self.init_documents))
+        alpha = pseudo_count(self.alpha, 0)
+        return WordClusters(
+            int(self.n_components), alpha, float(self.weight_alpha), self.init, int(self.init_documents)
+        )
+
+    def _check(self) -> None:
+        super()._check()
+        if self.weight_alpha == 0 and self.em == "variational":
+            raise ValueError("em='variational' needs a prior: weight_alpha must be positive with it")
 
     @property
     def component_log_prob_(self) -> np.ndarray:

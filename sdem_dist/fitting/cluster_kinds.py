@@ -35,13 +35,14 @@ class WordClusters:
     """Multinomials over counts of words."""
 
     number: int
-    alpha: float
+    alpha: float  # pseudo-count of each word in each cluster
+    weight_alpha: float  # pseudo-count of each cluster
     init: str
     init_documents: int
 
     def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[WordEm]:
         """Return EM's learner, which needs no stages."""
-        model = NaiveBayes(source.n_features, 1, self.alpha, owners=(0,) * self.number)
+        model = NaiveBayes(source.n_features, 1, self.alpha, self.weight_alpha, owners=(0,) * self.number)
         yield from ()
         return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=form)
 
@@ -66,10 +67,10 @@ class WordClusters:
         return Stage(f"start{which}", learner, once, start)
 
     def prior_share(self, learner: WordEm, state: SdemState) -> float:
-        """Return ``alpha ln p(word | cluster)`` and ``ln p(cluster)``, summed."""
-        parameters = learner.model.parameters(state)
+        """Return ``alpha ln p(word | cluster)`` and ``weight_alpha ln p(cluster)``, summed."""
+        parameters, of_weights = learner.model.parameters(state), learner.model.class_alpha
         share = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
-        return share + learner.model.class_alpha * float(parameters.log_prior.sum())
+        return share + (of_weights * float(parameters.log_prior.sum()) if of_weights else 0.0)
 
     def log_joint(self, model: Estimator, X: object) -> np.ndarray:
         """Return ln p(cluster, document) of documents in memory, shape (n_samples, n_components)."""

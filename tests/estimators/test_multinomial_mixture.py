@@ -86,6 +86,22 @@ def test_em_never_lowers_its_objective():
     assert bounds[-1] > bounds[0]
 
 
+@pytest.mark.parametrize("init", ["k-means", "examples"])
+@pytest.mark.parametrize("weight_alpha", [0.0, 1.0, 40.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 2.0])
+def test_em_ends_at_expected_counts_with_the_pseudo_counts_that_are_set(alpha, weight_alpha, init):
+    settings = {"alpha": alpha, "weight_alpha": weight_alpha, "init": init}
+    model = MultinomialMixture(4, n_init=1, n_epochs=300, **settings).fit(X)
+    shares = model.predict_proba(X)
+    weights = shares.sum(axis=0) + weight_alpha
+    words = shares.T @ X + alpha
+    np.testing.assert_allclose(np.exp(model.component_log_prior_), weights / weights.sum(), atol=1e-6)
+    expected = words / words.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(model.component_log_prob_), expected, atol=1e-6)
+    assert np.isfinite(model.lower_bound_)
+    assert np.isfinite(model.predict_proba(np.eye(X.shape[1]))).all()
+
+
 def test_restarts_are_chosen_by_their_objective():
     settings = {"init": "examples", "n_init_epochs": 30, "n_epochs": 1}
     several = MultinomialMixture(8, n_init=4, **settings).fit(X).lower_bound_
@@ -187,8 +203,10 @@ def test_labels_of_a_corpus_play_no_part(corpus, tmp_path):
         ({"em": "hard", "annealing": 2.0}, "annealing means nothing with em='hard'"),
         ({"annealing": 0.5}, "annealing must be a finite number from 1 on"),
         ({"init": "labels"}, "init must be one of"),
-        ({"alpha": 0.0}, "alpha must be a positive number"),
-        ({"alpha": "much"}, "alpha must be a positive number, got 'much'"),
+        ({"alpha": -1.0}, "alpha must be a finite number that is not negative"),
+        ({"alpha": "much"}, "alpha must be a finite number that is not negative, got 'much'"),
+        ({"weight_alpha": -1.0}, "weight_alpha must be a finite number that is not negative"),
+        ({"weight_alpha": 0.0, "em": "variational"}, "weight_alpha must be positive with it"),
         ({"init_documents": 5}, "init_documents=5 is too few for k-means"),
         ({"batch_size": 10}, "batch_size means nothing with em='soft'"),
         ({"n_init": 0}, "n_init must be a positive integer"),
