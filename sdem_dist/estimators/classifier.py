@@ -13,6 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.calibration import possible
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
@@ -27,6 +28,9 @@ if TYPE_CHECKING:
 
     from sdem_dist.reports.explained import DocumentParts
     from sdem_dist.reports.explanation import Explanations
+
+FAR = -float(np.log(np.finfo(float).eps))
+"""Log-odds beyond which a probability is 1 in float64: from there on decision functions grow logarithmically."""
 
 
 class EngineClassifier(ClassifierMixin, Estimator):
@@ -201,12 +205,23 @@ class EngineClassifier(ClassifierMixin, Estimator):
         Returns
         -------
         ndarray of shape (n_samples, n_classes), or (n_samples,) with two classes
-            ln p(y | d) up to a constant of each document; with two classes the log-odds of the second one. Where
-            documents have several labels the log-odds of each, over its temperature.
+            ln p(y | d); with two classes the log-odds of the second one. What lies beyond 36 (a probability under
+            2**-52) grows as the logarithm of its distance from there: tools that calibrate or combine columns compare
+            documents, and a few values of -1e9 would outweigh all others. Where documents have several labels the
+            log-odds of each, over its temperature.
         """
         check_is_fitted(self)
-        scores = over_blocks(self, X, self._class_scores, len(self.classes_), client)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 and not self.several_labels else scores
+        several = self.several_labels
+        scores = over_blocks(self, X, self._class_scores if several else self._decisions, len(self.classes_), client)
+        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 and not several else scores
+
+    def _decisions(self, X: object) -> np.ndarray:
+        """Return what decides between classes of documents in memory, comparable between documents."""
+        scores = possible(self._class_scores(X))
+        if scores.shape[1] == 2:
+            half = compressed(scores[:, 1] - scores[:, 0]) / 2.0
+            return np.column_stack([-half, half])
+        return compressed(self._log_probabilities(scores))
 
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
@@ -271,6 +286,12 @@ class EngineClassifier(ClassifierMixin, Estimator):
         right = np.asarray(self.predict(X)) == labels
         weights = None if sample_weight is None else np.asarray(sample_weight)[labelled]
         return float(np.average(right[labelled], weights=weights))
+
+
+def compressed(scores: np.ndarray) -> np.ndarray:
+    """Return scores whose distance from 0 grows logarithmically beyond `FAR`; their order stays."""
+    beyond = np.maximum(np.minimum(np.abs(scores), np.finfo(float).max) - FAR, 0.0)
+    return np.where(beyond > 0, np.copysign(FAR + np.log1p(beyond), scores), scores)
 
 
 class LabelSets(EngineClassifier):
