@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +9,7 @@ from scipy.special import log_expit, log_softmax
 
 from sdem_dist.errors import ModelError
 from sdem_dist.export.linear import linear_classifier
+from sdem_dist.text.patterns import KERNEL_PATTERN
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -52,7 +52,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
 def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
     """Return the scikit-learn vectorizer of settings of text.
 
-    Raises ModelError: words are stemmed, or Python cannot read the token pattern.
+    Raises ModelError: words are stemmed, or split by a pattern of the library regex.
     """
     from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
@@ -61,13 +61,11 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
             f"the model stems words ({settings.stem}), and scikit-learn has no step for that: export it from counts "
             "(from_counts=True, or --from-counts)"
         )
-    try:
-        re.compile(settings.token_pattern)
-    except re.error as error:
+    if not KERNEL_PATTERN.fullmatch(settings.token_pattern):
         raise ModelError(
             f"the model's token_pattern {settings.token_pattern!r} is one of the library regex, and scikit-learn splits by "
             "Python's: export it from counts (from_counts=True, or --from-counts)"
-        ) from error
+        )
     given: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
     stopped = settings.stop_words
     given["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped

@@ -37,6 +37,7 @@ TRIES = 5
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
 Found = TypeVar("Found")
+_NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_stores.clear)
@@ -61,14 +62,17 @@ class Object(NamedTuple):
 def split(url: str) -> tuple[str, str]:
     """Return a URL's bucket, with the scheme before it, and the object's name in it."""
     scheme, _, rest = url.partition("://")
-    if scheme in ("memory", "memory:"):
-        return "memory://", rest.strip("/")
-    bucket, _, key = rest.partition("/")
-    if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(rest):
+    in_memory = scheme in ("memory", "memory:")
+    bucket, _, key = ("", "", rest) if in_memory else rest.partition("/")
+    if _CREDENTIALS.search(bucket) or ("@" in bucket and not scheme.startswith("abfs")) or _SIGNED.search(key):
         raise BucketError(
             f"a URL of {scheme}:// has more than the names of a bucket and an object, perhaps credentials: these belong in "
             "the environment"
         )
+    if _NO_NAME.search(key):
+        raise BucketError(f"{url!r}: the name of an object has no part '.' or '..', and no control characters")
+    if in_memory:
+        return "memory://", key.strip("/")
     if scheme not in SCHEMES or not bucket:
         raise BucketError(f"{url}: URLs begin with s3://, gs:// or abfs:// and the name of a bucket, or with memory://")
     return f"{scheme}://{bucket}", key.strip("/")

@@ -6,7 +6,7 @@ from pathlib import Path
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.counting import Progress, Tally
-from sdem_dist.text.ingest_checks import check_tally
+from sdem_dist.text.ingest_checks import check_tally, warn_of_lookalikes
 from sdem_dist.text.plan import CorpusPlan, IngestPlan
 from sdem_dist.text.sources import Reading
 
@@ -33,8 +33,15 @@ class Asked:
     progress: Progress
 
     def check(self, tally: Tally) -> None:
-        """Raise IngestError where the sources, or one of both parts, have no document, or none a label."""
+        """Raise IngestError where the sources, or one of both parts, have no document, or none a label.
+
+        Warns of labels that look alike, and of words without spaces between them.
+        """
         check_tally(tally, self.held_out, self.gate, self.sources)
+        if not self.targets:
+            warn_of_lookalikes(tally.classes)
+        if self.form is None:
+            tally.scripts.warn(self.plan.settings)
 
     def made_by(self, corpus_plan: CorpusPlan) -> JsonObject:
         """Return what the manifest says of where the corpus comes from."""

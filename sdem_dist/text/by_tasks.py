@@ -94,6 +94,7 @@ def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked
         tally.n_columns = max(tally.n_columns, summary["n_columns"])
         tally.first_column = min(tally.first_column, summary["first_column"])
         tally.whole = tally.whole and summary["whole"]
+        tally.scripts.merge(*summary["scripts"])
         gate.take(summary["skipped"], summary["examples"])
         for label in summary["labels"]:
             tally.classes.setdefault(label, len(tally.classes))

@@ -18,6 +18,7 @@ from sdem_dist.text.held_out import held_out_mask
 from sdem_dist.text.kept_texts import KeptTexts
 from sdem_dist.text.line_blocks import BLOCK_BYTES
 from sdem_dist.text.runs import Runs
+from sdem_dist.text.scripts import ScriptSample
 from sdem_dist.text.sources import MatrixBlock
 from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
 from sdem_dist.text.texts import Records, Texts, texts_of_strings
@@ -47,6 +48,7 @@ class Tally:
     """`n_columns` and `first_column`: of numbers: one past the highest column met, and the lowest; 0 and a large number
     before any. `n_columns` is that of hashing, too."""
     whole: bool = True  # all values are whole numbers
+    scripts: ScriptSample = field(default_factory=ScriptSample)
 
     @property
     def n_training(self) -> int:
@@ -110,6 +112,7 @@ def count_text(
         parts = ((block, *part) for block in blocks for part in pieces(block.texts, size))
         for number, (block, first, stop) in enumerate(parts):
             before = tally.n_documents
+            tally.scripts.add(block.texts.part(first, stop))
             codes, mask = tally.take(block.labels[first:stop], held_out, random_state)
             if kept is not None:
                 kept.add(block.texts.part(first, stop))

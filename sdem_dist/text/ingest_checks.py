@@ -1,11 +1,14 @@
 """Checks of the arguments of an ingest, and of what it counted."""
 
-from collections.abc import Sequence
+import unicodedata
+import warnings
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 from sdem_dist.corpus.contents import refuse_taken
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError
+from sdem_dist.storage.buckets import split
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.text.bad_lines import NONE, LineGate
 from sdem_dist.text.counting import Tally
@@ -54,11 +57,26 @@ def check_destinations(destinations: list[str], overwrite: bool) -> None:
     """Raise an error now for what would fail after an hour of counting: a corpus that exists, a missing folder."""
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
+    for target in filter(is_url, destinations):
+        split(target)
     refuse_taken([target for target in destinations if not is_url(target)], overwrite)
     for target in destinations:
         if not is_url(target) and not Path(target).absolute().parent.is_dir():
             raise IngestError(
                 f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
+            )
+
+
+def warn_of_lookalikes(labels: Iterable[str]) -> None:
+    """Warn of labels that differ only by the code points that spell the same letters."""
+    spellings: dict[str, str] = {}
+    for label in labels:
+        other = spellings.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            warnings.warn(
+                f"two labels look alike, and are two classes: {label!r} ({label!a}) and {other!r} ({other!a}) "
+                "differ only by Unicode normalisation; write all in one form, such as NFC",
+                stacklevel=2,
             )
 
 

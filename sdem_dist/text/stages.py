@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Literal
@@ -116,6 +116,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
         "n_columns": tally.n_columns,
         "first_column": tally.first_column,
         "whole": tally.whole,
+        "scripts": astuple(tally.scripts),
         "skipped": gate.skipped,
         "examples": gate.examples,
         "runs": [[run, longest] for run, longest in written.items()],

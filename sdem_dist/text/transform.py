@@ -11,6 +11,7 @@ import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
 from sdem_dist.text.patterns import PatternError
+from sdem_dist.text.scripts import ScriptSample
 from sdem_dist.text.texts import Texts, parts_of_strings, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 from sdem_dist.text.walks import SortedTerms, sorted_terms
@@ -53,6 +54,10 @@ def count_texts(
     if vocabulary is None and settings.kind == "count":
         return learned_texts(texts, settings, np.dtype(np.int64))[:2]
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
+    if vocabulary is None:
+        scripts = ScriptSample()
+        scripts.add(texts)
+        scripts.warn(settings)
     return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
 
 
@@ -67,7 +72,11 @@ def learned_texts(
     """
     counter = LearningCounter(settings, tallies=False)
     given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
-    parts = [part for some in given for part in counter.parts(some, np.zeros(len(some), bool))]
+    parts, scripts = [], ScriptSample()
+    for some in given:
+        scripts.add(some)
+        parts += counter.parts(some, np.zeros(len(some), bool))
+    scripts.warn(settings)
     terms = sorted_terms([counter], end=_LINE)
     n_terms = len(terms.offsets) - 1
     if dtype is None:

@@ -31,7 +31,7 @@ class VectorizerSettings:
         "matrix" stands for sources that are numbers already: no other setting applies.
     lowercase, token_pattern, analyzer, ngram_range, min_df, max_df, max_features, strip_accents
         As in ``CountVectorizer``. A `token_pattern` that is not a run of ``\w`` or ``\S`` is one of the library
-        regex, with a time limit for each text.
+        regex, whose ``\w`` takes in combining marks, with a time limit for each text.
     stop_words : "english", tuple of str, or None
         Words left out, compared before stemming.
     stem : str, or None

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from sdem_dist.errors import SdemError
+from sdem_dist import ingest, load_model, open_corpus
+from sdem_dist.errors import BucketError, SdemError
 from sdem_dist.storage.places import is_url, place, refuse_url
 
 
@@ -16,6 +17,16 @@ def test_urls_are_refused_also_as_paths(where):
         refuse_url(where, "a table is a file")
     assert is_url(where)
     assert str(place(where)).startswith(str(where).split(":")[0] + "://")
+
+
+@pytest.mark.parametrize(
+    "where",
+    [f"{bucket}{name}" for bucket in ("s3://b/", "gs://b/", "memory://") for name in ("../x", "a/..", "a\nb")],
+)
+def test_names_that_objects_cannot_have_are_refused(where, tmp_path):
+    for use in (open_corpus, load_model, lambda url: ingest(url, tmp_path / "c"), lambda url: ingest(tmp_path, url)):
+        with pytest.raises(BucketError, match="the name of an object"):
+            use(where)
 
 
 @pytest.mark.parametrize("where", ["m", "a/b", "/tmp/m", "C:/m", "s3:x", "", "-", Path("a:b/c").name])

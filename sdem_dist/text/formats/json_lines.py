@@ -19,7 +19,8 @@ def read_json_lines(
 ) -> Iterator[Row]:
     """Yield a row of each object; blank lines are passed over.
 
-    The text must be a string; a label may be a string, a number, true or false; an id a string or a whole number.
+    The text must be a string, or null, which is an empty text; a label may be a string, a number, true or false; an id
+    a string or a whole number.
     """
     label, text, id_ = columns.names
     for number, found in json_objects(path, encoding, gate, part):
@@ -34,7 +35,7 @@ def read_json_lines(
             continue
         name = None if label is None else gate.label(path, number, found.get(label))
         if label is None or name is not None:
-            yield str(found[text]), name, None if id_ is None else found[id_], found if columns.keep else None
+            yield str(found[text] or ""), name, None if id_ is None else found[id_], found if columns.keep else None
 
 
 def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | None) -> str | None:
@@ -42,8 +43,10 @@ def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | 
     if missing := [name for name in needed if name not in found]:
         present = ", ".join(repr(k) for k in found) or "none"
         return f"there is no field {missing[0]!r}; the fields are {present}"
-    if not isinstance(words := found[text], str):
-        return f"the text in field {text!r} is {'null' if words is None else f'{words!r:.60}'}, not a string"
+    if (words := found[text]) is None:
+        words = ""
+    if not isinstance(words, str):
+        return f"the text in field {text!r} is {words!r:.60}, not a string"
     if (problem := not_unicode(words)) is not None:
         return f"the text has {problem}"
     if id_ is None:

@@ -24,7 +24,10 @@ ROWS_AT_A_TIME = 1 << 14
 def read_parquet(
     path: Path, gate: LineGate, columns: Columns, block_documents: int, groups: tuple[int, int] | None = None
 ) -> Iterator[Records]:
-    """Yield the documents of rows, from the columns of these names; with `groups` those of some row groups only."""
+    """Yield the documents of rows, from the columns of these names; with `groups` those of some row groups only.
+
+    A text that is null is an empty one.
+    """
     import pyarrow
     import pyarrow.parquet
 
@@ -51,20 +54,14 @@ def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGat
     label, text, id_ = columns.names
     column = batch.column(text)
     column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
-    given = column.is_valid().to_numpy(zero_copy_only=False)
+    column = column.cast("string") if str(column.type) == "null" else column
     found = texts_of_arrow(column.fill_null("") if column.null_count and is_text(column.type) else column)
     wrong = [] if found is not None else column.to_pylist()
     names: dict[object, str] = {}
     kept, accepted = [], []
     for i, raw in enumerate([None] * len(batch) if label is None else batch.column(label).to_pylist()):
-        if found is None or not given[i]:
-            words = wrong[i] if wrong else None
-            gate.refuse(
-                path,
-                first + i + 1,
-                f"the text in column {text!r} is {'null' if words is None else f'{words!r:.60}'}, not a string",
-                "row",
-            )
+        if found is None:
+            gate.refuse(path, first + i + 1, f"the text in column {text!r} is {wrong[i]!r:.60}, not a string", "row")
             continue
         name = names.get(raw) if type(raw) is str else None
         if label is not None and name is None:

@@ -1,0 +1,88 @@
+"""Texts without words, without spaces, and labels that look alike: the same in every format."""
+
+from __future__ import annotations
+
+import csv
+import json
+import unicodedata
+import warnings
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from sdem_dist import MultinomialNB
+from sdem_dist.text import Reading, VectorizerSettings, ingest
+
+FORMS = ("tsv", "csv", "jsonl", "parquet", "folder")
+
+
+def written(form, rows, folder):
+    path = folder / f"s.{form}"
+    if form == "tsv":
+        path.write_text("".join(f"{label}\t{text or ''}\n" for label, text in rows), encoding="utf-8")
+    elif form == "csv":
+        with path.open("w", newline="", encoding="utf-8") as file:
+            csv.writer(file).writerows([("label", "text"), *rows])
+    elif form == "jsonl":
+        path.write_text("".join(json.dumps({"label": a, "text": b}) + "\n" for a, b in rows), encoding="utf-8")
+    elif form == "parquet":
+        pq.write_table(pa.table({"label": [a for a, _ in rows], "text": [b for _, b in rows]}), path)
+    else:
+        for i, (label, text) in enumerate(rows):
+            (path / label).mkdir(parents=True, exist_ok=True)
+            (path / label / f"{i}.txt").write_text(text or "", encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize("form", FORMS)
+def test_texts_without_words_are_documents_and_are_counted(form, workers, tmp_path, client):
+    rows = [("a", "one two"), ("b", ""), ("a", " "), ("b", None), ("a", "..."), ("b", "two")]
+    report = ingest(written(form, rows, tmp_path), tmp_path / "c", client=client if workers else None)
+    assert (report.n_documents, report.n_empty, report.n_skipped) == (6, 4, 0)
+
+
+@pytest.mark.parametrize("form", FORMS)
+def test_labels_that_look_alike_are_named(form, tmp_path):
+    composed, decomposed = (unicodedata.normalize(name, "Café") for name in ("NFC", "NFD"))
+    source = written(form, [(composed, "one"), (decomposed, "two")], tmp_path)
+    with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
+        assert len(ingest(source, tmp_path / "c").classes) == 2
+
+
+CHINESE, JAPANESE, THAI = "我昨天在商店买了一本新书", "昨日お店で新しい本を買いました", "เมื่อวานฉันซื้อหนังสือใหม่ที่ร้าน"
+SEGMENTED = "我 昨天 在 商店 买 了 一本 新书"
+CASES = [
+    (CHINESE, {}, True),
+    (JAPANESE, {}, True),
+    (THAI, {}, True),
+    (f"{CHINESE}。{CHINESE} C++", {"kind": "hashing", "n_features": 64}, True),
+    (CHINESE, {"analyzer": "char", "ngram_range": (1, 2)}, False),
+    (CHINESE, {"token_pattern": "."}, False),
+    (SEGMENTED, {}, False),
+    ("나는 어제 가게에서 새 책을 샀다", {}, False),
+    ("yesterday I bought a new book", {}, False),
+    (f"yesterday I bought a new book called {CHINESE[:4]}", {}, False),
+]
+
+
+@pytest.mark.parametrize(("text", "settings", "warned"), CASES)
+def test_text_without_spaces_is_named_with_what_to_set(text, settings, warned, tmp_path, client):
+    vectorizer, texts = VectorizerSettings(**settings), [text, text + text]
+    (tmp_path / "s.tsv").write_text("".join(f"{i}\t{text}\n" for i, text in enumerate(texts)), encoding="utf-8")
+    for train in (
+        lambda: ingest(tmp_path / "s.tsv", tmp_path / "here", vectorizer),
+        lambda: ingest(tmp_path / "s.tsv", tmp_path / "there", vectorizer, client=client),
+        lambda: MultinomialNB(vectorizer=vectorizer, n_epochs=1).fit(texts, [0, 1]),
+    ):
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            train()
+        assert any("no spaces between the words" in str(w.message) for w in caught) == warned
+
+
+def test_a_missing_field_is_a_bad_line(tmp_path):
+    (tmp_path / "s.jsonl").write_text('{"label": "a", "text": "one"}\n{"label": "b"}\n')
+    report = ingest(tmp_path / "s.jsonl", tmp_path / "c", on_error="skip", reading=Reading(format="jsonl"))
+    assert (report.n_documents, report.n_skipped) == (1, 1)
