@@ -1,24 +1,13 @@
-"""What an estimator asks of the engine: a generator yields stages and scorings, and receives their results.
+"""What an estimator asks of a trainer: a learner that runs over documents for some epochs, and what comes of it."""
 
-A fit with a start by counting::
-
-    def stages(self, source):
-        counts = yield from state_of(Stage("count", counting, plan))
-        return (yield from trained(Stage("train", learner, plan, lambda: learner.start(counts), monitored=True)))
-
-The generator is run again when a fit is resumed: it must yield the same stages for the same settings and results.
-"""
-
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar, cast
+from typing import Any, Generic, NamedTuple, TypeAlias
 
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.plan import Plan
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
-
-Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True)
@@ -49,15 +38,6 @@ class Stage(Generic[State, Statistics, Prepared]):
     """Takes the validation documents of the fit, and returns them as this stage's documents are."""
 
 
-@dataclass(frozen=True, eq=False)
-class Scoring(Generic[State, Statistics, Prepared]):
-    """The metrics of a state over all documents of the fit."""
-
-    name: str  # for people
-    learner: Learner[State, Statistics, Prepared]
-    state: State  # in one piece
-
-
 class StageResult(NamedTuple, Generic[State]):
     """What a stage gives."""
 
@@ -66,20 +46,3 @@ class StageResult(NamedTuple, Generic[State]):
 
 
 AnyStage: TypeAlias = Stage[Any, Any, Any]  # a stage; only its learner looks into its states and statistics
-Stages = Generator[AnyStage | Scoring[Any, Any, Any], Any, Outcome]
-"""Stages and scorings one after the other, and what the fit returns."""
-
-
-def trained(stage: Stage[State, Statistics, Prepared]) -> Stages[StageResult[State]]:
-    """Yield a stage and return its result, with its type."""
-    return cast("StageResult[State]", (yield stage))
-
-
-def state_of(stage: Stage[State, Statistics, Prepared]) -> Stages[State]:
-    """Yield a stage and return the state after it."""
-    return (yield from trained(stage)).state
-
-
-def metrics_of(scoring: Scoring[State, Statistics, Prepared]) -> Stages[dict[str, float]]:
-    """Yield a scoring and return the metrics."""
-    return cast("dict[str, float]", (yield scoring))

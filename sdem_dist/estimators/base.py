@@ -42,7 +42,7 @@ def _parameters_of(learner: AnyModelLearner, state: Any) -> Any:
 
 
 class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
-    """Base of the estimators: they declare their parameters and a `spec`, and yield the stages of a fit."""
+    """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
 
     _learned: ClassVar[Mapping[str, str]] = {
         "n_features_in_": "int",

@@ -12,7 +12,7 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.engine.stages import Scoring, Stages, metrics_of, state_of
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Clustering, WithDensity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, Seeded
@@ -68,33 +68,33 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
     def _kind(self) -> ClusterKind:
         """What clusters are."""
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield short runs from several starts, and a long one from the best of them."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run short runs from several starts, and a long one from the best of them."""
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         kind, form = self._kind, em_form(self)
-        learner = yield from kind.learner(source, plan, form)
+        learner = kind.learner(trainer, source, plan, form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))
         best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
             once = replace(plan, n_epochs=1, seed=plan.seed + (number << 20))
-            stage = yield from kind.started(short, once, source, which)
-            state = yield from state_of(replace(stage, plan=replace(plan, n_epochs=self.n_init_epochs)))
+            stage = kind.started(trainer, short, once, source, which)
+            state = trainer.run(replace(stage, plan=replace(plan, n_epochs=self.n_init_epochs))).state
             objective = 0.0
             if self.n_init > 1:
-                objective = yield from self._objective(f"objective{which}", learner, state, source)
+                objective = self._objective(trainer, f"objective{which}", learner, state, source)
             if best is None or objective > highest:
                 best, highest = state, objective
-        end = yield from final_stage(learner, em_plan(self, plan), best)
-        self.lower_bound_ = yield from self._objective("objective", learner, end.state, source)
+        end = final_stage(trainer, learner, em_plan(self, plan), best)
+        self.lower_bound_ = self._objective(trainer, "objective", learner, end.state, source)
         return end
 
-    def _objective(self, name: str, learner: Any, state: Any, source: Source) -> Stages[float]:
-        """Yield a scoring; return the mean of ln p(d) and the priors' shares a document."""
-        nll = (yield from metrics_of(Scoring(name, learner, state)))["nll"]
+    def _objective(self, trainer: Trainer, name: str, learner: Any, state: Any, source: Source) -> float:
+        """Run a scoring; return the mean of ln p(d) and the priors' shares a document."""
+        nll = trainer.score(name, learner, state)["nll"]
         return self._kind.prior_share(learner, state) / source.weight - nll
 
     @property

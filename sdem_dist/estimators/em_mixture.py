@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from sdem_dist.engine.stages import Stages
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.em_settings import EmSettings, check_em, em_form, em_plan
 from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, param
@@ -34,14 +34,14 @@ class EMMixtureClassifier(EmSettings, JointMixture):
         super()._check()
         check_em(self)
 
-    def _trained(self, source: Source) -> Stages[Trained]:
-        """Yield the stages that find a start, and EM."""
+    def _train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages that find a start, and EM."""
         form = em_form(self)
         if self.components == "multinomial":
-            counts = yield from self._start_of_counts(source)
+            counts = self._start_of_counts(trainer, source)
             plan = em_plan(self, replace(counts.once, n_epochs=self.n_epochs))
-            return (yield from final_stage(replace(counts.learner, form=form), plan, counts.state))
-        start = yield from self._start_of_features(source)
+            return final_stage(trainer, replace(counts.learner, form=form), plan, counts.state)
+        start = self._start_of_features(trainer, source)
         learner = replace(start.learner, form=form, seed=start.once.seed)
         plan = em_plan(self, replace(start.once, n_epochs=self.n_epochs))
-        return (yield from final_stage(learner, plan, start.state))
+        return final_stage(trainer, learner, plan, start.state)

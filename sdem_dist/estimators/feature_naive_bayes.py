@@ -14,7 +14,8 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.answers import WithDensity
 from sdem_dist.estimators.base import EngineEstimator
@@ -130,21 +131,21 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
                 self.feature_names_in_ = np.array(source.vocabulary, object)
             self._take_categories(found or {}, source.name)
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the pass over the columns, the generative fit, and the discriminative run from there."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         plan = self._plan(source.n_documents)
         once = plans.full_passes(source.n_documents, 1, plan.seed, SUM_LANE_DOCUMENTS)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
-        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted), once))
+        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
         generative = self._generative(source, summary)
         if self.loss == "nll" and not summary.n_unlabelled:
-            return (yield from final_stage(generative, once))
+            return final_stage(trainer, generative, once)
         initial = None
         if self.step == "safe":
-            initial = generative.inside((yield from state_of(Stage("generative fit", generative, once))))
+            initial = generative.inside(trainer.run(Stage("generative fit", generative, once)).state)
         learner = self._learner(source, plan, summary)
-        return (yield from final_stage(learner, plan, initial))
+        return final_stage(trainer, learner, plan, initial)
 
     def _doubts(self, source: Source) -> list[str]:
         held_back = isinstance(self.learner_, FeatureSdem) and self.learner_.held_back(self.state_)

@@ -11,7 +11,8 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import Running
@@ -115,30 +116,30 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
                 "without a target after them"
             )
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield EM for the joint loss and, from where it ends, steps down the conditional one."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
         n = source.n_documents
         lanes = self.n_lanes or plans.lanes_of(n, SUM_LANE_DOCUMENTS)
         once, epochs = (Plan(n, n_epochs, 1, lanes, 0) for n_epochs in (1, self.n_epochs))
-        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
+        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
         refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
         alpha, scale = self.alpha, summary.scale
         if isinstance(alpha, str):
             pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, _PILOT_EPOCHS)) if gaps else once
-            found = yield from state_of(Stage("prior", pilot, few))
+            found = trainer.run(Stage("prior", pilot, few)).state
             alpha, scale = _most_probable_prior(
                 pilot.model.products(found.mu[0], source.weight), summary, source.weight
             )
         joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
-            return (yield from final_stage(joint, plan))
-        state = yield from state_of(Stage("EM", joint, plan))
+            return final_stage(trainer, joint, plan)
+        state = trainer.run(Stage("EM", joint, plan)).state
         learner = FeatureSdem(joint.model, source.weight, loss=Ncll())
         start = started(np.array([source.weight]), state.mu, state.t)
-        return (yield from final_stage(learner, epochs, start))
+        return final_stage(trainer, learner, epochs, start)
 
     def _describe(self, source: Source) -> None:
         super()._describe(source)

@@ -8,7 +8,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Clustering, Transforming
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
@@ -102,17 +103,17 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
             )
         return with_frequencies(source, Weighting(form, 1.0))
 
-    def stages(self, source: Source) -> Stages[Trained]:
+    def train(self, trainer: Trainer, source: Source) -> Trained:
         """Yield a survey that draws documents, and Lloyd's iterations from the best start in these."""
         if source.n_documents < self.n_clusters:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once, location = replace(plan, n_epochs=1), ()
         if self._layout == "dense" and self.metric == "euclidean":
-            summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
+            summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
             location = tuple(summary.mean.tolist())
         learner = KMeansLearner(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
-        survey = yield from surveyed(source, once, self.init_documents, labelled=False)
+        survey = surveyed(trainer, source, once, self.init_documents, labelled=False)
 
         def start() -> KMeansState:
             positions, n = sampled_positions(survey), source.n_documents
@@ -123,8 +124,8 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
             found = k_means(X, weights, learner.n_clusters, plan.seed, tries=self.n_init, spherical=learner.spherical)
             return learner.start(found.centres)
 
-        end = yield from final_stage(learner, plan, start)
-        self.inertia_ = source.weight * (yield from metrics_of(Scoring("inertia", learner, end.state)))["distance"]
+        end = final_stage(trainer, learner, plan, start)
+        self.inertia_ = source.weight * trainer.score("inertia", learner, end.state)["distance"]
         return end
 
     def _distances(self, X: object) -> np.ndarray:

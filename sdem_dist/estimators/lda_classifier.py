@@ -10,7 +10,7 @@ from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stages
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
@@ -133,12 +133,12 @@ class LDAClassifier(
         if self.inference == "map" and self.occurrences != "shared" and self.n_particles == 0:
             raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the one stage of a fit."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the one stage of a fit."""
         learner = self._learner(source)
         n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
         plan = replace(self._plan(source, learner.seed), n_blocks=n_blocks)
-        return (yield from final_stage(learner, plan))
+        return final_stage(trainer, learner, plan)
 
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY
@@ -107,32 +108,32 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
     def _weighed(self, source: Source) -> Source:
         return weighed(self, source)
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage that finds the temperature, and the one that takes all documents in."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stage that finds the temperature, and the one that takes all documents in."""
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
         alpha = pseudo_count(self.alpha, source.n_features)
         learner = ManyClasses(source.n_features, n_classes, alpha, self.loss, source.weight, seed=seed)
         if self.loss == "nll":
-            return (yield from final_stage(learner, Plan(n, 1, 1, plans.lanes_of(n, LANE_DOCUMENTS), seed)))
+            return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, LANE_DOCUMENTS), seed))
         sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, 2, alpha), self.loss)
         learner, initial = replace(learner, steps=sizes), learner.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
         share = min(SHARE, MOST / n)
         if not self.calibrate or share * n < FEWEST:
-            return (yield from final_stage(learner, plan, initial))
-        return (yield from self._calibrated(source, learner, plan, initial, share))
+            return final_stage(trainer, learner, plan, initial)
+        return self._calibrated(trainer, source, learner, plan, initial, share)
 
     def _calibrated(
-        self, source: Source, learner: ManyClasses, plan: Plan, initial: ManyClassState, share: float
-    ) -> Stages[Trained]:
-        """Yield the stage without a share of the documents, which give the temperature, and a pass over all."""
+        self, trainer: Trainer, source: Source, learner: ManyClasses, plan: Plan, initial: ManyClassState, share: float
+    ) -> Trained:
+        """Run the stage without a share of the documents, which give the temperature, and a pass over all."""
         assert not isinstance(source.corpus, DenseMemoryCorpus)
         held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
         monitoring = Monitoring(every=self.n_epochs, validation=held_out, training=False, shown=("accuracy", MONITOR))
         guess = (GUESS_OF_COUNTS if keep_their_length(source) else GUESS) * step_of(self, source, self.loss)
         choosing = replace(learner, held_out=share, temperature=guess)
-        found = yield from trained(Stage("choose", choosing, plan, initial, monitored=True, monitoring=monitoring))
+        found = trainer.run(Stage("choose", choosing, plan, initial, monitored=True, monitoring=monitoring))
         entry = found.history[-1]
         temperature = entry[f"{VALIDATION}temperature"]
         asked = bool(np.isfinite(temperature))
@@ -144,7 +145,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
                 FEWEST,
             )
         learner = replace(learner, temperature=temperature if asked else guess)
-        more = yield from final_stage(learner, replace(plan, n_epochs=1, first=self.n_epochs), found.state)
+        more = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), found.state)
         told = [{name: passed[name] for name in ("epoch", "seconds")} for passed in found.history]
         if asked:
             told[-1]["held_out_accuracy"] = entry[f"{VALIDATION}accuracy"]

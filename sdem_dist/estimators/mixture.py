@@ -13,7 +13,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.monitoring import History
-from sdem_dist.engine.stages import Stages
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import WithDensity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, weights_of_classes
@@ -65,15 +65,15 @@ class Components(Seeded):
         def _kept_of(self, history: History) -> dict[str, float]: ...
 
     @abstractmethod
-    def _trained(self, source: Source) -> Stages[Trained]:
-        """Yield the stages of a training with a source's documents."""
+    def _train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages of a training with a source's documents."""
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stages of a training without some documents, and of that with all."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
         kept = None if self.patience is None else self._n_kept
         weights = weights_of_classes(self.class_weight, source)
-        return (yield from with_temperature(self._trained, source, share, seed, weights, kept))
+        return with_temperature(trainer, self._train, source, share, seed, weights, kept)
 
     def _n_kept(self, history: History) -> int:
         return int(self._kept_of(history)["epoch"])
@@ -114,18 +114,18 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _start_of_counts(self, source: Source) -> Stages[Start[WordEm, SdemState]]:
-        """Yield the stages that find where EM of multinomials starts."""
+    def _start_of_counts(self, trainer: Trainer, source: Source) -> Start[WordEm, SdemState]:
+        """Run the stages that find where EM of multinomials starts."""
         numbers, weights = self._numbers(source)
         seed = seed_of(self.random_state)
-        start = yield from start_of_counts(source, numbers, float(self.alpha), weights, seed)
+        start = start_of_counts(trainer, source, numbers, float(self.alpha), weights, seed)
         return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
-    def _start_of_features(self, source: Source) -> Stages[Start[FeatureEm[Features], FeatureState]]:
-        """Yield the stages that find where EM over columns of a table starts."""
+    def _start_of_features(self, trainer: Trainer, source: Source) -> Start[FeatureEm[Features], FeatureState]:
+        """Run the stages that find where EM over columns of a table starts."""
         numbers, weights = self._numbers(source)
         kind = Kind(self.components, float(self.alpha), float(self.offset))
-        start = yield from start_of_features(source, numbers, kind, weights, seed_of(self.random_state))
+        start = start_of_features(trainer, source, numbers, kind, weights, seed_of(self.random_state))
         return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
     def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:

@@ -10,7 +10,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stages
+from sdem_dist.engine.stages import MadeByWorkers
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import LabelSets
@@ -120,16 +121,16 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     def _weighed(self, source: Source) -> Source:
         return weighed(self, source)
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage in which held-out documents choose how long to train, and the one with all documents."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
         n, n_labels = source.n_documents, len(source.classes)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         plan = self._plan(n, share)
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
         learner, initial = self._learner(source)
         if not share:
-            return (yield from final_stage(learner, plan, initial))
-        return (yield from self._chosen(source, learner, plan, initial, share))
+            return final_stage(trainer, learner, plan, initial)
+        return self._chosen(trainer, source, learner, plan, initial, share)
 
     def _plan(self, n_documents: int, share: float) -> Plan:
         most = MOST_EPOCHS if share else FEW_EPOCHS
@@ -171,11 +172,13 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
             return ()
         return ("temperatures", "thresholds") if several else ("temperature",)
 
-    def _chosen(self, source: Source, learner: LabelSdem, plan: Plan, initial: Any, share: float) -> Stages[Trained]:
+    def _chosen(
+        self, trainer: Trainer, source: Source, learner: LabelSdem, plan: Plan, initial: Any, share: float
+    ) -> Trained:
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
-        choice = yield from chosen(source, learner, plan, initial, share, patience)
+        choice = chosen(trainer, source, learner, plan, initial, share, patience)
         if choice is None:
-            return (yield from without_choice(learner, plan, initial, patience is not None))
+            return without_choice(trainer, learner, plan, initial, patience is not None)
         if self.calibrate and learner.several:
             learner = replace(
                 learner,
@@ -184,7 +187,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
             )
         elif self.calibrate:
             learner = replace(learner, temperature=choice.temperature)
-        return (yield from trained_on_all(choice, learner, plan, initial, share))
+        return trained_on_all(trainer, choice, learner, plan, initial, share)
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))

@@ -6,7 +6,8 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.transformed import TransformedCorpus
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.common_parameters import OfText
@@ -104,22 +105,22 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
                 raise ValueError(f"{what}: row {int(unfit.any(axis=1).argmax())} (from 0). {advice}")
         return X
 
-    def _trained(self, source: Source) -> Stages[Trained]:
-        """Yield the survey of the documents, the start, and the updates."""
+    def _train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the survey of the documents, the start, and the updates."""
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once = replace(plan, n_epochs=1)
         classes = source.classes[:1] if self.shared else source.classes
         numbers = components_of(self.n_components, classes)
         owners = () if self.shared else owners_of(numbers)
-        survey = yield from surveyed(source, once, max(numbers), labelled=not self.shared)
+        survey = surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
         scale = scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
         transform = RowTransform(scale, bool(self.expand))
         eta = scale or survey.largest_sum
         if self.expand:
-            expanded = surveyed(source, once, 1, name="expanded rows", labelled=False, transform=transform)
-            eta = (yield from expanded).largest_sum
+            expanded = surveyed(trainer, source, once, 1, name="expanded rows", labelled=False, transform=transform)
+            eta = expanded.largest_sum
         weights = weights_of_classes(self.class_weight, source)
         learner = Multiplicative(
             n_classes=len(source.classes),
@@ -134,21 +135,26 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
             class_weight=weights,
         )
         if self.init == "em":
-            start = yield from self._em(source, numbers, RowTransform(scale), weights)
+            start = self._em(trainer, source, numbers, RowTransform(scale), weights)
         else:
             examples = rows_at(source.corpus, positions_of(survey, numbers))
             start = weights_at_examples(examples, len(source.classes), owners, transform)
-        return (yield from final_stage(learner, plan, learner.start(start)))
+        return final_stage(trainer, learner, plan, learner.start(start))
 
     def _em(
-        self, source: Source, numbers: tuple[int, ...], transform: RowTransform, weights: tuple[float, ...] | None
-    ) -> Stages[MixtureWeights]:
-        """Yield EM over the rows as the updates see them."""
+        self,
+        trainer: Trainer,
+        source: Source,
+        numbers: tuple[int, ...],
+        transform: RowTransform,
+        weights: tuple[float, ...] | None,
+    ) -> MixtureWeights:
+        """Run EM over the rows as the updates see them."""
         rows = TransformedCorpus(source.corpus, transform.dense)
         kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
-        start = yield from start_of_features(source, numbers, kind, weights, seed, rows)
+        start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)
-        found = yield from state_of(Stage("EM", start.learner, plan, start.state, corpus=rows))
+        found = trainer.run(Stage("EM", start.learner, plan, start.state, corpus=rows)).state
         return weights_of_features(model.variables, found.best_mu, found.best_counts + 1.0, owners_of(numbers))
 
     @property

@@ -12,7 +12,8 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
@@ -138,14 +139,14 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def _weighed(self, source: Source) -> Source:
         return weighed(self, source)
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stage in which held-out documents choose how long to train, and the one with all documents."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
         plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         plan = replace(plan, n_blocks=blocks)
         if self.loss == "nll":
-            return (yield from final_stage(self._counting(source), plan))
+            return final_stage(trainer, self._counting(source), plan)
         if source.n_labelled:
-            return (yield from trained_with_unlabelled(self, source, plan))
+            return trained_with_unlabelled(trainer, self, source, plan)
         first = first_loss(source) if self.loss == "auto" else self.loss
         learner, initial = self._learner(source, loss=first)
         share, chosen = 0.0, self.n_epochs == "auto"
@@ -155,10 +156,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         if share:
             patience = (self.patience or 1) if chosen else None
             fit = source, learner, plan, initial, share, patience, other, self.calibrate
-            return (yield from trained_by_held_out(*fit))
+            return trained_by_held_out(trainer, *fit)
         if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
-            return (yield from calibrated_by_folds(source, learner, plan, initial, other))
-        return (yield from final_stage(learner, plan, initial))
+            return calibrated_by_folds(trainer, source, learner, plan, initial, other)
+        return final_stage(trainer, learner, plan, initial)
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
         """Return what a search's folds decide: the model's temperature, if a fit with held-out documents has one."""
@@ -266,7 +267,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         ValueError
             Documents or parameters do not go with the model.
         """
-        from sdem_dist.engine.run import run_stages
         from sdem_dist.fitting.running import executor_for
 
         parameters.check(self)
@@ -285,8 +285,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
         plan = replace(self._plan(source), n_epochs=1)
         stage = Stage("train", learner, plan if first else plan.steady, initial=initial)
-        with executor_for(None, self.n_jobs, source) as executor:
-            self._take(learner, run_stages(state_of(stage), source.documents, executor))
+        with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
+            self._take(learner, trainer.run(stage).state)
         self.n_iter_ += 1
         return self
 

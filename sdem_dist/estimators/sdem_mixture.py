@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.mixture import VALIDATION_FRACTION, JointMixture
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param
 from sdem_dist.fitting import plans
@@ -56,26 +57,26 @@ class SdemMixtureClassifier(JointMixture):
     def _n_epochs(self) -> int:
         return self.n_epochs or (EPOCHS_OF_COUNTS if self.components == "multinomial" else EPOCHS)
 
-    def _trained(self, source: Source) -> Stages[Trained]:
-        """Yield the stages that find a start, EM, and sdEM from where it ends."""
+    def _train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages that find a start, EM, and sdEM from where it ends."""
         if self.components == "multinomial":
-            return (yield from self._of_counts(source))
-        start = yield from self._start_of_features(source)
+            return self._of_counts(trainer, source)
+        start = self._start_of_features(trainer, source)
         em, once = start.learner, start.once
-        fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
+        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
         learner = FeatureSdem(
             em.model, source.weight, em.class_weight, float(self.unlabelled_weight), loss=named(self.loss)
         )
         # A component without documents would stop every step of the class counts.
         initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
-        return (yield from final_stage(learner, replace(once, n_epochs=self._n_epochs), initial))
+        return final_stage(trainer, learner, replace(once, n_epochs=self._n_epochs), initial)
 
-    def _of_counts(self, source: Source) -> Stages[Trained]:
-        start = yield from self._start_of_counts(source)
+    def _of_counts(self, trainer: Trainer, source: Source) -> Trained:
+        start = self._start_of_counts(trainer, source)
         em, once, n_epochs = start.learner, start.once, self._n_epochs
-        fitted = yield from state_of(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state))
+        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
         if self.loss == "nll":
-            return (yield from final_stage(em, replace(once, n_epochs=n_epochs), fitted))
+            return final_stage(trainer, em, replace(once, n_epochs=n_epochs), fitted)
         documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
         prior = alpha + START_SHARE * (fitted.words.mean(axis=1) - alpha)
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
@@ -84,4 +85,4 @@ class SdemMixtureClassifier(JointMixture):
         learner = Sdem(em.model, n_labelled, em.class_weight, once.seed, loss=self.loss, steps=sizes)
         even = em.model.start_at(prior)._replace(class_counts=class_alpha + START_SHARE * fitted.class_counts)
         initial = start_at(even, fitted, weight_of_margin(fitted, documents, MARGIN, em.model.owners))
-        return (yield from final_stage(learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial))
+        return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)

@@ -12,7 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Scoring, Stage, Stages, metrics_of, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import OfText, Seeded
@@ -123,27 +124,27 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         if self.merge == "sum" and self.rounds_per_epoch is not None:
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the count of the words, the training, the count of the topics, and the thresholds of several labels."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
         plan = self._plan(source.n_documents, source.n_labelled)
         once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
         counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
-        summary = yield from state_of(Stage("words", counting, once))
+        summary = trainer.run(Stage("words", counting, once)).state
         output = self._output(source, summary)
         learner = self._learner(source, plan, output)
         if output.words_weight == "auto":
-            weight = yield from chosen_weight(source, learner, plan, summary.frequencies, self._monitor)
+            weight = chosen_weight(trainer, source, learner, plan, summary.frequencies, self._monitor)
             learner = replace(learner, words_weight=weight)
-        found = yield from final_stage(learner, plan, lambda: learner.start(summary.frequencies))
+        found = final_stage(trainer, learner, plan, lambda: learner.start(summary.frequencies))
         scores = cast(
             "AnyLearner", TopicScores(learner, topic_words, shares)
         )  # a scoring needs nothing else of a learner
-        of_topics = yield from metrics_of(Scoring("topics' shares", scores, found.state))
+        of_topics = trainer.score("topics' shares", scores, found.state)
         self.topic_shares_ = np.array([of_topics[str(k)] for k in range(learner.n_topics)])
         if learner.response != "labels":
             return found
         scores = cast("AnyLearner", TopicScores(learner, label_sums, label_thresholds))
-        best = yield from metrics_of(Scoring("thresholds of labels", scores, found.state))
+        best = trainer.score("thresholds of labels", scores, found.state)
         thresholds = tuple(best[str(i)] for i in range(learner.n_outputs))
         return found._replace(learner=replace(learner, thresholds=thresholds))
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import AnyStage, Stage, Stages, state_of
+from sdem_dist.engine.stages import AnyStage, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.mixture_starts import positions_of, sampled_positions, surveyed
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
@@ -40,19 +41,18 @@ class WordClusters:
     init: str
     init_documents: int
 
-    def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[WordEm]:
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> WordEm:
         """Return EM's learner, which needs no stages."""
         model = NaiveBayes(source.n_features, 1, self.alpha, self.weight_alpha, owners=(0,) * self.number)
-        yield from ()
         return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=form)
 
-    def started(self, learner: WordEm, once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the survey that draws documents and, for examples, the count of words; return EM's stage from there."""
+    def started(self, trainer: Trainer, learner: WordEm, once: Plan, source: Source, which: str) -> AnyStage:
+        """Run the survey that draws documents and, for examples, the count of words; return EM's stage from there."""
         n_examples = self.number if self.init == "examples" else self.init_documents
-        survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
+        survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":
             naive = WordEm(NaiveBayes(source.n_features, 1, self.alpha, owners=(0,)), source.weight)
-            words = (yield from state_of(Stage(f"words{which}", naive, once))).words
+            words = trainer.run(Stage(f"words{which}", naive, once)).state.words
             numbers = (self.number,)
 
         def start() -> SdemState:
@@ -91,18 +91,20 @@ class RowClusters:
     init: str
     init_documents: int
 
-    def learner(self, source: Source, plan: Plan, form: EmForm) -> Stages[FeatureEm[Features]]:
-        """Yield the pass over the columns; return EM's learner."""
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> FeatureEm[Features]:
+        """Run the pass over the columns; return EM's learner."""
         once = Plan(source.n_documents, 1, 1, plan.n_lanes, plan.seed)
-        summary = yield from state_of(Stage("columns", Columns(source.n_features, weighted=True), once))
+        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
         model = FeatureClasses(FeatureModel((self.kind.block(summary),)), 1, (0,) * self.number)
         return FeatureEm(model, source.weight, monitored=True, form=form, seed=plan.seed)
 
-    def started(self, learner: FeatureEm[Features], once: Plan, source: Source, which: str) -> Stages[AnyStage]:
-        """Yield the survey that draws rows and, for examples, the fit of all rows; return EM's stage from there."""
+    def started(
+        self, trainer: Trainer, learner: FeatureEm[Features], once: Plan, source: Source, which: str
+    ) -> AnyStage:
+        """Run the survey that draws rows and, for examples, the fit of all rows; return EM's stage from there."""
         variables = learner.model.variables
         n_examples = self.number if self.init == "examples" else self.init_documents
-        survey = yield from surveyed(source, once, n_examples, name=f"survey{which}", labelled=False)
+        survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "k-means":
 
             def start() -> FeatureState:
@@ -111,7 +113,7 @@ class RowClusters:
 
             return Stage(f"start{which}", learner, once, start)
         generative = FeatureEm(FeatureClasses(variables, 1, (0,)), source.weight)
-        whole = yield from state_of(Stage(f"all rows{which}", generative, once))
+        whole = trainer.run(Stage(f"all rows{which}", generative, once)).state
         examples = rows_at(source.corpus, positions_of(survey, (self.number,)))
         return Stage(f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, whole))
 

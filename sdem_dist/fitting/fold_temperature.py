@@ -10,7 +10,8 @@ from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.folds import Folds, groups_of
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, state_of
+from sdem_dist.engine.stages import MadeByWorkers, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.training_time import FEW, Other, may_overlap
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.learners.sdem import Sdem
@@ -44,13 +45,14 @@ class OutOfFold(NamedTuple):
 
 
 def calibrated_by_folds(
+    trainer: Trainer,
     source: Source,
     learner: Sdem[NaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     other: Other | None = None,
-) -> Stages[Trained]:
-    """Yield the trainings without a fold, each in turn until enough is known, then that of all documents.
+) -> Trained:
+    """Run the trainings without a fold, each in turn until enough is known, then that of all documents.
 
     `other`: makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap
     there.
@@ -58,11 +60,11 @@ def calibrated_by_folds(
     names = groups_of(source.corpus)
     torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))
     folds = Folds(source.corpus, N_FOLDS, learner.seed, groups=torn)  # groups that are too few are not kept together
-    parts = [(yield from _scores_without(source, folds, 0, learner, plan, initial))]
+    parts = [_scores_without(trainer, source, folds, 0, learner, plan, initial)]
     said = summary_of(parts)
     if other is not None and may_overlap(source, said.accuracy):
         rival, start = other()
-        tried = [(yield from _scores_without(source, folds, 0, rival, plan, start, " with ncll"))]
+        tried = [_scores_without(trainer, source, folds, 0, rival, plan, start, " with ncll")]
         its = summary_of(tried)
         if its.log_loss < said.log_loss:
             learner, initial, parts, said = rival, start, tried, its
@@ -70,14 +72,15 @@ def calibrated_by_folds(
     for number in range(1, N_FOLDS):
         if sum(len(part.labels) for part in parts) >= ENOUGH:
             break
-        parts.append((yield from _scores_without(source, folds, number, learner, plan, initial)))
+        parts.append(_scores_without(trainer, source, folds, number, learner, plan, initial))
     said = summary_of(parts) if len(parts) > 1 else said
-    found = yield from final_stage(replace(learner, temperature=said.temperature), plan, initial)
+    found = final_stage(trainer, replace(learner, temperature=said.temperature), plan, initial)
     held_out = {"held_out_accuracy": said.accuracy, "held_out_log_loss": said.log_loss}
     return found._replace(history=[{**entry, **held_out} for entry in found.history])
 
 
 def _scores_without(
+    trainer: Trainer,
     source: Source,
     folds: Folds,
     number: int,
@@ -85,15 +88,13 @@ def _scores_without(
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     how: str = "",
-) -> Stages[Scores]:
-    """Yield a training without a fold, and return the scores of the fold."""
+) -> Scores:
+    """Run a training without a fold, and return the scores of the fold."""
     rest = folds.train(number)
     without = _known_to(source, rest.mask)
     fold = without.seen(folds.test(number))
     learner = replace(learner, n_documents=rest.weight)
-    state = yield from state_of(
-        Stage(f"fold {number + 1} of {N_FOLDS}{how}", learner, plan, initial, without.seen(rest))
-    )
+    state = trainer.run(Stage(f"fold {number + 1} of {N_FOLDS}{how}", learner, plan, initial, without.seen(rest))).state
     documents = cast(Documents, fold.read(0, fold.n_documents))
     assert documents.weights is not None
     local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))

@@ -6,7 +6,8 @@ from typing import Any, Generic, TypeVar
 import numpy as np
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import plans
 from sdem_dist.inputs.spec import Source
 from sdem_dist.learners.column_blocks import Kind
@@ -37,34 +38,40 @@ class Start(Generic[EM, _State]):
 
 
 def start_of_features(
+    trainer: Trainer,
     source: Source,
     numbers: tuple[int, ...],
     kind: Kind,
     weights: tuple[float, ...] | None,
     seed: int,
     corpus: Any = None,
-) -> Stages[Start[FeatureEm[Features], FeatureState]]:
-    """Yield the stages that find where EM starts: half way between each class and random rows of it."""
+) -> Start[FeatureEm[Features], FeatureState]:
+    """Run the stages that find where EM starts: half way between each class and random rows of it."""
     once = plans.full_passes(source.n_documents, 1, seed)
     columns = Columns(source.n_features, weighted=True)
-    summary = yield from state_of(Stage("columns", columns, once, corpus=corpus))
+    summary = trainer.run(Stage("columns", columns, once, corpus=corpus)).state
     model, n_classes = FeatureModel((kind.block(summary),)), len(source.classes)
     generative = FeatureEm(FeatureClasses(model, n_classes), source.weight, weights, complete=True)
-    classes = yield from state_of(Stage("classes", generative, once, corpus=corpus))
-    survey = yield from surveyed(source, once, max(numbers), corpus=corpus)
+    classes = trainer.run(Stage("classes", generative, once, corpus=corpus)).state
+    survey = surveyed(trainer, source, once, max(numbers), corpus=corpus)
     learner = FeatureEm(FeatureClasses(model, n_classes, owners_of(numbers)), source.weight, weights, monitored=True)
     examples = rows_at(corpus or source.corpus, positions_of(survey, numbers))
     return Start(learner, features_at_examples(examples, numbers, model, classes), once)
 
 
 def start_of_counts(
-    source: Source, numbers: tuple[int, ...], alpha: float, weights: tuple[float, ...] | None, seed: int
-) -> Stages[Start[WordEm, SdemState]]:
-    """Yield the stages that find where EM of counts starts."""
+    trainer: Trainer,
+    source: Source,
+    numbers: tuple[int, ...],
+    alpha: float,
+    weights: tuple[float, ...] | None,
+    seed: int,
+) -> Start[WordEm, SdemState]:
+    """Run the stages that find where EM of counts starts."""
     once = plans.full_passes(source.n_documents, 1, seed)
     model = NaiveBayes(source.n_features, len(source.classes), alpha)
-    words = (yield from state_of(Stage("classes", WordEm(model, source.weight, weights), once))).words
-    survey = yield from surveyed(source, once, max(numbers))
+    words = trainer.run(Stage("classes", WordEm(model, source.weight, weights), once)).state.words
+    survey = surveyed(trainer, source, once, max(numbers))
     learner = WordEm(replace(model, owners=owners_of(numbers)), source.weight, weights, seed, rule="maximise")
     examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
     start = learner.start_at(*counts_at_examples(examples, numbers, words, source.class_counts))
@@ -72,11 +79,18 @@ def start_of_counts(
 
 
 def surveyed(
-    source: Source, plan: Plan, n_examples: int, *, name: str = "survey", corpus: Any = None, **settings: Any
-) -> Stages[SurveyResult]:
-    """Yield the stage that finds random examples and sums of rows, and return what it found."""
+    trainer: Trainer,
+    source: Source,
+    plan: Plan,
+    n_examples: int,
+    *,
+    name: str = "survey",
+    corpus: Any = None,
+    **settings: Any,
+) -> SurveyResult:
+    """Run the stage that finds random examples and sums of rows, and return what it found."""
     survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **settings)
-    return (yield from state_of(Stage(name, survey, plan, corpus=corpus)))
+    return trainer.run(Stage(name, survey, plan, corpus=corpus)).state
 
 
 def positions_of(survey: SurveyResult, numbers: tuple[int, ...]) -> np.ndarray:

@@ -16,14 +16,15 @@ import numpy as np
 from sdem_dist.corpus.folds import AnyCorpus, Folds, groups_of, labels_of, part_of, weights_of
 from sdem_dist.corpus.subsets import Chosen
 from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
-from sdem_dist.engine.stages import AnyStage, Stage, Stages
+from sdem_dist.engine.stages import AnyStage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.training_time import FEWEST, MONITOR, MOST_HELD_OUT
 from sdem_dist.inputs.spec import Source, Trained
 from sdem_dist.inputs.weighted import KnownWords
 from sdem_dist.learners.features import FeatureLearner
 from sdem_dist.models.feature_classes import FeatureClasses
 
-Fit = Callable[[Source], Stages[Trained]]
+Fit = Callable[[Trainer, Source], Trained]
 MOST_PARTS = 20
 """Of which some are held out, such as 7 for a share of .35."""
 POINTS = 10
@@ -32,14 +33,15 @@ _log = logging.getLogger(__name__)
 
 
 def with_temperature(
+    trainer: Trainer,
     fit: Fit,
     source: Source,
     share: float,
     seed: int,
     class_weight: tuple[float, ...] | None = None,
     kept: Callable[[History], int] | None = None,
-) -> Stages[Trained]:
-    """Yield the stages of a training without some documents, which give the temperature, and those of one with all.
+) -> Trained:
+    """Run the stages of a training without some documents, which give the temperature, and those of one with all.
 
     Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all,
     it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
@@ -47,7 +49,7 @@ def with_temperature(
     Parameters
     ----------
     fit : callable
-        Yields the stages of a training with a source's documents; the last one is watched.
+        Runs a training with a source's documents; the last one is watched.
     share : float
         Of the documents to hold out, 20,000 at most.
     seed : int
@@ -59,10 +61,10 @@ def with_temperature(
     """
     held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed, class_weight)
     if held_out is None:
-        return (yield from fit(source))
+        return fit(trainer, source)
     rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
     scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart)
-    found = None if kept is None else (yield from fit(source))
+    found = None if kept is None else fit(trainer, source)
     n_kept = None if kept is None or found is None else kept(found.history)
 
     def without(stage: AnyStage) -> AnyStage:
@@ -73,16 +75,16 @@ def with_temperature(
         return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
 
     others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
-    history = (yield from _changed(fit(others), without)).history
+    history = fit(trainer.changed(without), others).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
-        return found or (yield from fit(source))
+        return found or fit(trainer, source)
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
         return replace(stage, learner=at_temperature(stage.learner, temperature)) if stage.monitored else stage
 
-    found = found or (yield from _changed(fit(source), tempered))
+    found = found or fit(trainer.changed(tempered), source)
     learner = at_temperature(found.learner, temperature)
     told = [_told(entry) for entry in history] + [{}] * (len(found.history) - len(history))
     return Trained(learner, found.state, [{**h, **f} for h, f in zip(told, found.history, strict=False)])
@@ -118,17 +120,6 @@ def at_temperature(learner: Any, temperature: float) -> Any:
     if isinstance(learner, FeatureLearner):
         return replace(learner, model=replace(cast(FeatureClasses, learner.model), temperature=temperature))
     return replace(learner, temperature=temperature)
-
-
-def _changed(stages: Stages[Trained], change: Callable[[AnyStage], AnyStage]) -> Stages[Trained]:
-    """Yield stages with a change to each, and return their result."""
-    result = None
-    while True:
-        try:
-            asked = stages.send(result)
-        except StopIteration as end:
-            return cast(Trained, end.value)
-        result = yield change(asked) if isinstance(asked, Stage) else asked
 
 
 def _told(entry: dict[str, float]) -> dict[str, float]:

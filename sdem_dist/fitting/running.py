@@ -18,8 +18,7 @@ from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.identity import identity
 from sdem_dist.engine.monitoring import Monitoring
-from sdem_dist.engine.run import run_stages
-from sdem_dist.engine.stages import Scoring, metrics_of
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.blas import one_blas_thread
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
@@ -124,16 +123,16 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         if options.validation is not None:
             stack.enter_context(_forgetting(held_out))
         progress = stack.enter_context(shown("")) if estimator.verbose else None
-        return run_stages(
-            estimator.stages(source),
-            source.documents,
+        trainer = Trainer(
             executor,
+            source.documents,
             monitoring=monitoring,
             checkpoints=checkpoints,
             settings=settings,
             resume=options.resume,
             callbacks=[*options.callbacks, *([] if progress is None else [progress])],
         )
+        return estimator.train(stack.enter_context(trainer), source)
 
 
 def validation_source(estimator: Estimator, validation: object, client: Client | None) -> Source:
@@ -146,9 +145,11 @@ def validation_source(estimator: Estimator, validation: object, client: Client |
 
 def evaluate_source(estimator: Estimator, source: Source, client: Client | None) -> dict[str, float]:
     """Return the metrics of a fitted estimator over a source."""
-    scoring = Scoring("score", estimator.learner_, estimator.state_)
-    with executor_for(client, estimator.n_jobs, source) as executor:
-        return run_stages(metrics_of(scoring), source.documents, executor)
+    with (
+        executor_for(client, estimator.n_jobs, source) as executor,
+        Trainer(executor, source.documents) as trainer,
+    ):
+        return trainer.score("score", estimator.learner_, estimator.state_)
 
 
 def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:

@@ -16,7 +16,8 @@ import numpy as np
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
+from sdem_dist.engine.stages import MadeByWorkers, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.sdem import Sdem
@@ -71,6 +72,7 @@ def share_held_out(asked: float, n_documents: int, fewest: int = FEWEST) -> floa
 
 
 def chosen(
+    trainer: Trainer,
     source: Source,
     learner: Sdem[AnyNaiveBayes],
     plan: Plan,
@@ -78,8 +80,8 @@ def chosen(
     share: float,
     patience: int | None,
     how: str = "",
-) -> Stages[Choice | None]:
-    """Yield the stage that trains without the held-out documents, scored after each epoch.
+) -> Choice | None:
+    """Run the stage that trains without the held-out documents, scored after each epoch.
 
     Return None where none of them has a weight above 0.
 
@@ -100,7 +102,7 @@ def chosen(
     )
     learner = replace(learner, held_out=share)
     stage = Stage(f"choose{how}", learner, plan, initial, monitored=True, monitoring=monitoring)
-    result = yield from trained(stage)
+    result = trainer.run(stage)
     scored = [entry for entry in result.history if VALIDATION + MONITOR in entry]
     if not scored or np.isnan(scored[-1][VALIDATION + MONITOR]):
         return None
@@ -127,6 +129,7 @@ def chosen(
 
 
 def trained_by_held_out(
+    trainer: Trainer,
     source: Source,
     learner: Sdem[NaiveBayes],
     plan: Plan,
@@ -135,42 +138,43 @@ def trained_by_held_out(
     patience: int | None,
     other: Other | None,
     calibrate: bool,
-) -> Stages[Trained]:
-    """Yield the stages in which held-out documents choose training time, temperature and loss, and the one with all.
+) -> Trained:
+    """Run the stages in which held-out documents choose training time, temperature and loss, and the one with all.
 
     `other`: makes the learner of NCLL and its start, which are tried if classes seem to overlap.
     `calibrate`: whether the model takes the temperature.
     """
-    choice = yield from chosen(source, learner, plan, initial, share, patience)
+    choice = chosen(trainer, source, learner, plan, initial, share, patience)
     if choice is None:
-        return (yield from without_choice(learner, plan, initial, patience is not None))
+        return without_choice(trainer, learner, plan, initial, patience is not None)
     if other is not None and may_overlap(source, choice.of_validation("accuracy")):
         rival, start = other()
-        its = yield from chosen(source, rival, plan, start, share, patience, " with ncll")
+        its = chosen(trainer, source, rival, plan, start, share, patience, " with ncll")
         if its is not None and its.of_validation(MONITOR) < choice.of_validation(MONITOR):
             learner, initial, choice = rival, start, its
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
     learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
-    return (yield from trained_on_all(choice, learner, plan, initial, share))
+    return trained_on_all(trainer, choice, learner, plan, initial, share)
 
 
 def without_choice(
-    learner: Sdem[AnyNaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None, auto: bool
-) -> Stages[Trained]:
-    """Yield the training where held-out documents could choose nothing; `auto`: they were to choose the epochs."""
+    trainer: Trainer, learner: Sdem[AnyNaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None, auto: bool
+) -> Trained:
+    """Run the training where held-out documents could choose nothing; `auto`: they were to choose the epochs."""
     _log.warning("no held-out document has a weight above 0: nothing is chosen by them, and the temperature is 1")
-    return (yield from final_stage(learner, replace(plan, n_epochs=FEW_EPOCHS) if auto else plan, initial))
+    return final_stage(trainer, learner, replace(plan, n_epochs=FEW_EPOCHS) if auto else plan, initial)
 
 
 def trained_on_all(
+    trainer: Trainer,
     choice: Choice,
     learner: Sdem[AnyNaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     share: float,
-) -> Stages[Trained]:
-    """Yield the stage that trains anew with all documents, where those held out are more than a few.
+) -> Trained:
+    """Run the stage that trains anew with all documents, where those held out are more than a few.
 
     `learner`: as it is to be, with all documents.
 
@@ -179,7 +183,7 @@ def trained_on_all(
     """
     if share <= NO_REFIT:
         return Trained(learner, choice.state, choice.history)
-    found = yield from final_stage(learner, replace(plan, n_epochs=choice.n_epochs), initial)
+    found = final_stage(trainer, learner, replace(plan, n_epochs=choice.n_epochs), initial)
     return found._replace(
         history=[{**held_out, **entry} for held_out, entry in zip(choice.history, found.history, strict=False)]
     )

@@ -10,6 +10,7 @@ hurts where few documents have a label.
 """
 
 import logging
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any, NamedTuple, cast
@@ -21,7 +22,8 @@ from sdem_dist.corpus.labelled import Labelled
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, state_of, trained
+from sdem_dist.engine.stages import AnyStage, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.fold_temperature import FEWEST as FEWEST_OF_FOLDS
 from sdem_dist.fitting.fold_temperature import calibrated_by_folds
@@ -91,14 +93,14 @@ def weighed_by_labelled(source: Source, alone: Source) -> Source:
     return replace(source, weighting=replace(alone.weighting, min_df=1), trained_on=frequency)
 
 
-def trained_with_unlabelled(e: Any, source: Source, plan: Plan) -> Stages[Trained]:
-    """Yield EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
+def trained_with_unlabelled(trainer: Trainer, e: Any, source: Source, plan: Plan) -> Trained:
+    """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
 
     `e`: it takes note of how documents are weighed. `plan`: of the training.
     """
     alone = labelled_alone(source)
     weighed = weighed_by_labelled(source, alone)
-    return (yield from _of(weighed, _trained(e, weighed, alone, plan)))
+    return _trained(trainer.changed(_of(weighed)), e, weighed, alone, plan)
 
 
 def _noted(e: Any, source: Source) -> None:
@@ -107,7 +109,7 @@ def _noted(e: Any, source: Source) -> None:
         e.document_frequency_ = source.trained_on
 
 
-def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Trained]:
+def _trained(trainer: Trainer, e: Any, source: Source, alone: Source, plan: Plan) -> Trained:
     weight = None if e.unlabelled_weight == "auto" else float(e.unlabelled_weight)
     found, start = e._learner(source)
     learner, initial = replace(found, n_documents=source.n_labelled), start.block(0, 1)
@@ -118,11 +120,11 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
         if weight != 0.0 and e.calibrate and e.validation_fraction and alone.n_documents >= FEWEST_OF_FOLDS:
             # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
             its, its_start = e._learner(alone, loss=learner.loss)
-            of_folds = calibrated_by_folds(alone, its, replace(e._plan(alone), n_blocks=plan.n_blocks), its_start)
-            by_folds = cast(Sdem[NaiveBayes], (yield from _of(alone, of_folds)).learner)
-            learner = replace(learner, temperature=by_folds.temperature)
+            folds_plan = replace(e._plan(alone), n_blocks=plan.n_blocks)
+            by_folds = calibrated_by_folds(trainer.changed(_of(alone)), alone, its, folds_plan, its_start)
+            learner = replace(learner, temperature=cast(Sdem[NaiveBayes], by_folds.learner).temperature)
     elif e.validation_fraction and (weight is None or (weight and e.calibrate)):
-        helped, its = yield from _compared(e, source, alone, learner, plan, initial, weight)
+        helped, its = _compared(trainer, e, source, alone, learner, plan, initial, weight)
         if its is not None:
             gain, error = gain_of(helped, its)
             said = {**helped.means(WITH), **its.means(WITHOUT)}
@@ -135,44 +137,38 @@ def _trained(e: Any, source: Source, alone: Source, plan: Plan) -> Stages[Traine
             said |= helped.means("held_out")
     if weight == 0.0:
         _noted(e, alone)
-        trained = yield from _of(alone, e.stages(alone))
+        trained = e.train(trainer.changed(_of(alone)), alone)
     else:
         _noted(e, source)
-        generative = yield from _explained(source, learner, plan)
+        generative = _explained(trainer, source, learner, plan)
         weight = weight_of_margin(generative, sample(source), MARGIN) if weight is None else weight
         start_with = partial(start_at, initial, generative, weight)
         # The name tells a resumed run whether the weight is still the same.
-        trained = yield from final_stage(learner, plan, start_with, f", unlabelled_weight {weight:g}")
+        trained = final_stage(trainer, learner, plan, start_with, f", unlabelled_weight {weight:g}")
     said["unlabelled_weight"] = weight
     return trained._replace(history=[{**entry, **said} for entry in trained.history])
 
 
-def _of(source: Source, stages: Stages[Trained]) -> Stages[Trained]:
-    """Yield stages that are of a source, and not of the fit's; validation documents are weighed as they are."""
+def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
+    """Return what makes stages those of a source, not of the fit's; validation documents are weighed as they are."""
 
     def seen(validation: CorpusLike) -> CorpusLike:
         return source.seen(validation.corpus if isinstance(validation, WeightedCorpus) else validation)
 
-    result: Any = None
-    while True:
-        try:
-            stage = stages.send(result)
-        except StopIteration as end:
-            return cast(Trained, end.value)
-        assert isinstance(stage, Stage)
-        result = yield replace(stage, corpus=stage.corpus or source.documents, seen=stage.seen or seen)
+    return lambda stage: replace(stage, corpus=stage.corpus or source.documents, seen=stage.seen or seen)
 
 
-def _explained(source: Source, learner: Sdem[NaiveBayes], plan: Plan, which: str = "") -> Stages[SdemState]:
-    """Yield EM over all documents but those held out."""
+def _explained(trainer: Trainer, source: Source, learner: Sdem[NaiveBayes], plan: Plan, which: str = "") -> SdemState:
+    """Run EM over all documents but those held out."""
     model = replace(learner.model, alpha=EM_ALPHA)
     em = WordEm(model, source.weight, seed=learner.seed, held_out=learner.held_out, rule="maximise")
     lanes = plans.lanes_of(plan.n_documents, plans.SUM_TASK_DOCUMENTS)
     once = replace(plan, n_epochs=EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
-    return (yield from state_of(Stage(f"unlabelled{which}", em, once)))
+    return trainer.run(Stage(f"unlabelled{which}", em, once)).state
 
 
 def _compared(
+    trainer: Trainer,
     e: Any,
     source: Source,
     alone: Source,
@@ -180,8 +176,8 @@ def _compared(
     plan: Plan,
     initial: SdemState,
     weight: float | None,
-) -> Stages[tuple[Choice, Choice | None]]:
-    """Yield trainings without held-out documents; return scores with the others, and, where asked, of these alone."""
+) -> tuple[Choice, Choice | None]:
+    """Run trainings without held-out documents; return scores with the others, and, where asked, of these alone."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     ours, theirs = list[tuple[float, ...]](), list[tuple[float, ...]]()
     frequency, some = cast(Labelled, alone.corpus).document_frequency, sample(source)
@@ -190,19 +186,19 @@ def _compared(
     for number in range(DRAWS):
         which, seed = f" {number + 1} of {DRAWS}", (learner.seed + (number << 20)) % (1 << 64)
         trial = replace(learner, held_out=SHARE, seed=seed)
-        generative = yield from _explained(source, trial, plan, which)
+        generative = _explained(trainer, source, trial, plan, which)
         # All read the whole corpus, so that the same documents are held out; one that has no label asks for no step.
         watched = _watched(plan, source.seen(HeldOut(source.corpus, seed, SHARE)))
         used = weight_of_margin(generative, some, MARGIN) if weight is None else weight
         start = partial(start_at, initial, generative, used)
         stage = Stage(f"weight {used:.2g}{which}", trial, plan, start, monitoring=watched)
-        ours.append((yield from _scored(stage)))
+        ours.append(_scored(trainer, stage))
         if weight is None:
             trial = replace(its, held_out=SHARE, seed=seed)
             watched = _watched(plan, alone.seen(HeldOut(source.corpus, seed, SHARE, frequency)))
             documents = alone.seen(source.corpus)
             stage = Stage(f"labelled alone{which}", trial, plan, its_start, documents, monitoring=watched)
-            theirs.append((yield from _scored(stage)))
+            theirs.append(_scored(trainer, stage))
     return _choice(ours), _choice(theirs) if weight is None else None
 
 
@@ -218,9 +214,9 @@ def _watched(plan: Plan, held_out: CorpusLike) -> Monitoring:
     return Monitoring(plan.n_epochs, held_out, MONITOR, training=False, shown=("accuracy", MONITOR))
 
 
-def _scored(stage: Stage[SdemState, Any, Any]) -> Stages[tuple[float, ...]]:
-    """Yield a training; return what `Choice` holds of its held-out documents."""
-    entry = (yield from trained(stage)).history[-1]
+def _scored(trainer: Trainer, stage: Stage[SdemState, Any, Any]) -> tuple[float, ...]:
+    """Run a training; return what `Choice` holds of its held-out documents."""
+    entry = trainer.run(stage).history[-1]
     return tuple(entry[VALIDATION + m] for m in (MONITOR, "accuracy", "temperature"))
 
 

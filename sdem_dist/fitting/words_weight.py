@@ -8,7 +8,8 @@ import numpy as np
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage, Stages, trained
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.training_time import share_held_out
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.weighted import HeldOut
@@ -21,8 +22,10 @@ HELD_OUT = 0.2
 _log = logging.getLogger(__name__)
 
 
-def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.ndarray, monitor: str) -> Stages[float]:
-    """Yield a training with each weight, without held-out documents; return the weight of their lowest loss.
+def chosen_weight(
+    trainer: Trainer, source: Source, learner: BpSlda, plan: Plan, frequencies: np.ndarray, monitor: str
+) -> float:
+    """Run a training with each weight, without held-out documents; return the weight of their lowest loss.
 
     `frequencies`: shape (n_features,), of the words, for the start. `monitor`: the metric that has to be low.
     Raises ValueError: there are too few documents to hold some out.
@@ -44,7 +47,7 @@ def chosen_weight(source: Source, learner: BpSlda, plan: Plan, frequencies: np.n
             monitored=True,
             monitoring=monitoring,
         )
-        loss = (yield from trained(stage)).history[-1][VALIDATION + monitor]
+        loss = trainer.run(stage).history[-1][VALIDATION + monitor]
         _log.info("words_weight %g: %s of held-out documents %.4g", weight, monitor, loss)
         best = min(best, (loss, weight))
     return best[1]

@@ -12,7 +12,8 @@ import numpy as np
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage, Stages, trained
+from sdem_dist.engine.stages import MadeByWorkers, Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.inputs.label_sets import WithMembers
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
@@ -126,7 +127,7 @@ class Source:
 
 
 class Trained(NamedTuple):
-    """The result of the stages of a fit."""
+    """The result of a fit."""
 
     learner: AnyModelLearner
     state: Any
@@ -163,8 +164,10 @@ class Estimator(Protocol):
     _several: bool = False
 
     @abstractmethod
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the stages of a fit; each is sent its result, see `sdem_dist.engine.stages`.
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages of a fit.
+
+        A resumed fit runs them again: they must be the same for the same settings and results.
 
         `source`: what is trained on.
         """
@@ -247,11 +250,12 @@ class Estimator(Protocol):
 
 
 def final_stage(
+    trainer: Trainer,
     learner: ModelLearner[State, Statistics, Prepared],
     plan: Plan,
     initial: State | Callable[[], State] | MadeByWorkers[State] | None = None,
     how: str = "",
-) -> Stages[Trained]:
-    """Yield the stage that a fit ends with, the one that is watched; `how` is added to its name."""
-    found = yield from trained(Stage(f"train{how}", learner, plan, initial, monitored=True))
+) -> Trained:
+    """Run the stage that a fit ends with, the one that is watched; `how` is added to its name."""
+    found = trainer.run(Stage(f"train{how}", learner, plan, initial, monitored=True))
     return Trained(learner, found.state, found.history)

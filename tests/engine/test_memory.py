@@ -11,8 +11,8 @@ from sdem_dist.engine import memory
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.memory import cache_bytes, check_state, needed_bytes, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.run import run_stages
-from sdem_dist.engine.stages import Stage, trained
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes
@@ -43,7 +43,7 @@ def test_a_run_is_refused_before_its_first_task():
     with InProcess(1, memory_bytes=1000) as small:
         small.submit = None  # whatever is submitted would fail otherwise
         with pytest.raises(ModelError, match="give each worker"):
-            run_stages(trained(Stage("train", learner, Plan(40, 1, 1, 2, 0))), corpus, small)
+            Trainer(small, corpus).run(Stage("train", learner, Plan(40, 1, 1, 2, 0)))
 
 
 def test_what_this_process_may_use():
@@ -56,9 +56,9 @@ def test_a_small_budget_changes_no_bit(memory):
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
     with InProcess(2, memory_bytes=memory) as executor:
-        result = run_stages(trained(stage), corpus, executor)
+        result = Trainer(executor, corpus).run(stage)
     with InProcess(1) as reference:
-        expected = run_stages(trained(stage), corpus, reference)
+        expected = Trainer(reference, corpus).run(stage)
     np.testing.assert_array_equal(result.state.words, expected.state.words)
 
 

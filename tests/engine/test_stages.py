@@ -23,8 +23,8 @@ from sdem_dist.engine.events import (
 )
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.monitoring import Monitoring
-from sdem_dist.engine.run import run_stages
-from sdem_dist.engine.stages import Scoring, Stage, StageResult, metrics_of, state_of, trained
+from sdem_dist.engine.stages import Stage, StageResult
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError, OtherRunError
 
 CORPUS = summing.corpus()
@@ -37,9 +37,9 @@ class Killed(Exception):
     pass
 
 
-def stages(made: list, n_epochs: int = 3, decay: float = 0.5):
-    """Yield what a mixture would: a survey, starts of which the best is taken, and the training."""
-    survey = yield from state_of(Stage("survey", Summing("survey", decay), plan(1)))
+def train(trainer: Trainer, made: list, n_epochs: int = 3, decay: float = 0.5) -> StageResult:
+    """Run what a mixture would: a survey, starts of which the best is taken, and the training."""
+    survey = trainer.run(Stage("survey", Summing("survey", decay), plan(1))).state
     found = []
     for number in (1, 2):
 
@@ -48,20 +48,19 @@ def stages(made: list, n_epochs: int = 3, decay: float = 0.5):
             return survey._replace(words=survey.words * number)
 
         learner = Summing(f"start {number}", decay)
-        state = yield from state_of(Stage(f"start {number} of 2", learner, plan(2), start))
-        metrics = yield from metrics_of(Scoring(f"score {number}", learner, state))
+        state = trainer.run(Stage(f"start {number} of 2", learner, plan(2), start)).state
+        metrics = trainer.score(f"score {number}", learner, state)
         found.append((metrics["loss"], number, state))
     best = min(found)[2]
-    return (yield from trained(Stage("train", Summing("train", decay), plan(n_epochs), lambda: best, monitored=True)))
+    return trainer.run(Stage("train", Summing("train", decay), plan(n_epochs), lambda: best, monitored=True))
 
 
 def fit(folder=None, callbacks=(), made=None, resume=False, executor=None, **more) -> StageResult:
     checkpoints = None if folder is None else Checkpoints(folder, every_rounds=1)
     with InProcess(1) as here:
-        return run_stages(
-            stages([] if made is None else made, **more), CORPUS, executor or here, monitoring=MONITORING,
-            checkpoints=checkpoints, settings={"corpus": "it"}, resume=resume, callbacks=callbacks,
-        )  # fmt: skip
+        options = {"settings": {"corpus": "it"}, "resume": resume, "callbacks": callbacks}
+        with Trainer(executor or here, CORPUS, monitoring=MONITORING, checkpoints=checkpoints, **options) as trainer:
+            return train(trainer, [] if made is None else made, **more)
 
 
 def same(a: StageResult, b: StageResult) -> bool:
@@ -167,13 +166,10 @@ def test_an_ended_fit_goes_on_to_more_epochs(tmp_path):
 
 
 def test_a_scoring_after_the_last_stage_does_not_end_its_checkpoints(tmp_path):
-    def with_score(n_epochs):
-        result = yield from trained(Stage("train", Summing("train"), plan(n_epochs), monitored=True))
-        return result, (yield from metrics_of(Scoring("score", Summing("train"), result.state)))
-
     def fitted(n_epochs, **more):
-        with InProcess(1) as executor:
-            return run_stages(with_score(n_epochs), CORPUS, executor, monitoring=MONITORING, **more)
+        with InProcess(1) as executor, Trainer(executor, CORPUS, monitoring=MONITORING, **more) as trainer:
+            result = trainer.run(Stage("train", Summing("train"), plan(n_epochs), monitored=True))
+            return result, trainer.score("score", Summing("train"), result.state)
 
     fitted(2, checkpoints=Checkpoints(tmp_path))
     result, metrics = fitted(4, checkpoints=Checkpoints(tmp_path), resume=True)
@@ -238,20 +234,19 @@ def test_events_of_each_stage():
 def test_a_stage_may_have_documents_of_its_own():
     other = summing.corpus(seed=5)
 
-    def on(corpus):
-        return state_of(Stage("train", Summing("train"), plan(1), corpus=corpus))
-
-    with InProcess(1) as executor:
-        found = [run_stages(on(corpus), CORPUS, executor) for corpus in (None, CORPUS, other)]
+    with InProcess(1) as executor, Trainer(executor, CORPUS) as trainer:
+        stages = [Stage("train", Summing("train"), plan(1), corpus=corpus) for corpus in (None, CORPUS, other)]
+        found = [trainer.run(stage).state for stage in stages]
+        stages = [stages[0], replace(stages[2], corpus=None)]
+        changed = trainer.changed(lambda stage: replace(stage, corpus=other)).changed(lambda stage: stages[1])
+        assert np.array_equal(changed.run(stages[0]).state.words, found[2].words)
     assert np.array_equal(found[0].words, found[1].words) and not np.array_equal(found[0].words, found[2].words)
 
 
 def test_patience_ends_the_stage_that_is_monitored():
     watching = replace(MONITORING, validation=summing.corpus(seed=7), patience=1)
     with InProcess(1) as executor:
-        rising = trained(Stage("train", Summing("train", decay=2.0), plan(30), monitored=True))
-        result = run_stages(rising, CORPUS, executor, monitoring=watching)
-        quiet = run_stages(
-            trained(Stage("train", Summing("train", 2.0), plan(30))), CORPUS, executor, monitoring=watching
-        )
+        trainer = Trainer(executor, CORPUS, monitoring=watching)
+        result = trainer.run(Stage("train", Summing("train", decay=2.0), plan(30), monitored=True))
+        quiet = trainer.run(Stage("train", Summing("train", 2.0), plan(30)))
     assert len(result.history) < 30 == len(quiet.history)

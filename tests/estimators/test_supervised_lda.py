@@ -345,6 +345,14 @@ def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expec
 
 def learner_of(model, source):
     """Return the learner of the stage that trains."""
-    stages = model.stages(source)
-    counting = stages.send(None)
-    return stages.send(SimpleNamespace(state=counting.learner.init())).learner
+    learners = []
+
+    def run(stage):
+        learners.append(stage.learner)
+        if len(learners) == 2:
+            raise StopIteration
+        return SimpleNamespace(state=stage.learner.init())
+
+    with pytest.raises(StopIteration):
+        model.train(SimpleNamespace(run=run), source)
+    return learners[1]

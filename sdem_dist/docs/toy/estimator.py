@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stages
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier
 from sdem_dist.estimators.common_parameters import OfText, Running
@@ -23,11 +23,11 @@ class NearestMean(OfText, Running, EngineClassifier, EngineEstimator):
 
     spec = Spec("sparse", "labels", "class", shown=("accuracy",))
 
-    def stages(self, source: Source) -> Stages[Trained]:
-        """Yield the one stage of a fit: one epoch of one round."""
+    def train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the one stage of a fit: one epoch of one round."""
         learner = ClassMeans(source.n_features, len(source.classes))
         plan = Plan(source.n_documents, n_epochs=1, n_rounds=1, n_lanes=self.n_lanes, seed=0)
-        return (yield from final_stage(learner, plan))
+        return final_stage(trainer, learner, plan)
 
     def _class_scores(self, X: object) -> np.ndarray:
         return scores(self._parameters, documents_of(self, X))

@@ -1,38 +1,216 @@
-"""One stage: plan, map over lanes, reduce by a fixed tree, update, broadcast; evaluate, record, checkpoint, stop."""
+"""Training, stage by stage: epochs of rounds, evaluated, saved, stopped; a fit can be resumed in any of them.
 
+A fit with a start by counting::
+
+    with Trainer(executor, documents) as trainer:
+        counts = trainer.run(Stage("count", counting, plan)).state
+        return trainer.run(Stage("train", learner, plan, lambda: learner.start(counts), monitored=True))
+"""
+
+import itertools
 import time
-from collections.abc import Callable, Iterator
+import uuid
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Generic
+from copy import copy
+from dataclasses import asdict, dataclass, replace
+from types import TracebackType
+from typing import Any, Generic
 
+from sdem_dist.compat import compile_target, target_difference
 from sdem_dist.counted import counted
+from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import anchors, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.claims import Claim, release
 from sdem_dist.engine.events import (
+    Callback,
     CheckpointWritten,
+    Compiled,
     EpochEnded,
     Event,
     LanesEnded,
     RoundEnded,
+    RunEnded,
+    RunStarted,
+    Scored,
     StageEnded,
     StageStarted,
 )
 from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.identity import Json
-from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
+from sdem_dist.engine.identity import Json, identity
+from sdem_dist.engine.memory import check_state, needed_bytes, state_bytes
+from sdem_dist.engine.monitoring import UNSEEN, VALIDATION, History, Monitoring
 from sdem_dist.engine.rounds import Ended, Flight
 from sdem_dist.engine.saved import Saved
 from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage, StageResult
+from sdem_dist.engine.stages import AnyStage, MadeByWorkers, Stage, StageResult
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.protocol import Prepared, State, Statistics
+from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 from sdem_dist.storage.places import place
 
 MANY_TASKS = 1_000
 """Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks
 still take less memory than the value."""
 TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
+
+
+class Trainer:
+    """Run the stages of a fit, one after the other, on one executor; a context that begins and ends the fit.
+
+    A stage that an earlier run finished is not run again: its result is in the checkpoint folder. A result is left
+    there when the next stage begins. Until then the stage's checkpoints stay, and a scoring after the stage is done
+    again by a resumed run.
+
+    `executor`: stays open.
+    `documents`: of the fit.
+    `monitoring`: of stages that are monitored.
+    `checkpoints`: None: nothing is written.
+    `settings`: what must be equal for a resume, beside each stage's learner and its plan without `n_epochs`.
+    `resume`: go on from what the checkpoint folder holds, if it holds anything.
+    Raises ModelError: the folder holds an earlier run and `resume` is false.
+    """
+
+    def __init__(
+        self,
+        executor: Executor,
+        documents: CorpusLike,
+        *,
+        monitoring: Monitoring = UNSEEN,
+        checkpoints: Checkpoints | None = None,
+        settings: Json | None = None,
+        resume: bool = False,
+        callbacks: Sequence[Callback] = (),
+    ) -> None:
+        if checkpoints is not None and not resume:
+            checkpoints.refuse_earlier_run()
+        self._id = uuid.uuid4().hex
+        self._executor, self._documents, self._monitoring = executor, documents, monitoring
+        self._checkpoints, self._settings, self._resume, self._callbacks = (
+            checkpoints,
+            settings or {},
+            resume,
+            callbacks,
+        )
+        self._change: Callable[[AnyStage], AnyStage] = lambda stage: stage
+        # Shared with what `changed` returns.
+        self._numbers = itertools.count()
+        self._compiled: set[object] = set()
+        # (identity, number, result) of the last stage and the scorings after it, not yet in the folder.
+        self._unsaved: list[tuple[Json, int, StageResult[Any] | dict[str, float]]] = []
+
+    def __enter__(self) -> "Trainer":
+        self._emit(RunStarted(self._executor.n_workers))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self._emit(RunEnded(next(self._numbers)))
+                self._executor.everywhere(release, self._id)
+        finally:
+            release(self._id)
+
+    def changed(self, change: Callable[[AnyStage], AnyStage]) -> "Trainer":
+        """Return a trainer of the same fit that runs ``change(stage)`` for each stage."""
+        other, before = copy(self), self._change
+        other._change = lambda stage: before(change(stage))
+        return other
+
+    def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
+        """Load the result of a finished stage, or go on from its latest checkpoint, or begin it; return its result.
+
+        Raises ModelError: a checkpoint is damaged, belongs to another run (`OtherRunError`), or has run more epochs
+        than are asked for; or a state is too large for its workers.
+        """
+        stage, number = self._change(stage), next(self._numbers)
+        n, plan, kept = stage.plan.n_blocks, asdict(stage.plan), None
+        n_epochs = plan.pop("n_epochs")  # a resumed run may go further, but only in its last stage
+        first = tasks.initial_block(stage.learner, 0, n).value
+        state_type, size, memory = type(first), n * state_bytes(first), self._executor.memory_bytes
+        del first
+        check_state(size, n, memory, getattr(getattr(stage.learner, "model", None), "n_classes", 0))
+        if self._checkpoints is not None:
+            self._save_results(number)
+            run = self._identity(stage.name, stage.learner, plan=plan)
+            finished = {**run, "n_epochs": n_epochs}
+            if self._resume and (done := self._checkpoints.stage_result(finished, number, state_type)) is not None:
+                return done
+            kept = Kept(self._checkpoints, run, state_type, n)
+        corpus = self._documents if stage.corpus is None else stage.corpus
+        feed = tasks.Feed(stage.learner, corpus, Claim(self._id, needed_bytes(size, n), memory))
+        monitoring = stage.monitoring or (self._monitoring if stage.monitored else UNSEEN)
+        if stage.seen is not None and monitoring.validation is not None:
+            monitoring = replace(monitoring, validation=stage.seen(monitoring.validation))
+        may_stop = any(getattr(callback, "may_stop", False) for callback in self._callbacks)
+        training = Training(
+            stage, number, feed, self._executor, monitoring, size, kept, self._resume, self._emit, may_stop
+        )
+        training.announce()
+        self._compile(stage, feed)
+        result = training.run()
+        if self._checkpoints is not None:
+            self._unsaved.append((finished, number, result))
+        return result
+
+    def score(self, name: str, learner: Learner[State, Statistics, Prepared], state: State) -> dict[str, float]:
+        """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
+        number, run, checkpoints = next(self._numbers), self._identity(name, learner), self._checkpoints
+        if checkpoints is not None and self._resume and (done := checkpoints.metrics(run, number)) is not None:
+            return done
+        size, memory = state_bytes(state), self._executor.memory_bytes
+        feed = tasks.Feed(learner, self._documents, Claim(self._id, needed_bytes(size, 1), memory))
+        started = time.perf_counter()
+        block = self._executor.put(tasks.Timed(state))
+        metrics = evaluate(feed, groups_of(self._documents.n_documents), self._executor, [block])
+        self._emit(Scored(name, number, time.perf_counter() - started, metrics))
+        if checkpoints is not None:
+            self._unsaved.append((run, number, metrics))
+        return metrics
+
+    def _save_results(self, number: int) -> None:
+        """Keep the results before stage `number`, which begins; checkpoints of earlier stages are then not needed."""
+        assert self._checkpoints is not None
+        for run, before, result in self._unsaved:
+            self._checkpoints.keep_result(run, before, result)
+        self._unsaved.clear()
+        self._checkpoints.remove_before(number)
+
+    def _identity(self, name: str, learner: Learner[State, Statistics, Prepared], **more: object) -> Json:
+        return identity(stage=name, learner=learner, **more, **self._settings)
+
+    def _emit(self, event: Event) -> bool:
+        """Tell every callback, and return whether one that may ask to stop does."""
+        answers = [(callback(event), getattr(callback, "may_stop", False)) for callback in self._callbacks]
+        return any(answer is True and may for answer, may in answers)
+
+    def _compile(
+        self, stage: Stage[State, Statistics, Prepared], feed: tasks.Feed[State, Statistics, Prepared]
+    ) -> None:
+        """Compile the learner's kernels in every process, once a run."""
+        if (kernels := tasks.kernels_of(stage.learner)) in self._compiled:
+            return
+        started = time.perf_counter()
+        targets = self._executor.everywhere(tasks.compile_kernels, feed, stage.plan.n_blocks)
+        if not self._compiled:
+            _warn_of_other_targets(targets)
+        self._compiled.add(kernels)
+        self._emit(Compiled(stage.name, time.perf_counter() - started))
+
+
+def _warn_of_other_targets(targets: Iterable[str]) -> None:
+    """Warn where workers compile kernels for other processors than each other or than this process."""
+    here = compile_target()
+    for other in {target: None for target in targets if target != here}:
+        warnings.warn(
+            f"a worker compiles its kernels for another processor than this process ({target_difference(other, here)}): "
+            "the model may differ in its last bits from one trained elsewhere. `sdem doctor` names the workers; "
+            "NUMBA_CPU_NAME=generic in the environment of all makes them the same, and slower",
+            stacklevel=2,
+        )
 
 
 @dataclass
