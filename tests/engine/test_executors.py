@@ -87,7 +87,7 @@ def test_two_runs_on_one_cluster_do_not_mix(client):
 @pytest.mark.parametrize("n_blocks", [1, 3])
 def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_path):
     from sdem_dist import MultinomialNB, write_corpus
-    from sdem_dist.engine import training
+    from sdem_dist.engine import trainer
     from sdem_dist.engine.events import RoundEnded
 
     corpus = write_corpus(tmp_path / "c", *random_counts(200, 30, 3))
@@ -101,7 +101,7 @@ def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_
         settings = {"n_lanes": 4, "n_blocks": n_blocks, "evaluate_every": 6, "validation_fraction": 0.0}
         return MultinomialNB(n_epochs=12, rounds_per_epoch=10, **settings).fit(corpus, **where)
 
-    monkeypatch.setattr(training, "MANY_TASKS", 100)
+    monkeypatch.setattr(trainer, "MANY_TASKS", 100)
     there = trained(client=client, callbacks=[count])
     assert len(known) == 120
     assert max(known[60:]) < 300
