@@ -10,6 +10,7 @@ from reference.random_documents import random_counts
 import sdem_dist as sd
 from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import StageEnded
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import fold_temperature
 from sdem_dist.fitting.fold_temperature import N_FOLDS
 
@@ -49,15 +50,15 @@ def test_the_temperature_is_close_to_the_best_of_new_documents(loss):
 def test_a_fold_is_not_trained_on():
     """Another label in a fold changes the other folds' models, and not its own."""
     fits: list[dict[str, np.ndarray]] = []
-    kept = fold_temperature.state_of
+    kept = Trainer.run
 
-    def spy(stage):
-        state = yield from kept(stage)
-        fits[-1][stage.name] = state.words.copy()
-        return state
+    def spy(self, stage):
+        result = kept(self, stage)
+        fits[-1][stage.name] = result.state.words.copy()
+        return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(fold_temperature, "state_of", spy)
+        patch.setattr(Trainer, "run", spy)
         patch.setattr(fold_temperature, "Folds", lambda corpus, k, seed, groups: Dealt(corpus, k, seed, groups=groups))
         fits.append({})
         MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, Y)

@@ -10,7 +10,7 @@ from reference.random_documents import random_counts
 from sdem_dist import MultiLabelNB, MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
-from sdem_dist.fitting import training_time
+from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, share_held_out
 from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.models.class_weight import trained_part
@@ -82,15 +82,15 @@ def test_held_out_documents_are_not_trained_on():
 
     def chosen(y):
         model, states = MultinomialNB(n_epochs=3, class_prior=[0.2, 0.3, 0.5]), []
-        kept = training_time.trained
+        kept = Trainer.run
 
-        def spy(stage):
-            result = yield from kept(stage)
+        def spy(self, stage):
+            result = kept(self, stage)
             states.append(result.state)
             return result
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(training_time, "trained", spy)
+            patch.setattr(Trainer, "run", spy)
             model.fit(X, y)
         return model, states[0]
 
@@ -104,15 +104,16 @@ def test_held_out_documents_are_not_trained_on():
 def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one():
     """It is the last that all documents are trained for."""
     histories = []
-    kept = training_time.trained
+    kept = Trainer.run
 
-    def spy(stage):
-        result = yield from kept(stage)
-        histories.append(result.history)
+    def spy(self, stage):
+        result = kept(self, stage)
+        if stage.name == "choose":
+            histories.append(result.history)
         return result
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(training_time, "trained", spy)
+        patch.setattr(Trainer, "run", spy)
         model = MultinomialNB().fit(X, Y)
         given = MultinomialNB(n_epochs=2).fit(X, Y)
     temperatures = [entry["validation_temperature"] for entry in histories[0]]
