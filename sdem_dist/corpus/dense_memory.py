@@ -21,6 +21,8 @@ class DenseMemoryCorpus(InMemory[DenseDocuments]):
         Position of each document's class in `classes`, or -1 for a document without a label.
     classes : sequence of labels
     weights : ndarray of shape (n_documents,), optional
+    rows : ndarray of shape (n_chosen,), integers, optional
+        The rows of `X`, ascending, that are documents. By default all.
     random_state : int, default 0
         Seed of the order of the documents.
     shuffle : bool, default True
@@ -39,6 +41,7 @@ class DenseMemoryCorpus(InMemory[DenseDocuments]):
         classes: Sequence[ClassLabel],
         *,
         weights: np.ndarray | None = None,
+        rows: np.ndarray | None = None,
         random_state: int = 0,
         shuffle: bool = True,
     ) -> None:
@@ -47,7 +50,7 @@ class DenseMemoryCorpus(InMemory[DenseDocuments]):
         if np.isinf(X).any():
             raise CorpusError(f"row {int(np.isinf(X).any(axis=1).argmax())} of the table (from 0) holds an infinity")
         documents = DenseDocuments(np.ascontiguousarray(X), y_positions.astype(np.int32), checked_weights(weights))
-        order = order_of(len(X), random_state) if shuffle else None
+        order = order_of(len(X), rows, random_state, shuffle)
         if order is not None:
             documents = documents[order]
-        super().__init__(documents, tuple(classes), order)
+        super().__init__(documents, tuple(classes), order, len(X))

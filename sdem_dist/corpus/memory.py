@@ -25,12 +25,12 @@ class InMemory(Generic[Kind]):
     """The reading interface of `Corpus` over documents in memory.
 
     `order`: int64 of shape (n_documents,), or None, row of what was given that each document is; None: they are as
-    given.
+    given. `n_rows`: how many rows were given.
     """
 
-    def __init__(self, documents: Kind, classes: Classes, order: np.ndarray | None) -> None:
+    def __init__(self, documents: Kind, classes: Classes, order: np.ndarray | None, n_rows: int) -> None:
         self._documents: Kind = documents
-        self._classes, self.order = classes, order
+        self._classes, self.order, self.n_rows = classes, order, n_rows
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.n_documents} documents, {self._documents.n_features} features)"
@@ -102,6 +102,8 @@ class MemoryCorpus(InMemory[Documents]):
         Weight of each document.
     targets : ndarray of shape (n_documents, n_targets), optional
         Real numbers to be predicted.
+    rows : ndarray of shape (n_chosen,), integers, optional
+        The rows of `X`, ascending, that are documents. By default all.
     random_state : int, default 0
         Seed of the order of the documents.
     shuffle : bool, default True
@@ -110,7 +112,9 @@ class MemoryCorpus(InMemory[Documents]):
     Attributes
     ----------
     order : ndarray of shape (n_documents,), int64, or None
-        Row of `X` that each document is; None without shuffling.
+        Row of `X` that each document is; None without shuffling and `rows`.
+    n_rows : int
+        Rows of `X`.
 
     Raises
     ------
@@ -126,6 +130,7 @@ class MemoryCorpus(InMemory[Documents]):
         *,
         weights: ArrayLike | None = None,
         targets: ArrayLike | None = None,
+        rows: np.ndarray | None = None,
         random_state: int = 0,
         shuffle: bool = True,
     ) -> None:
@@ -133,32 +138,32 @@ class MemoryCorpus(InMemory[Documents]):
 
         if sp.issparse(X):
             check_structure(X, "the matrix")
-        rows = sp.csr_array(X)
-        n_documents, n_features = rows.shape
+        matrix = sp.csr_array(X)
+        n_documents, n_features = matrix.shape
         if n_documents == 0 or n_features == 0:
-            raise CorpusError(f"a matrix of shape {rows.shape} holds no documents")
-        if rows.dtype.kind not in "buif":
-            raise CorpusError(f"the matrix holds {rows.dtype}, not numbers")
-        if (row := unfit_row(rows.data, rows.indptr)) is not None:
+            raise CorpusError(f"a matrix of shape {matrix.shape} holds no documents")
+        if matrix.dtype.kind not in "buif":
+            raise CorpusError(f"the matrix holds {matrix.dtype}, not numbers")
+        if (row := unfit_row(matrix.data, matrix.indptr)) is not None:
             raise CorpusError(f"row {row[0]} of the matrix (from 0) holds the entry {row[1]}: {FIT}")
         labels = _column(y_positions, n_documents, np.int32, "labels")
         column = checked_weights(_column(weights, n_documents, np.float64, "weights"))
         table = None if targets is None else checked_targets(targets, n_documents, "the matrix")
-        order = order_of(n_documents, random_state) if shuffle else None
-        if canonical := rows.has_canonical_format:  # few bytes are soon permuted
-            rows = sp.csr_array((_compact(rows.data), rows.indices, rows.indptr), shape=rows.shape)
+        order = order_of(n_documents, rows, random_state, shuffle)
+        if canonical := matrix.has_canonical_format:  # few bytes are soon permuted
+            matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
         if order is not None:
-            rows = rows[order]
+            matrix = matrix[order]
             labels, column, table = (None if a is None else a[order] for a in (labels, column, table))
         if not canonical:
-            rows = rows if shuffle else rows.copy()  # the caller's matrix is not changed
-            rows.sum_duplicates()
-        data, indptr = rows.data if canonical else _compact(rows.data), rows.indptr.astype(np.int64)
-        documents = Documents(data, rows.indices, indptr, n_features, labels, column, table)
+            matrix = matrix if order is not None else matrix.copy()  # the caller's matrix is not changed
+            matrix.sum_duplicates()
+        data, indptr = matrix.data if canonical else _compact(matrix.data), matrix.indptr.astype(np.int64)
+        documents = Documents(data, matrix.indices, indptr, n_features, labels, column, table)
         known = documents if labels is None else replace(documents, labels=np.where(labels == -1, 0, labels))
         if (problem := find_problem(known, len(classes))) is not None:
             raise CorpusError(f"the matrix cannot be used: {problem}")
-        super().__init__(documents, tuple(classes), order)
+        super().__init__(documents, tuple(classes), order, n_documents)
 
     @cached_property
     def document_frequency(self) -> np.ndarray:
@@ -167,9 +172,12 @@ class MemoryCorpus(InMemory[Documents]):
         return document_frequency(documents.indices, documents.data, documents.n_features)
 
 
-def order_of(n_documents: int, random_state: int) -> np.ndarray:
-    """Return the random order in which documents in memory are held."""
-    return np.random.Generator(np.random.PCG64(random_state)).permutation(n_documents)
+def order_of(n_rows: int, rows: np.ndarray | None, random_state: int, shuffle: bool) -> np.ndarray | None:
+    """Return the rows in the order in which they are held; None: as they are."""
+    if not shuffle:
+        return rows
+    order = np.random.Generator(np.random.PCG64(random_state)).permutation(n_rows if rows is None else len(rows))
+    return order if rows is None else rows[order]
 
 
 def checked_weights(weights: np.ndarray | None) -> np.ndarray | None:

@@ -108,7 +108,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the documents in memory.
+            Weights of the documents in memory. A document of weight 0 counts nowhere. With ``loss="nll"`` a weight is
+            a number of documents; other losses of classifiers divide them by their mean.
         client : distributed.Client, default=None
             Train on this Dask cluster. `X` is then a corpus that its workers can read, or a dask array of counts. They
             write the array as a corpus for the time of the fit: into ``sdem-dist.scratch`` of Dask's configuration, a

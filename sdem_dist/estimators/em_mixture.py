@@ -29,6 +29,7 @@ class EMMixtureClassifier(EmSettings, JointMixture):
     n_epochs: int = param(64, integer(), "Iterations of EM.")
 
     _monitor = "nll"
+    _weights_are_relative = False
 
     def _check(self) -> None:
         super()._check()

@@ -60,7 +60,7 @@ def source_of(
         if use == "train":
             if classes is not None:
                 warn_of_fixed_words(estimator)
-            X, words, made, transformer = learned_counts(estimator, X)
+            X, words, made, transformer = learned_counts(estimator, _with_weight(X, sample_weight))
         else:
             X = estimator.vectorize(cast("Sequence[str]", X))
     source = _source_of(estimator, X, y, sample_weight, client, use, classes)
@@ -238,10 +238,20 @@ def _of_labelled(
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(known, labels[labelled])
     rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
-    names, weights = tuple(plain_label(label) for label in known), _weights(sample_weight, rows)
-    seed, shuffle = seed_of(estimator.random_state), use != "score"
-    kind = MemoryCorpus if sparse else DenseMemoryCorpus
-    corpus = kind(rows, positions, names, weights=weights, random_state=seed if shuffle else 0, shuffle=shuffle)
+    names, (weights, some_rows) = (
+        tuple(plain_label(label) for label in known),
+        _weights(estimator, sample_weight, rows, use),
+    )
+    shuffle = use != "score"
+    corpus = (MemoryCorpus if sparse else DenseMemoryCorpus)(
+        rows,
+        positions,
+        names,
+        weights=weights,
+        rows=some_rows,
+        random_state=seed_of(estimator.random_state) if shuffle else 0,
+        shuffle=shuffle,
+    )
     counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(known))
     source = Source(corpus, _total(weights, len(labels)), known, tuple(counts.tolist()))
     return source if classes is not None else _enough(source, use)
@@ -254,9 +264,9 @@ def _of_label_sets(estimator: Estimator, X: object, y: object, sample_weight: ob
     rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=use == "train")[0])
     codes, sets, names = coded(y, None if use == "train" else estimator.classes_)
     check_consistent_length(rows, codes)
-    weights, shuffle = _weights(sample_weight, rows), use != "score"
+    (weights, some_rows), shuffle = _weights(estimator, sample_weight, rows, use), use != "score"
     seed = seed_of(estimator.random_state) if shuffle else 0
-    corpus = MemoryCorpus(rows, codes, sets, weights=weights, random_state=seed, shuffle=shuffle)
+    corpus = MemoryCorpus(rows, codes, sets, weights=weights, rows=some_rows, random_state=seed, shuffle=shuffle)
     source = replace(described(corpus), weight=_total(weights, len(codes)))
     return _enough(_with_labels(source, membership(sets, names), names), use)
 
@@ -286,11 +296,11 @@ def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: objec
         table = estimator._checked(np.asarray(X))
         if targets is not None:
             table = np.concatenate([table, np.asarray(targets, np.float64)[:, None]], axis=1)
-        weights = _weights(sample_weight, table)
-        dense = DenseMemoryCorpus(table, np.full(len(table), -1), (), weights=weights, shuffle=False)
+        weights, some_rows = _weights(estimator, sample_weight, table, use)
+        dense = DenseMemoryCorpus(table, np.full(len(table), -1), (), weights=weights, rows=some_rows, shuffle=False)
         return Source(dense, _total(weights, len(table)), np.empty(0), ())
     rows = checks.checked_csr(estimator, X)
-    weights = _weights(sample_weight, rows)
+    weights, some_rows = _weights(estimator, sample_weight, rows, use)
     shuffle = reset and spec.shuffled
     corpus = MemoryCorpus(
         rows,
@@ -298,14 +308,37 @@ def _of_numbers(estimator: Estimator, X: object, y: object, sample_weight: objec
         (),
         weights=weights,
         targets=targets,
+        rows=some_rows,
         random_state=seed_of(estimator.random_state) if shuffle else 0,
         shuffle=shuffle,
     )
     return Source(corpus, _total(weights, rows.shape[0]), np.empty(0), (), single=single)
 
 
-def _weights(sample_weight: object, rows: object) -> np.ndarray | None:
-    return None if sample_weight is None else check_sample_weight(sample_weight, rows)
+def _weights(
+    estimator: Estimator, sample_weight: object, X: object, use: Use
+) -> tuple[np.ndarray | None, np.ndarray | None]:
+    """Return the documents' weights, and the rows that are trained on: those of weight 0 count nowhere; None is all."""
+    if sample_weight is None:
+        return None, None
+    weights = check_sample_weight(sample_weight, X)
+    if use == "score" or not (weights > 0).any():  # the corpus refuses weights that are negative
+        return weights, None
+    rows = np.flatnonzero(weights)
+    if estimator._weights_are_relative:  # exactly 1 where all are alike
+        weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
+    return weights, None if len(rows) == len(weights) else rows
+
+
+def _with_weight(texts: object, sample_weight: object) -> object:
+    """Return training texts; those of documents of weight 0 are empty, so that no word of theirs is learned."""
+    if sample_weight is None:
+        return texts
+    weights = np.asarray(sample_weight)
+    values = np.asarray(texts, object)
+    if weights.shape != values.shape or weights.all():  # what is wrong is said where weights are checked
+        return texts
+    return np.where(weights == 0, "", values)
 
 
 def _total(weights: np.ndarray | None, n_documents: int) -> float:

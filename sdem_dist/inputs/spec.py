@@ -187,6 +187,11 @@ class Estimator(Protocol):
         return False
 
     @property
+    def _weights_are_relative(self) -> bool:
+        """Whether weights of training documents get the mean 1: discriminative losses have no scale of counts."""
+        return self.spec.target == "labels" and getattr(self, "loss", None) != "nll"
+
+    @property
     def _takes_hidden(self) -> bool:
         """Whether documents whose class is hidden may be trained on."""
         return self.unlabelled is not None

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.label_sets import indicator_of_labels
 from sdem_dist.inputs.source import source_of
@@ -299,7 +299,9 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             proba = best.proba
             self.oof_folds_, self.oof_proba_ = best.found.folds, proba
             if order is not None and beside:  # back to the rows of X
-                self.oof_folds_, self.oof_proba_ = np.empty_like(best.found.folds), np.empty_like(proba)
+                n_rows = cast(MemoryCorpus, source.corpus).n_rows  # some may have no weight
+                self.oof_folds_ = np.full(n_rows, -1, best.found.folds.dtype)
+                self.oof_proba_ = np.full((n_rows, *proba.shape[1:]), np.nan)
                 self.oof_folds_[order], self.oof_proba_[order] = best.found.folds, proba
 
     def _counted_epochs(self, best: Trial, beside: bool) -> dict[str, int]:

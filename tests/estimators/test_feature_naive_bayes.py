@@ -245,25 +245,22 @@ def test_validation_and_patience():
     assert model.evaluate(IRIS[1::2], SPECIES[1::2])["ncll"] == pytest.approx(min(values))
 
 
-@pytest.mark.parametrize("loss", ["ncll", "hinge"])
 @pytest.mark.parametrize(
     "estimator",
     [
         GaussianNB(n_epochs=10),
-        GaussianNB(n_epochs=10, var_smoothing=0.1, prior=0.5),
+        GaussianNB(n_epochs=10, prior=0.5),
         GaussianNB(n_epochs=10, unlabelled=2),
         MixedNB(n_epochs=10, kinds={1: "exponential", 3: "poisson"}),
     ],
     ids=str,
 )
-def test_a_document_of_weight_two_is_two_documents(estimator, loss):
+def test_a_document_of_weight_two_is_two_documents(estimator):
     rng = np.random.default_rng(0)
     weights, order = rng.integers(0, 5, 150), rng.permutation(150)
-    copies = clone(estimator).set_params(loss=loss).fit(IRIS.repeat(weights, axis=0), SPECIES.repeat(weights))
-    weighted = estimator.set_params(loss=loss).fit(IRIS[order], SPECIES[order], sample_weight=weights[order])
+    copies = clone(estimator).set_params(loss="nll").fit(IRIS.repeat(weights, axis=0), SPECIES.repeat(weights))
+    weighted = estimator.set_params(loss="nll").fit(IRIS[order], SPECIES[order], sample_weight=weights[order])
     np.testing.assert_allclose(weighted.predict_proba(IRIS), copies.predict_proba(IRIS), rtol=1e-6, atol=1e-9)
-    generative = clone(estimator).set_params(loss="nll").fit(IRIS[order], SPECIES[order], sample_weight=weights[order])
-    assert np.abs(generative.predict_proba(IRIS) - weighted.predict_proba(IRIS)).max() > 0.01
 
 
 def test_a_generative_fit_on_the_edge_can_be_trained():

@@ -104,9 +104,10 @@ def test_classes_that_training_has_not_seen_say_nothing_of_the_temperature(weigh
     assert loss(model.temperature_) < min(0.5, 0.5 * loss(1.0))
 
 
-def test_held_out_documents_of_weight_zero_say_nothing_of_the_temperature(caplog):
+def test_held_out_documents_of_weight_zero_say_nothing_of_the_temperature(caplog, tmp_path):
     weights = np.where(np.arange(900) % 90 == 0, 1.0, 0.0)
-    model = sd.ManyClassNB().fit(X[TRAIN], np.arange(900) // 90 % 2, sample_weight=weights)
+    corpus = sd.write_corpus(tmp_path / "c", X[TRAIN], np.arange(900) // 90 % 2, sample_weight=weights)
+    model = sd.ManyClassNB().fit(corpus)
     assert "is a guess" in caplog.text
     assert np.isfinite(model.predict_proba(X[TEST])).all()
 

@@ -204,18 +204,6 @@ def test_class_weights(loss):
     assert found > (plain.predict(X_NEW) == 1).sum()
 
 
-@pytest.mark.parametrize("loss", ["ncll", "hinge"])
-def test_sample_weights_with_sum_are_repetitions(loss):
-    weights = np.random.default_rng(0).integers(0, 3, 240)
-    # Steps of the margin go no further however much a document weighs, and documents are held out one by one.
-    settings_ = {"loss": loss, "merge": "sum", "batch_size": 1000, "n_epochs": 3, "steps": "paper"}
-    settings_ |= {"weighting": "counts", "validation_fraction": 0.0}
-    one = MultinomialNB(**settings_).fit(X, Y, sample_weight=weights)
-    rows = np.repeat(np.arange(240), weights)
-    two = MultinomialNB(**settings_).fit(X[rows], Y[rows])
-    np.testing.assert_allclose(one.feature_log_prob_, two.feature_log_prob_, rtol=1e-9)
-
-
 BAD = [
     ("loss", "log"), ("loss", ["ncll"]), ("loss", None), ("merge", "max"), ("n_epochs", 0), ("n_epochs", None),
     ("n_epochs", 2.5), ("n_epochs", "some"), ("n_lanes", 0), ("n_lanes", -1), ("rounds_per_epoch", 0),

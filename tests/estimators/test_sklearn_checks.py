@@ -17,6 +17,7 @@ STOCHASTIC = "weights change the order of the steps of a stochastic loss: equal 
 ROUNDING = "a class of one distinct row has no variance but rounding and smoothing, by which its scores of -1e10 differ"
 COPIES = "copies of a document are in several folds, which give the temperature"
 STARTS = "components start at random documents: weights draw others than copies do"
+RELATIVE = "weights of discriminative losses have the mean 1: copies of documents weigh more against the prior"
 THRESHOLDS = "labels have thresholds of their own: those of probability .5 are not the ones that are predicted"
 NO_CLASSIFIER = "the check takes whatever has predict_proba for a classifier"
 WEIGHTS = "check_sample_weight_equivalence_on_dense_data"
@@ -76,6 +77,8 @@ def expected_failures(estimator) -> dict[str, str]:
         failures = {}
     if name == "MultinomialNB" and estimator.merge == "sum":
         failures = dict.fromkeys((WEIGHTS, SPARSE_WEIGHTS), COPIES)
+    if estimator._weights_are_relative and name != "SupervisedLDAClassifier":
+        failures = dict.fromkeys((WEIGHTS, *((SPARSE_WEIGHTS,) if tags.sparse else ())), RELATIVE) | failures
     if name == "ExponentialMixture":
         failures |= {"check_clustering": NEGATIVE, "check_positive_only_tag_during_fit": NEGATIVE}
     if name == "MultinomialMixture":
