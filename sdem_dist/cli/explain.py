@@ -94,10 +94,10 @@ def explain(
 
 def _of_standard_input(reading: Reading) -> tuple[str, ...]:
     """Return the texts of lines, as sdem predict reads them."""
-    from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.records import read_records
+    from sdem_dist.text.validation import RowValidator
 
-    blocks = read_records(Path("-"), reading, LineGate(), MOST_AT_ONCE, keep=False)
+    blocks = read_records(Path("-"), reading, RowValidator(), MOST_AT_ONCE, keep=False)
     return tuple(text for block in blocks for text in block.texts)
 
 

@@ -21,8 +21,8 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.kept import SUMMARY, kept_folder, once
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import is_url
-from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.folder import files_below
+from sdem_dist.text.validation import RowValidator
 
 PART = ".part"
 FORMAT = 4  # of what is kept
@@ -34,7 +34,7 @@ def write_kept_table(
     executor: Executor,
     shared: Shared[Part],
     jobs: Iterable[Job],
-    gate: LineGate,
+    gate: RowValidator,
     *,
     resume: bool,
     quiet: bool,
@@ -70,7 +70,7 @@ def write_kept_table(
 
 
 def _parts(
-    folder: Path, executor: Executor, shared: Handle[Shared[Part]], jobs: Iterable[Job], gate: LineGate
+    folder: Path, executor: Executor, shared: Handle[Shared[Part]], jobs: Iterable[Job], gate: RowValidator
 ) -> Generator[Part, None, None]:
     """Yield the parts of a table in order, while tasks make others."""
     numbers, n_jobs, ended = deque[int](), 0, False
@@ -105,7 +105,7 @@ def kept_task(shared: Shared[Part], job: Job, folder: Path) -> IngestError | Non
     """Write the answers to a job into a folder, which appears whole: a task of workers. A mistake in it is returned."""
 
     def made(partial_folder: Path) -> JsonObject:
-        gate, names, altered = LineGate(shared[2]), list[list[str]](), list[int]()
+        gate, names, altered = RowValidator(shared[2]), list[list[str]](), list[int]()
         for part in answered_blocks(shared, job, gate):
             (partial_folder / f"{len(names)}{PART}").write_bytes(part.body)
             names.append(part.names)
@@ -119,9 +119,9 @@ def kept_task(shared: Shared[Part], job: Job, folder: Path) -> IngestError | Non
     return None
 
 
-def _loaded(folder: Path, gate: LineGate) -> Iterator[Part]:
+def _loaded(folder: Path, gate: RowValidator) -> Iterator[Part]:
     summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    gate.take(summary["skipped"], summary["examples"])
+    gate.merge(summary["skipped"], summary["examples"])
     for number, (names, n_altered) in enumerate(zip(summary["names"], summary["altered"], strict=True)):
         yield Part(names, (folder / f"{number}{PART}").read_bytes(), n_altered)
 

@@ -140,8 +140,8 @@ def _run(
     from sdem_dist.cli.table_files import altered, check_table, part_of, write_table
     from sdem_dist.loading import load_model
     from sdem_dist.storage.kept import clear_kept
-    from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import Reading
+    from sdem_dist.text.validation import RowValidator
 
     _refuse_the_wrong_order(model, paths)
     if not where.here and (verbose or jobs is not None):
@@ -151,7 +151,7 @@ def _run(
     if output is not None:
         check_table(output, (model, *paths), overwrite)
     reading = Reading(**how_read)
-    sources = Sources(paths, reading, LineGate(on_error), BLOCK, output is not None)
+    sources = Sources(paths, reading, RowValidator(on_error), BLOCK, output is not None)
     if all(sources.corpora):
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = load_model(model)

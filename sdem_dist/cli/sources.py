@@ -200,7 +200,7 @@ def label_column(paths: Sequence[str], label: str | None, form: str | None) -> s
     `paths`: sources.
     `label`, `form`: the column and the format, where somebody named them.
     """
-    from sdem_dist.text.compressed import plain_suffix
+    from sdem_dist.text.files import plain_suffix
     from sdem_dist.text.sources import SUFFIXES
 
     if label is not None:
@@ -211,7 +211,7 @@ def label_column(paths: Sequence[str], label: str | None, form: str | None) -> s
 
 def take_unlabelled(estimator: EngineEstimator, corpus: Corpus) -> None:
     """Let an estimator train on documents without a label where the corpus has some: it knows which they are."""
-    from sdem_dist.text.bad_lines import NONE
+    from sdem_dist.text.validation import NONE
 
     hidden = without_label(corpus)
     if hidden and estimator.spec.unlabelled and estimator.unlabelled is None:
@@ -311,8 +311,8 @@ def examined_documents(
     from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.inspection.examined import Examined
-    from sdem_dist.text.bad_lines import LineGate
     from sdem_dist.text.sources import numeric_format, placed_blocks
+    from sdem_dist.text.validation import RowValidator
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
@@ -330,7 +330,7 @@ def examined_documents(
     several = estimator.several_labels
     separator = _separator_of(estimator, source) if several else None
     known_classes = frozenset(classes) if classes else None
-    gate = LineGate(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
+    gate = RowValidator(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
     gate.unlabelled = source.reading.unlabelled
     counts, labels, texts = [], [], []
     ids: list[object] = []
@@ -370,7 +370,7 @@ _PREDICT = "; documents without labels are for sdem predict MODEL {}"
 def _told_of_predict(path: str) -> Iterator[None]:
     """Where the first label of a source is missing, let the error name the command that needs no labels."""
     from sdem_dist import IngestError
-    from sdem_dist.text.bad_lines import NoLabelError
+    from sdem_dist.text.validation import NoLabelError
 
     try:
         yield
@@ -382,8 +382,8 @@ def _told_of_predict(path: str) -> Iterator[None]:
 
 def _labelled(block: Records) -> tuple[Records, int]:
     """Return the documents of a block that have a label, and how many have none."""
-    from sdem_dist.text.bad_lines import NONE
     from sdem_dist.text.texts import Texts
+    from sdem_dist.text.validation import NONE
 
     rows = [i for i, label in enumerate(block.labels) if label != NONE]
     texts = Texts(block.texts.data, block.texts.starts[rows], block.texts.stops[rows])

@@ -16,11 +16,11 @@ from sdem_dist.engine.ordered import in_order
 from sdem_dist.errors import IngestError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.records import Piece, pieces_of, records_format
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
+from sdem_dist.text.validation import RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -80,7 +80,7 @@ class Sources:
 
     paths: tuple[Path, ...]
     reading: Reading
-    gate: LineGate
+    gate: RowValidator
     block_documents: int  # most documents of a block
     keep: bool  # keep all columns that stand beside the texts
 
@@ -155,7 +155,7 @@ def answered_by_workers(
     transformer: TextTransformer | None,
     answer: Answer[Made],
     client: Client,
-    gate: LineGate,
+    gate: RowValidator,
 ) -> Iterator[Made]:
     """Yield as `answered` does; the workers of a client read, count and answer."""
     from sdem_dist.engine.dask import DaskExecutor
@@ -163,7 +163,7 @@ def answered_by_workers(
     executor = DaskExecutor(client)
     shared = executor.put((transformer, answer, gate.on_error))  # once a worker
     for made, skipped, examples in in_order(executor, answers_task, ((shared, job) for job in jobs)):
-        gate.take(skipped, examples)
+        gate.merge(skipped, examples)
         yield from made
 
 
@@ -179,7 +179,7 @@ Shared = tuple[TextTransformer | None, Answer[Made], Literal["raise", "skip"]]
 """What all tasks of a command need: what counts texts, what answers, and what to do with bad lines."""
 
 
-def answered_blocks(shared: Shared[Made], job: Job, gate: LineGate) -> Iterator[Made]:
+def answered_blocks(shared: Shared[Made], job: Job, gate: RowValidator) -> Iterator[Made]:
     """Yield what is answered about the blocks of a job; `gate` learns of bad lines."""
     transformer, answer, _ = shared
     count = None if transformer is None else transformer.counts
@@ -192,7 +192,7 @@ def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[
 
     A mistake in the source is returned, too.
     """
-    gate = LineGate(shared[2])
+    gate = RowValidator(shared[2])
     try:
         made = list(answered_blocks(shared, job, gate))
     except IngestError as error:
@@ -205,7 +205,7 @@ def mistake_in(job: Job, error: IngestError) -> IngestError:
     return IngestError(job.as_named(str(error))) if isinstance(job, Piece) else error
 
 
-def examples_of(job: Job, gate: LineGate) -> list[str]:
+def examples_of(job: Job, gate: RowValidator) -> list[str]:
     """Return examples of the lines of a job that were left out, also with that name."""
     return [job.as_named(example) if isinstance(job, Piece) else example for example in gate.examples]
 

@@ -9,8 +9,7 @@ from scipy.special import log_expit, log_softmax
 
 from sdem_dist.errors import ModelError
 from sdem_dist.export.linear import linear_classifier
-from sdem_dist.text.patterns import KERNEL_PATTERN
-from sdem_dist.text.vectorizer import VectorizerSettings
+from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 
 if TYPE_CHECKING:
     from sklearn.pipeline import Pipeline

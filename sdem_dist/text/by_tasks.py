@@ -23,23 +23,24 @@ from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.places import place as to_place
 from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
-from sdem_dist.text.asked import Asked
-from sdem_dist.text.bad_lines import class_name
 from sdem_dist.text.counting import Tally
-from sdem_dist.text.ingest_report import IngestReport
-from sdem_dist.text.plan import CorpusPlan
-from sdem_dist.text.runs import MergedTerms, vocabulary_file
+from sdem_dist.text.plan import CorpusPlan, IngestConfig, IngestReport
+from sdem_dist.text.runs import MergedTerms, bounds_of, limit, no_word, vocabulary_file
 from sdem_dist.text.stages import (
     Arranging,
     Counting,
+    RunOf,
+    TermColumns,
     arrange_stretch,
+    borders_of,
     count_stretch,
     digest,
+    folder_of,
     hold_out,
+    merge_range,
 )
 from sdem_dist.text.stretches import Stretch, stretches
-from sdem_dist.text.term_ranges import RunOf, TermColumns, borders_of, folder_of, merge_range
-from sdem_dist.text.vocabulary import bounds_of, limit, no_word
+from sdem_dist.text.validation import class_name
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -82,10 +83,12 @@ class Counted:
         ]
 
 
-def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked, counting: Counting) -> Counted:
+def counted_by_tasks(
+    executor: Executor, scratch: Path, here: Path, config: IngestConfig, counting: Counting
+) -> Counted:
     """Count all sources; the gate learns how many lines were left out."""
-    held_out, gate = asked.held_out, asked.gate
-    sources = [source.absolute() for source in asked.sources]
+    held_out, gate = config.held_out, config.gate
+    sources = [source.absolute() for source in config.sources]
     found = list(stretches(sources, counting.reading, gate))
     tally, summaries, of_text = Tally(n_columns=counting.settings.n_features or 0), [], dict[str, bool]()
     for summary in in_order(executor, count_stretch, ((counting, scratch, stretch) for stretch in found)):
@@ -95,7 +98,7 @@ def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked
         tally.first_column = min(tally.first_column, summary["first_column"])
         tally.whole = tally.whole and summary["whole"]
         tally.scripts.merge(*summary["scripts"])
-        gate.take(summary["skipped"], summary["examples"])
+        gate.merge(summary["skipped"], summary["examples"])
         for label in summary["labels"]:
             tally.classes.setdefault(label, len(tally.classes))
         for label, is_text in summary["of_text"].items():
@@ -103,12 +106,12 @@ def counted_by_tasks(executor: Executor, scratch: Path, here: Path, asked: Asked
                 raise IngestError(
                     f"the label {label!r} is a text in some places of the sources and not in others: write all alike"
                 )
-        asked.progress("counting", tally.n_documents, None)
+        config.progress("counting", tally.n_documents, None)
     counted = Counted(scratch, here, found, summaries, tally, [0] * len(found), any(s["any_term"] for s in summaries))
     if not held_out:
         return counted
     jobs = (
-        (scratch, name, start, held_out, asked.random_state)
+        (scratch, name, start, held_out, config.random_state)
         for name, start in zip(counted.names, counted.starts, strict=True)
     )
     marked = list(in_order(executor, hold_out, jobs))
@@ -172,7 +175,7 @@ def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) ->
 class Writing:
     """What the corpora of an ingest have in common."""
 
-    asked: Asked
+    config: IngestConfig
     executor: Executor
     counted: Counted
     plan: CorpusPlan
@@ -183,25 +186,25 @@ class Writing:
     ) -> tuple[SortedDocuments, int]:
         """Write the documents held out, or the others; return what they are, and how many of them have no word."""
         documents, n_empty = self._arranged(held_out)
-        with destination(path, self.asked.overwrite) as (where, _):
+        with destination(path, self.config.overwrite) as (where, _):
             header = write_contents(
                 where,
                 documents,
                 partial(documents.write_shards, self.executor, to_place(where)),
                 vocabulary=self.plan.vocabulary,
-                vectorizer=plain_json(self.asked.plan.settings.to_json(), "vectorizer"),
+                vectorizer=plain_json(self.config.plan.settings.to_json(), "vectorizer"),
                 made_by=plain_json(made_by, "made_by"),
-                shard_documents=self.asked.shard_documents,
+                shard_documents=self.config.shard_documents,
             )
             before_publishing()
         reopened(path, header)
         return documents, n_empty
 
     def _arranged(self, held_out: bool) -> tuple[SortedDocuments, int]:
-        asked, counted, columns, tally = self.asked, self.counted, self.plan.columns, self.counted.tally
-        classes = None if asked.targets else tuple((class_name(name), name) for name in self.plan.classes)
-        seed = asked.random_state if asked.plan.shuffle and not held_out else None
-        ids = asked.reading.id is not None
+        config, counted, columns, tally = self.config, self.counted, self.plan.columns, self.counted.tally
+        classes = None if config.targets else tuple((class_name(name), name) for name in self.plan.classes)
+        seed = config.random_state if config.plan.shuffle and not held_out else None
+        ids = config.reading.id is not None
         how = Arranging(
             columns.n_features,
             columns.offset,
@@ -209,8 +212,8 @@ class Writing:
             tally.whole,
             seed,
             held_out,
-            asked.held_out,
-            asked.random_state,
+            config.held_out,
+            config.random_state,
             ids,
         )
         pairs = zip(counted.summaries, counted.held_out, strict=True)
@@ -235,18 +238,18 @@ class Writing:
         for summary in in_order(self.executor, arrange_stretch, jobs):
             summaries.append(summary)
             done += summary["n_documents"]
-            asked.progress("writing", done, before[-1])
+            config.progress("writing", done, before[-1])
         counts = zip(*(summary["class_counts"] for summary in summaries), strict=True)
         documents = SortedDocuments(
             n_documents=before[-1],
             n_features=columns.n_features,
             n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
-            classes=() if asked.targets else tuple(self.plan.classes),
+            classes=() if config.targets else tuple(self.plan.classes),
             class_counts=tuple(map(sum, counts)),
             weighted=not tally.whole,
             dense=False,
             n_targets=max(summary["n_targets"] for summary in summaries),
-            has_weights=asked.reading.weight is not None,
+            has_weights=config.reading.weight is not None,
             folders=folders,
             seed=seed,
             scratch=root,
@@ -257,46 +260,46 @@ class Writing:
 class ByTasks:
     """An ingest on the workers of a client: its stages, in order."""
 
-    def __init__(self, client: Client, asked: Asked) -> None:
-        reference, gate = asked.plan.reference, asked.gate
-        self._client, self._asked = client, asked
+    def __init__(self, client: Client, config: IngestConfig) -> None:
+        reference, gate = config.plan.reference, config.gate
+        self._client, self._config = client, config
         self._counting = Counting(
-            asked.plan.settings,
-            asked.reading,
-            asked.form is not None,
+            config.plan.settings,
+            config.reading,
+            config.form is not None,
             gate.on_error,
-            asked.plan.known_classes,
-            asked.targets,
+            config.plan.known_classes,
+            config.targets,
             None if reference is None else reference.path,
             None if reference is None else reference.header.uid,
-            asked.block_documents,
+            config.block_documents,
         )
 
     def ingest(self, report: IngestReport) -> CorpusPlan:
         """Read, count and write; `report` learns of what is written."""
         from sdem_dist.engine.dask import DaskExecutor
 
-        asked, executor = self._asked, DaskExecutor(self._client)
+        config, executor = self._config, DaskExecutor(self._client)
         with self._counted(executor) as counted:
-            asked.check(counted.tally)
+            config.check(counted.tally)
             ranges = None
-            if asked.plan.vocabulary is None and asked.plan.settings.kind == "count":
+            if config.plan.vocabulary is None and config.plan.settings.kind == "count":
                 ranges = merged_by_tasks(executor, counted, self._counting)
-            plan = asked.plan.settled(counted.tally, None if ranges is None else ranges.terms)
-            report.take(counted.tally, plan, asked.targets)
-            _write_all(Writing(asked, executor, counted, plan, ranges), report)
+            plan = config.plan.settled(counted.tally, None if ranges is None else ranges.terms)
+            report.take(counted.tally, plan, config.targets)
+            _write_all(Writing(config, executor, counted, plan, ranges), report)
         return plan
 
     @contextmanager
     def _counted(self, executor: Executor) -> Iterator[Counted]:
         """Count all sources; what is done is kept beside the corpus until the block has ended."""
-        asked, how, path = self._asked, self._counting, to_place(self._asked.destinations[0])
+        config, how, path = self._config, self._counting, to_place(self._config.destinations[0])
         # the known classes are those of the reference, and sets have no order
-        content = repr((FORMAT, replace(how, known_classes=None), asked.held_out, asked.random_state))
+        content = repr((FORMAT, replace(how, known_classes=None), config.held_out, config.random_state))
         identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
         try:
             with kept_folder(path.absolute(), "counted", identity) as scratch, driver_folder(scratch) as here:
-                yield counted_by_tasks(executor, scratch, here, asked, how)
+                yield counted_by_tasks(executor, scratch, here, config, how)
         except SdemError:
             raise
         except OSError as error:
@@ -308,8 +311,8 @@ class ByTasks:
 
 def _write_all(writing: Writing, report: IngestReport) -> None:
     """Write the corpus and that of held-out documents; neither appears before both are written."""
-    path, *held_out_path = map(Path, writing.asked.destinations)
-    made_by = writing.asked.made_by(writing.plan)
+    path, *held_out_path = map(Path, writing.config.destinations)
+    made_by = writing.config.made_by(writing.plan)
 
     def write_held_out() -> None:
         for held_out in held_out_path:

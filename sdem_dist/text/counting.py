@@ -1,4 +1,4 @@
-"""The first pass of an ingest: every source is read and counted once, block by block, onto disk."""
+"""The two passes of an ingest: sources are counted once onto disk, and come back with the columns of the corpus."""
 
 from __future__ import annotations
 
@@ -11,21 +11,98 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.corpus.dealing import group_hashes
+from sdem_dist.corpus.layout import index_dtype
+from sdem_dist.corpus.rows import Canonical
+from sdem_dist.corpus.shuffle import GOLDEN, mixed
+from sdem_dist.errors import IngestError
+from sdem_dist.offsets import offsets_of
+from sdem_dist.storage.strings import decode_strings
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.counters import FixedCounter, HashingCounter, Vocabulary, pieces
-from sdem_dist.text.gram_tree import NodeCounts
-from sdem_dist.text.held_out import held_out_mask
-from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.line_blocks import BLOCK_BYTES
-from sdem_dist.text.runs import Runs
-from sdem_dist.text.scripts import ScriptSample
+from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, arranged, csr, pieces
+from sdem_dist.text.files import BLOCK_BYTES
+from sdem_dist.text.runs import MATRIX, CountedBlock, Runs, block_path, load_arrays, load_block, save_arrays, save_block
 from sdem_dist.text.sources import MatrixBlock
-from sdem_dist.text.spill import MATRIX, CountedBlock, block_path, save_block
-from sdem_dist.text.texts import Records, Texts, texts_of_strings
+from sdem_dist.text.texts import Records, ScriptSample, Texts, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+    from sdem_dist.text.runs import MergedTerms
+    from sdem_dist.text.stages import TermColumns
+
+
+def held_out_mask(first: int, n_documents: int, fraction: float, random_state: int) -> np.ndarray:
+    """Return whether each of the documents `first`, `first + 1`, ... is held out: bool of shape (n_documents,).
+
+    SplitMix64's mixing of (random_state, position) gives 64 bits; the document is held out if, as a fraction of 2**64,
+    they are below `fraction`. So blocks of any size, in any process, choose the same documents.
+    """
+    positions = np.arange(first, first + n_documents, dtype=np.uint64)
+    seed = mixed(np.array([random_state % 2**64], np.uint64))
+    bits = mixed((positions + np.uint64(1)) * GOLDEN + seed)
+    chosen: np.ndarray = (bits >> np.uint64(11)).astype(np.float64) * 2.0**-53 < fraction
+    return chosen
+
+
+_PART = 1 << 16
+
+
+class TextSpool:
+    """Collects the texts of an ingest in a file, and gives back those of any documents.
+
+    Memory holds eight bytes a document.
+
+    `path`: a file that does not exist.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._sizes: list[np.ndarray] = []
+        self._bounds: np.ndarray | None = None
+
+    def add(self, texts: Texts) -> None:
+        """Append texts, the next ones of the source."""
+        with self._path.open("ab") as file:
+            for first in range(0, len(texts), _PART):
+                file.write(b"".join(texts.bytes_of(i) for i in range(first, min(first + _PART, len(texts)))))
+        self._sizes.append(texts.stops - texts.starts)
+
+    def save(self) -> None:
+        """Write beside the file what `reopened` needs."""
+        sizes = np.concatenate([np.zeros(0, np.int64), *self._sizes])
+        save_arrays(self._path.with_suffix(".sizes"), sizes)
+
+    @classmethod
+    def reopened(cls, path: Path) -> TextSpool:
+        """Return the texts of a file that `save` was called for."""
+        kept = cls(path)
+        kept._sizes = load_arrays(path.with_suffix(".sizes"), 1)
+        return kept
+
+    def strings(self, positions: np.ndarray) -> list[str]:
+        """Return the texts at positions of the source."""
+        return decode_strings(*self.at(positions))
+
+    def places(self) -> dict[str, int]:
+        """Return the position of each text, all of which are in memory then; IngestError where two are equal."""
+        found: dict[str, int] = {}
+        for place, text in enumerate(self.strings(np.arange(sum(map(len, self._sizes))))):
+            if found.setdefault(text, place) != place:
+                raise IngestError(f"two documents have the id {text!r}: with texts or groups, ids have to differ")
+        return found
+
+    def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""
+        if self._bounds is None:
+            self._bounds = offsets_of(np.concatenate(self._sizes))
+        starts, stops = self._bounds[positions], self._bounds[positions + 1]
+        offsets = offsets_of(stops - starts)
+        if not offsets[-1]:
+            return np.zeros(0, np.uint8), offsets
+        data = np.memmap(self._path, np.uint8, "r")
+        joined = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
+        return np.frombuffer(joined, np.uint8), offsets
 
 
 Progress = Callable[[str, int, int | None], None]  # takes a stage, documents done, and documents in all where known
@@ -93,8 +170,8 @@ def count_text(
     random_state: int,
     n_jobs: int | None,
     progress: Progress,
-    kept: KeptTexts | None = None,
-    kept_ids: KeptTexts | None = None,
+    kept: TextSpool | None = None,
+    kept_ids: TextSpool | None = None,
     groups: list[np.ndarray] | None = None,
 ) -> Tally:
     """Count the terms of text into files in `folder`.
@@ -168,7 +245,7 @@ class _Fixed:
 
 def block_of_matrix(counts: sp.csr_matrix, labels: np.ndarray, first: int) -> CountedBlock:
     """Return documents whose columns are known."""
-    return CountedBlock(NodeCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], MATRIX, labels, first)
+    return CountedBlock(CsrCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], MATRIX, labels, first)
 
 
 def count_matrices(
@@ -192,3 +269,106 @@ def count_matrices(
         tally.n_blocks += 1
         progress("counting", tally.n_documents, None)
     return tally
+
+
+MOST_RUNS = 2  # runs whose columns are in memory at a time
+Batch = tuple[
+    "sp.csr_matrix | Canonical", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None
+]
+Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix | Canonical", np.ndarray | None]
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """How a block's columns become those of the corpus."""
+
+    n_features: int
+    terms: MergedTerms | TermColumns | None = None
+    """Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers."""
+    offset: int = 0  # of numbers: the column that becomes 0
+
+
+@dataclass(frozen=True)
+class SecondPass:
+    """Everything needed to read the counted blocks again."""
+
+    folder: Path
+    n_blocks: int
+    columns: ColumnMap
+    classes: np.ndarray
+    """Objects or float64: the corpus's name of the class of every code that the first pass gave, or the target that
+    it stands for."""
+    whole: bool  # the counts are whole numbers
+    share_held_out: float
+    random_state: int  # it and `share_held_out`: which documents are held out, see `held_out_mask`
+    n_jobs: int | None = None  # threads that read blocks
+    ids: TextSpool | None = None  # the ids of the documents; None: their positions in the source
+    first: int = 0  # position of the first of these documents in the source
+    _latest: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def batches(self, held_out: bool, wrote: Callable[[Batch], None]) -> Iterator[Batch]:
+        """Yield (matrix, class names, ids, targets, weights) of the documents held out, or of the others."""
+
+        def arranged_rows() -> Callable[[int], Arranged]:
+            return lambda number: self._block(number, held_out)
+
+        first = 0
+        with closing(in_threads(range(self.n_blocks), arranged_rows, self.n_jobs)) as blocks:
+            for n_documents, rows, codes, counts, weights in blocks:
+                ids, first = first + rows, first + n_documents
+                if len(rows) == 0:
+                    continue
+                given = self.classes[codes]
+                named = self.first + ids if self.ids is None else self.ids.strings(ids)
+                labels, targets = (None, given) if given.dtype.kind == "f" else (given, None)
+                batch = counts, labels, named, targets, weights
+                wrote(batch)
+                yield batch
+        self._latest.clear()
+
+    def _block(self, number: int, held_out: bool) -> Arranged:
+        """Return a block's number of documents; of those held out, or others, positions, labels, counts, weights."""
+        block = load_block(block_path(self.folder, number))
+        first, n = self.first + block.first, len(block.labels)
+        rows = np.flatnonzero(held_out_mask(first, n, self.share_held_out, self.random_state) == held_out)
+        counts = block.counts if len(rows) == n else _some_rows(block, rows)
+        if self.columns.terms is not None and block.run != MATRIX:
+            counts = CsrCounts(*arranged(counts, self._columns_of_run(block.run), self.columns.n_features))
+        elif self.columns.offset or block.n_columns > self.columns.n_features:
+            counts = _moved(counts, self.columns)
+        width, weights = self.columns.n_features, None if block.weights is None else block.weights[rows]
+        found: sp.csr_matrix | Canonical
+        if self.whole and counts.counts.dtype.kind == "u":
+            dtype = index_dtype(width)
+            indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
+            found = Canonical(counts.counts, indices, counts.indptr, width)
+        else:
+            data = counts.counts if self.whole else counts.counts.astype(np.float32)
+            found = csr(CsrCounts(counts.indptr, counts.nodes, data), (len(rows), width))
+        return n, rows, block.labels[rows], found, weights
+
+    def _columns_of_run(self, run: int) -> np.ndarray:
+        assert self.columns.terms is not None
+        columns = self._latest.get(run)
+        if columns is None:
+            columns = self.columns.terms.columns(run)
+            if len(self._latest) > MOST_RUNS:
+                self._latest.clear()
+            self._latest[run] = columns
+        return columns
+
+
+def _some_rows(block: CountedBlock, rows: np.ndarray) -> CsrCounts:
+    sizes = np.diff(block.counts.indptr)
+    kept = np.zeros(len(sizes), bool)
+    kept[rows] = True
+    entries = np.repeat(kept, sizes)
+    return CsrCounts(offsets_of(sizes[rows]), block.counts.nodes[entries], block.counts.counts[entries])
+
+
+def _moved(counts: CsrCounts, columns: ColumnMap) -> CsrCounts:
+    """Return counts with the column `offset` as the first, without those that the corpus has not."""
+    moved = counts.nodes.astype(np.int64) - columns.offset
+    kept = (moved >= 0) & (moved < columns.n_features)
+    indptr = offsets_of(kept)[counts.indptr]
+    return CsrCounts(indptr, moved[kept], counts.counts[kept])

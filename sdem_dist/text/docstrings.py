@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import not_unicode
+from sdem_dist.text.validation import not_unicode
 
 # Packages and the names that their own texts use for them; these would give the label away.
 PACKAGES = {

@@ -2,24 +2,170 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeVar
 
-from sdem_dist.text.asked import Asked
-from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.counting import Progress, silent
-from sdem_dist.text.in_process import ingest_here
-from sdem_dist.text.ingest_checks import check_arguments, check_destinations, check_numbers, paths_of
-from sdem_dist.text.ingest_report import IngestReport
-from sdem_dist.text.plan import IngestPlan, new_plan, plan_from_corpus
-from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
+import numpy as np
+
+from sdem_dist.corpus import write_corpus
+from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.storage.hidden import hidden_folder
+from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.publish import free_space
+from sdem_dist.storage.threads import n_cores
+from sdem_dist.text.counters import Vocabulary
+from sdem_dist.text.counting import Batch, Progress, SecondPass, Tally, TextSpool, count_matrices, count_text, silent
+from sdem_dist.text.plan import (
+    CorpusPlan,
+    IngestConfig,
+    IngestPlan,
+    IngestReport,
+    check_arguments,
+    check_destinations,
+    check_numbers,
+    new_plan,
+    paths_of,
+    plan_from_corpus,
+)
+from sdem_dist.text.runs import Runs, choose
+from sdem_dist.text.sources import (
+    BLOCK_DOCUMENTS,
+    MATRIX_DOCUMENTS,
+    Reading,
+    matrix_blocks,
+    numeric_format,
+    text_blocks,
+)
+from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
+
+
+Found = TypeVar("Found")
+
+
+def ingest_here(config: IngestConfig, report: IngestReport) -> CorpusPlan:
+    """Read, count and write; `report` learns of what is written."""
+    reading, settings, targets = config.reading, config.plan.settings, config.targets
+    with _temporary_folder(config.destinations[0]) as folder:
+        texts = TextSpool(folder / "texts") if config.keep_text else None
+        ids = None if reading.id is None else TextSpool(folder / "ids")
+        groups: list[np.ndarray] | None = None if reading.group is None else []
+        runs = None
+        if config.plan.vocabulary is None and settings.kind == "count":
+            runs = Runs(folder, settings, config.n_jobs or n_cores(), held_out=config.held_out > 0)
+        tally = _counted(config, folder, runs, texts, ids, groups)
+        config.check(tally)
+        plan = config.plan.settled(tally, None if runs is None else choose(runs, settings, tally.n_training))
+        classes = np.array(list(tally.classes), np.float64) if targets else plan.classes_of_codes(tally.classes)
+        second = SecondPass(
+            folder,
+            tally.n_blocks,
+            plan.columns,
+            classes,
+            tally.whole,
+            config.held_out,
+            config.random_state,
+            config.n_jobs,
+            ids,
+        )
+        common: JsonObject = {
+            "classes": None if targets else plan.classes,
+            "unlabelled": NONE,
+            "vocabulary": plan.vocabulary,
+            "vectorizer": settings.to_json(),
+            "made_by": config.made_by(plan),
+            "weighted": not tally.whole or None,
+            "random_state": config.random_state,
+            "shard_documents": config.shard_documents,
+            "overwrite": config.overwrite,
+            "n_jobs": config.n_jobs,
+            "texts": None if texts is None else _by_id(texts.at, ids),
+            "groups": None if groups is None else _by_id(np.concatenate(groups).__getitem__, ids),
+        }
+        _write_all(config, second, report, tally.n_documents, common)
+    report.take(tally, plan, targets)
+    return plan
+
+
+def _counted(
+    config: IngestConfig,
+    folder: Path,
+    runs: Runs | None,
+    texts: TextSpool | None,
+    ids: TextSpool | None,
+    groups: list[np.ndarray] | None,
+) -> Tally:
+    """Count all sources into files in `folder`; the last three arguments take what is kept beside counts."""
+    how = config.held_out, config.random_state
+    if config.form is not None:
+        size = min(config.block_documents, MATRIX_DOCUMENTS)
+        return count_matrices(matrix_blocks(config.sources, config.gate, size), folder, *how, config.progress)
+    settings, words = config.plan.settings, config.plan.vocabulary
+    blocks = text_blocks(config.sources, config.reading, config.gate, config.block_documents)
+    terms = runs if words is None else Vocabulary(settings, words)
+    return count_text(blocks, folder, settings, terms, *how, config.n_jobs, config.progress, texts, ids, groups)
+
+
+def _by_id(at: Callable[[np.ndarray], Found], kept_ids: TextSpool | None) -> Callable[[np.ndarray | list[str]], Found]:
+    """Return what finds by ids what `at` finds by places in the sources."""
+    if kept_ids is None:
+        return lambda ids: at(np.asarray(ids))
+    places = kept_ids.places()
+    return lambda ids: at(np.array([places[str(name)] for name in ids], np.int64))
+
+
+def _write_all(
+    config: IngestConfig, second: SecondPass, report: IngestReport, n_documents: int, common: JsonObject
+) -> None:
+    """Write the corpus and that of held-out documents; neither appears or replaces another before both are written."""
+    path, *held_out_path = config.destinations
+    done = 0
+
+    def wrote(batch: Batch) -> None:
+        nonlocal done
+        done += len(batch[0].indptr) - 1
+        config.progress("writing", done, n_documents)
+
+    def wrote_training(batch: Batch) -> None:
+        report.add(batch)
+        wrote(batch)
+
+    def write_held_out() -> None:
+        for held_out in held_out_path:
+            made = {**common["made_by"], "part": "held out"}
+            write_corpus(held_out, second.batches(True, wrote), **{**common, "made_by": made}, shuffle=False)
+
+    training = second.batches(False, wrote_training)
+    write_corpus(path, training, **common, shuffle=config.plan.shuffle, before_publishing=write_held_out)
+
+
+@contextmanager
+def _temporary_folder(path: str | Path) -> Iterator[Path]:
+    """Yield a hidden folder beside `path`, removed in the end."""
+    beside = place(path).absolute()
+    try:
+        with hidden_folder(beside, "ingest") as folder:
+            folder.chmod(0o700)  # the folder may be shared with others
+            yield folder
+    except SdemError:
+        raise
+    except OSError as error:
+        if is_url(str(error.filename)):
+            raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
+        folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
+        raise IngestError(
+            f"cannot keep the counted documents in {folder} meanwhile: {error.strerror or error}"
+            f"{free_space(folder)}; nothing was written"
+        ) from error
 
 
 def ingest(
@@ -139,7 +285,7 @@ def ingest(
     local = ["keep_text"] * keep_text + ["n_jobs"] * (n_jobs is not None)
     if client is not None and local:
         raise ValueError(f"{local[0]} is for an ingest by this process: leave client out, or leave {local[0]} out")
-    asked = Asked(
+    config = IngestConfig(
         sources=files,
         destinations=destinations,
         reading=reading,
@@ -159,11 +305,11 @@ def ingest(
     )
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     if client is None:
-        corpus_plan = ingest_here(asked, report)
+        corpus_plan = ingest_here(config, report)
     else:
         from sdem_dist.text.by_tasks import ByTasks
 
-        corpus_plan = ByTasks(client, asked).ingest(report)
+        corpus_plan = ByTasks(client, config).ingest(report)
     if form == "svmlight" and plan.zero_based == "auto":
         report.first_column = 0 if corpus_plan.zero_based else 1
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
@@ -171,7 +317,7 @@ def ingest(
     return report
 
 
-def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, reading: Reading) -> LineGate:
+def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, reading: Reading) -> RowValidator:
     """Return what decides about lines; ValueError where labels are read in a way that does not fit them."""
     single = targets or (plan.reference is not None and not plan.label_sets)
     if single and reading.label_separator is not None:
@@ -179,4 +325,4 @@ def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, r
     if targets and reading.unlabelled is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
     separator = reading.label_separator
-    return LineGate(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.unlabelled)
+    return RowValidator(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.unlabelled)

@@ -5,8 +5,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from sdem_dist.text.patterns import token_spans
-from sdem_dist.text.vectorizer import VectorizerSettings, stemming, stopped_words
+from sdem_dist.text.vectorizer import VectorizerSettings, stemming, stopped_words, token_spans
 
 Occurrence = tuple[str, list[tuple[int, int]]]  # a term, and where its tokens, or characters, stand in the text
 

@@ -1,23 +1,113 @@
-"""What an ingest decides before it reads, and what it can decide only after it has read all."""
+"""What an ingest decides before it reads, what only after it has read all, and what it reports."""
+
+from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass
+import unicodedata
+import warnings
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus, open_corpus
+from sdem_dist.corpus.contents import refuse_taken
 from sdem_dist.corpus.label_sets import all_labels, label_set, set_named
 from sdem_dist.corpus.layout import ClassLabel, LabelSet
+from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import NONE, class_name
-from sdem_dist.text.batches import ColumnMap
-from sdem_dist.text.counting import Tally
+from sdem_dist.storage.buckets import split
+from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.places import is_url, place
+from sdem_dist.text.counting import Batch, ColumnMap, Progress, Tally
 from sdem_dist.text.runs import MergedTerms
 from sdem_dist.text.sources import Reading
+from sdem_dist.text.validation import NONE, RowValidator, class_name
 from sdem_dist.text.vectorizer import VectorizerSettings
+
+
+def paths_of(sources: str | Path | Sequence[str | Path]) -> list[Path]:
+    """Return the sources; raise an error if they are not paths."""
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
+        raise ValueError(
+            f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
+            "first (to_parquet, to_csv) and give its path, or write counts with write_corpus"
+        )
+    if not len(sources):
+        raise ValueError("there are no sources to ingest")
+    return [place(source) for source in sources]
+
+
+def check_arguments(
+    settings: VectorizerSettings | None,
+    held_out: float,
+    held_out_path: str | Path | None,
+    vocabulary_from: str | Path | None,
+) -> None:
+    """Raise ValueError where arguments contradict each other."""
+    if isinstance(held_out, bool) or not 0 <= held_out < 1:
+        raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
+    if (held_out > 0) != (held_out_path is not None):
+        raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
+    if vocabulary_from is not None and (settings is not None or held_out > 0):
+        raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
+
+
+def check_numbers(random_state: object, **counts: int | None) -> None:
+    """Raise ValueError unless counts are whole numbers from 1, or None, and the seed is an integer."""
+    for name, value in counts.items():
+        if value is not None and not is_count(value):
+            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
+    if not is_count(random_state, -(2**63)):
+        raise ValueError(f"random_state is an integer, not {random_state!r}")
+
+
+def check_destinations(destinations: list[str], overwrite: bool) -> None:
+    """Raise an error now for what would fail after an hour of counting: a corpus that exists, a missing folder."""
+    if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
+        raise ValueError("path and held_out_path are the same")
+    for target in filter(is_url, destinations):
+        split(target)
+    refuse_taken([target for target in destinations if not is_url(target)], overwrite)
+    for target in destinations:
+        if not is_url(target) and not Path(target).absolute().parent.is_dir():
+            raise IngestError(
+                f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
+            )
+
+
+def warn_of_lookalikes(labels: Iterable[str]) -> None:
+    """Warn of labels that differ only by the code points that spell the same letters."""
+    spellings: dict[str, str] = {}
+    for label in labels:
+        other = spellings.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            warnings.warn(
+                f"two labels look alike, and are two classes: {label!r} ({label!a}) and {other!r} ({other!a}) "
+                "differ only by Unicode normalisation; write all in one form, such as NFC",
+                stacklevel=2,
+            )
+
+
+def check_tally(tally: Tally, held_out: float, gate: RowValidator, sources: Sequence[Path]) -> None:
+    """Raise IngestError if the sources, or one of both parts, have no document, or none a label that is to be known."""
+    names = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
+    if tally.n_documents == 0:
+        examples = "".join(f"\n  {example}" for example in gate.examples)
+        left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
+        raise IngestError(f"{names}: no document{left_out}")
+    if gate.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
+        raise IngestError(f"{names}: no document has a label; check the column of the label")
+    if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
+        raise IngestError(
+            f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
+            "choose another fraction or seed"
+        )
+
 
 ZeroBased = bool | Literal["auto"] | None
 
@@ -156,3 +246,98 @@ def _first_column(zero_based: ZeroBased, tally: Tally) -> tuple[int, bool | None
     if not zero_based and tally.first_column == 0:
         raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
     return (0 if zero_based else 1), bool(zero_based)
+
+
+@dataclass(frozen=True)
+class IngestConfig:
+    """The checked arguments of `sdem_dist.text.ingest`, and what follows from them."""
+
+    sources: list[Path]
+    destinations: list[str]  # the corpus, and that of held-out documents, if there is to be one
+    reading: Reading
+    form: str | None  # the format of sources of numbers; None: they hold text
+    plan: IngestPlan
+    gate: RowValidator
+    targets: bool
+    held_out: float
+    vocabulary_from: str | Path | None
+    n_jobs: int | None
+    block_documents: int
+    random_state: int
+    shard_documents: int | None
+    overwrite: bool
+    keep_text: bool
+    progress: Progress
+
+    def check(self, tally: Tally) -> None:
+        """Raise IngestError where the sources, or one of both parts, have no document, or none a label.
+
+        Warns of labels that look alike, and of words without spaces between them.
+        """
+        check_tally(tally, self.held_out, self.gate, self.sources)
+        if not self.targets:
+            warn_of_lookalikes(tally.classes)
+        if self.form is None:
+            tally.scripts.warn(self.plan.settings)
+
+    def made_by(self, corpus_plan: CorpusPlan) -> JsonObject:
+        """Return what the manifest says of where the corpus comes from."""
+        gate = self.gate
+        return {
+            "command": "ingest",
+            "sources": [str(source) for source in self.sources],
+            "vocabulary_from": None if self.vocabulary_from is None else str(self.vocabulary_from),
+            "held_out": self.held_out,
+            "skipped_lines": gate.skipped,
+            "zero_based": corpus_plan.zero_based,
+            **({} if gate.separator is None else {"label_separator": gate.separator}),
+            **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
+            "random_state": self.random_state,
+        }
+
+
+@dataclass
+class IngestReport:
+    """What an ingest did.
+
+    Attributes
+    ----------
+    path : str
+        The corpus.
+    n_documents, n_features, n_nonzeros : int
+        Of the corpus; `n_empty` of its documents have no word.
+    classes : list
+        Class names.
+    held_out_path : str, or None
+        The corpus of held-out documents, `n_held_out` of them.
+    n_skipped : int
+        Bad lines left out; `skipped_examples` says of the first few what was wrong.
+    first_column : int, or None
+        The number of the first column, where svmlight sources were read and nobody said it.
+    seconds : float
+    """
+
+    path: str
+    n_documents: int = 0
+    n_features: int = 0
+    n_nonzeros: int = 0
+    n_empty: int = 0
+    classes: list[ClassLabel | LabelSet] = field(default_factory=list)
+    held_out_path: str | None = None
+    n_held_out: int = 0
+    n_skipped: int = 0
+    skipped_examples: list[str] = field(default_factory=list)
+    first_column: int | None = None
+    seconds: float = 0.0
+
+    def take(self, tally: Tally, plan: CorpusPlan, targets: bool) -> None:
+        """Note what was counted and chosen."""
+        self.n_features, self.classes = plan.columns.n_features, [] if targets else list(plan.classes)
+        self.n_held_out = tally.n_held_out
+
+    def add(self, batch: Batch) -> None:
+        """Count a batch that goes into the corpus."""
+        indptr = batch[0].indptr
+        self.n_documents += len(indptr) - 1
+        self.n_nonzeros += int(indptr[-1])
+        self.n_empty += int(np.count_nonzero(np.diff(indptr) == 0))

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.compressed import plain_suffix
+from sdem_dist.text.files import plain_suffix
 from sdem_dist.text.formats.folder import files_below
 from sdem_dist.text.formats.tab_lines import whole_lines
 from sdem_dist.text.sources import (
@@ -22,6 +21,7 @@ from sdem_dist.text.sources import (
 )
 from sdem_dist.text.stretches import in_plain_lines, parts_of
 from sdem_dist.text.texts import Columns, Records, texts_of_strings
+from sdem_dist.text.validation import RowValidator
 
 if TYPE_CHECKING:
     import pyarrow
@@ -79,7 +79,7 @@ class Piece:
     what can be read only once."""
     named: Path | None = None  # what the user calls the source, where `source` is absolute
 
-    def read(self, gate: LineGate) -> Iterator[Records]:
+    def read(self, gate: RowValidator) -> Iterator[Records]:
         """Yield its documents, in order.
 
         Raises IngestError: the file is not the one that was cut, so that parts of two would be mixed; or it cannot be
@@ -148,7 +148,7 @@ def pieces_of(source: Path, reading: Reading, block_documents: int, *, keep: boo
     if piece.form == LINES_OR_TSV:
         piece = replace(piece, form=LINES if whole_lines(source, reading.encoding) else "tsv")
     if lines and keep:
-        first = next(piece.read(LineGate("skip")), Records(texts_of_strings([])))
+        first = next(piece.read(RowValidator("skip")), Records(texts_of_strings([])))
         piece = replace(piece, columns=replace(columns, known=tuple(first.columns)))
     for part in parts_of(source, n_bytes, PIECE_BYTES, lines=lines):
         yield replace(piece, part=part)
@@ -173,7 +173,7 @@ def _of_files(piece: Piece) -> Iterator[Piece]:
 
 
 def read_records(
-    source: Path, reading: Reading, gate: LineGate, block_documents: int, *, keep: bool
+    source: Path, reading: Reading, gate: RowValidator, block_documents: int, *, keep: bool
 ) -> Iterator[Records]:
     """Yield the documents of a source of text, in order, as tasks that read `pieces_of` it do."""
     for piece in pieces_of(source, reading, block_documents, keep=keep):

@@ -13,9 +13,9 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
-from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.compressed import COMPRESSIONS, plain_suffix
+from sdem_dist.text.files import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
+from sdem_dist.text.validation import RowValidator
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -160,14 +160,14 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
 
 
 def text_blocks(
-    sources: Iterable[Path], reading: Reading, gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
+    sources: Iterable[Path], reading: Reading, gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
 ) -> Iterator[Records]:
     """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
     for source in sources:
         yield from blocks_of_source(source, reading, gate, block_documents)
 
 
-def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Records]:
+def placed_blocks(source: Path, reading: Reading, gate: RowValidator) -> Iterator[Records]:
     """Yield the documents of a text source with ids: those of its column, or places in it, from 0.
 
     A bad line that is left out has a place, too, so that the places of later documents are still right.
@@ -189,7 +189,7 @@ def placed_blocks(source: Path, reading: Reading, gate: LineGate) -> Iterator[Re
 
 
 def matrix_blocks(
-    sources: Iterable[Path], gate: LineGate, block_documents: int = BLOCK_DOCUMENTS
+    sources: Iterable[Path], gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
 ) -> Iterator[MatrixBlock]:
     """Yield the rows of numeric sources, in order, in blocks of at most `block_documents`."""
     from sdem_dist.text.formats.svmlight import read_svmlight
@@ -200,7 +200,7 @@ def matrix_blocks(
 
 
 def blocks_of_source(
-    source: Path, reading: Reading, gate: LineGate, block_documents: int, part: tuple[int, int] | None = None
+    source: Path, reading: Reading, gate: RowValidator, block_documents: int, part: tuple[int, int] | None = None
 ) -> Iterator[Records]:
     """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
     form, group, weight = source_format(source, reading), reading.group, reading.weight
@@ -258,7 +258,7 @@ def read_columns(
     form: str,
     columns: Columns,
     encoding: str,
-    gate: LineGate,
+    gate: RowValidator,
     block_documents: int,
     part: tuple[int, int] | None = None,
     files: Sequence[Path] | None = None,

@@ -5,9 +5,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import astuple, dataclass, replace
 from functools import lru_cache, partial
+from itertools import pairwise
 from pathlib import Path
+from shutil import rmtree
 from typing import Literal
 
 import numpy as np
@@ -22,20 +25,146 @@ from sdem_dist.corpus.sorted_rows import write_groups, write_rows
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.kept import SUMMARY, once
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.shared_files import at_hand
-from sdem_dist.text.bad_lines import NONE, LineGate
-from sdem_dist.text.batches import Batch, ColumnMap, SecondPass
+from sdem_dist.storage.places import is_url
+from sdem_dist.storage.shared_files import REQUESTS, at_hand, load_array, read_values, save_array
 from sdem_dist.text.counters import Vocabulary
-from sdem_dist.text.counting import count_matrices, count_text, silent
-from sdem_dist.text.held_out import held_out_mask
-from sdem_dist.text.kept_texts import KeptTexts
-from sdem_dist.text.merged_runs import index_of, indexed_terms
-from sdem_dist.text.runs import Runs, run_path
+from sdem_dist.text.counting import (
+    Batch,
+    ColumnMap,
+    SecondPass,
+    TextSpool,
+    count_matrices,
+    count_text,
+    held_out_mask,
+    silent,
+)
+from sdem_dist.text.runs import (
+    Runs,
+    RunSlice,
+    block_path,
+    columns_of_nodes,
+    index_of,
+    indexed_terms,
+    load_arrays,
+    load_block,
+    merge,
+    place_of,
+    run_path,
+    save_arrays,
+    save_bytes,
+)
 from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading, blocks_of_source, matrix_blocks
-from sdem_dist.text.spill import block_path, load_arrays, load_block, save_arrays, save_bytes
 from sdem_dist.text.stretches import Stretch
-from sdem_dist.text.term_ranges import TermColumns, folder_of, held_out_folder
+from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
+
+
+@dataclass(frozen=True)
+class RunOf:
+    """A run of a stretch: its name, its number there, and the bytes of its longest term."""
+
+    stretch: str
+    number: int
+    longest: int
+    first: int | None  # number of the stretch's first document, where documents of it are held out
+
+    def path(self, scratch: Path, part: str) -> Path:
+        """Return where a part of it lies."""
+        folder = folder_of(scratch, self.stretch)
+        if part == "table" and self.first is not None:
+            folder = held_out_folder(scratch, self.stretch, self.first)
+        return run_path(folder, self.number, part)
+
+
+def folder_of(scratch: Path, stretch: str) -> Path:
+    """Return where the counts of a stretch lie."""
+    return scratch / f"counts-{stretch}"
+
+
+def held_out_folder(scratch: Path, stretch: str, first: int) -> Path:
+    """Return where the counts of terms without held-out documents lie; which these are, follows from `first`."""
+    return scratch / f"kept-{stretch}-{first}"
+
+
+def borders_of(summaries: Sequence[JsonObject], range_terms: int) -> list[bytes]:
+    """Return the terms that part all terms into ranges of about `range_terms`."""
+    shown = sorted({bytes.fromhex(term) for summary in summaries for term in summary["samples"]})
+    n_ranges = min(-(-sum(summary["n_terms"] for summary in summaries) // range_terms), len(shown))
+    return sorted({shown[i * len(shown) // n_ranges] for i in range(1, n_ranges)})
+
+
+def merge_range(
+    scratch: Path,
+    folder: Path,
+    runs: Sequence[RunOf],
+    between: tuple[bytes | None, bytes | None],
+    limits: tuple[int, int],
+    with_totals: bool,
+) -> JsonObject:
+    """Merge the terms of all runs from one term up to another."""
+
+    def merged(partial_folder: Path) -> JsonObject:
+        copies = partial_folder / "runs"
+        copies.mkdir()
+        with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
+            slices = list(pool.map(lambda run: _slice_of(run, scratch, between, copies), runs))
+        found = merge(slices, limits, with_totals, partial_folder / "vocabulary")
+        rmtree(copies)
+        save_bytes(partial_folder / "bounds", np.cumsum([0, *(len(numbers) for numbers in found.numbers)]))
+        save_bytes(partial_folder / "numbers", np.concatenate([np.zeros(0, np.int32), *found.numbers]))
+        save_array(partial_folder / "sizes.npy", found.sizes)
+        if found.totals is not None:
+            save_array(partial_folder / "totals.npy", found.totals)
+        return {"n_terms": len(found.sizes)}
+
+    return once(folder, merged)
+
+
+def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | None], copies: Path) -> RunSlice:
+    """Return the terms of a run from one up to another; where the run is in a bucket, of a copy of these."""
+    texts, table = run.path(scratch, "texts"), run.path(scratch, "table")
+    index, ends, joined = load_arrays(run.path(scratch, "index"), 3)
+    indexed = [joined[a:b].tobytes() for a, b in pairwise(ends)]
+    places = [None if term is None else place_of(texts, table, index, indexed, term) for term in between]
+    row, byte = places[0] or (0, 0)
+    if not is_url(scratch):
+        return RunSlice(texts, table, run.longest, row, 1 << 62 if places[1] is None else places[1][0], byte)
+    stop, end = (None, None) if places[1] is None else places[1]
+    some, name = len(index) > 0, f"{run.stretch}-{run.number}"
+    near, far = copies / f"{name}-texts", copies / f"{name}-table"
+    save_bytes(near, read_values(texts, np.uint8, byte, end) if some else np.zeros(0, np.uint8))
+    save_bytes(far, read_values(table, np.int64, 3 * row, None if stop is None else 3 * stop) if some else np.zeros(0))
+    return RunSlice(near, far, run.longest)
+
+
+@dataclass(frozen=True)
+class TermColumns:
+    """The columns of the runs of one stretch."""
+
+    folder: Path  # of the stretch
+    places: dict[int, int]  # place of each of its runs among all
+    ranges: Sequence[Path]  # what `merge_range` filled
+    bases: Sequence[int]  # number of the first term that is kept of each range
+    chosen: Path | None  # the column of each term within bounds, where `max_features` left some out
+
+    def columns(self, run: int) -> np.ndarray:
+        """Return the column of every node of a run, -1 for those left out, int32."""
+        place, parts = self.places[run], []
+        for folder, base in zip(self.ranges, self.bases, strict=True):
+            start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()
+            numbers = read_values(folder / "numbers", np.int32, start, stop)
+            parts.append(np.where(numbers < 0, np.int32(-1), numbers + np.int32(base)))
+        of_terms = np.concatenate(parts)
+        if self.chosen is not None:
+            chosen = _fetched(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
+            of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
+        return columns_of_nodes(self.folder, run, of_terms)
+
+
+@lru_cache(1)
+def _fetched(url: Path) -> np.ndarray:
+    return load_array(url)
+
 
 GROUPS = "groups.npy"  # of a stretch: the hashes of its documents' groups
 SAMPLES = 32  # terms of a run that its task shows, to cut the terms into ranges of about equal size
@@ -75,7 +204,7 @@ def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonOb
 def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
     reading, settings = counting.reading, counting.settings
     on_error, known, separator = counting.on_error, counting.known_classes, reading.label_separator
-    gate = LineGate(on_error, known, counting.targets, separator=separator, unlabelled=reading.unlabelled)
+    gate = RowValidator(on_error, known, counting.targets, separator=separator, unlabelled=reading.unlabelled)
     runs = None
     if counting.numeric:
         blocks = matrix_blocks([stretch.source], gate, min(counting.block_documents, MATRIX_DOCUMENTS))
@@ -88,7 +217,7 @@ def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
             terms = _vocabulary(counting.reference, counting.reference_uid)
         elif settings.kind == "count":
             terms = runs = Runs(folder, settings, 1)
-        ids = None if reading.id is None else KeptTexts(folder / "ids")
+        ids = None if reading.id is None else TextSpool(folder / "ids")
         texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
         groups: list[np.ndarray] | None = None if reading.group is None else []
         tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, silent, None, ids, groups)
@@ -216,7 +345,7 @@ def _arranged(
     else:
         named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(how.classes)}
         classes = column_of([named[label] for label in labels])
-    ids = KeptTexts.reopened(counts / "ids") if how.ids else None
+    ids = TextSpool.reopened(counts / "ids") if how.ids else None
     columns = ColumnMap(how.n_features, terms, how.offset)
     second = SecondPass(
         counts,

@@ -9,10 +9,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from sdem_dist.storage.places import for_a_reader
-from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.compressed import COMPRESSIONS
-from sdem_dist.text.line_blocks import is_utf8_name
+from sdem_dist.text.files import COMPRESSIONS, is_utf8_name
 from sdem_dist.text.sources import Reading, source_format
+from sdem_dist.text.validation import RowValidator
 
 STRETCH_BYTES = 1 << 23  # about what one task reads at most, where a source can be cut
 SHARES, LEAST_BYTES = 16, 1 << 20
@@ -39,7 +38,9 @@ class Stretch:
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
 
-def stretches(sources: Iterable[Path], reading: Reading, gate: LineGate, size: int | None = None) -> Iterator[Stretch]:
+def stretches(
+    sources: Iterable[Path], reading: Reading, gate: RowValidator, size: int | None = None
+) -> Iterator[Stretch]:
     """Yield the stretches of sources, in order; where they are cut depends on the sources alone.
 
     `gate`: learns of files of a folder that are in no class.
@@ -103,7 +104,7 @@ def _of_row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
             first, held = group + 1, 0
 
 
-def _of_folder(folder: Path, gate: LineGate, size: int, copy: int) -> Iterator[Stretch]:
+def _of_folder(folder: Path, gate: RowValidator, size: int, copy: int) -> Iterator[Stretch]:
     from sdem_dist.text.formats.folder import labelled_files
 
     first = number = held = 0

@@ -2,20 +2,153 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.kernels import code_points as kernels
+from sdem_dist.kernels import code_points as code_point_kernels
+from sdem_dist.kernels import spelling
+from sdem_dist.kernels import words as word_kernels
+from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.kernels.grams import Segments
 from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
-from sdem_dist.text.growing import Scratch
-from sdem_dist.text.patterns import KERNEL_PATTERN
-from sdem_dist.text.terms import Spelling
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
-from sdem_dist.text.vectorizer import VectorizerSettings, build_analyzer, stemming, stopped_words
-from sdem_dist.text.word_table import WordTable
+from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings, build_analyzer, stemming, stopped_words
+
+
+def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
+    """Return an array of at least `needed` rows that begins with those of `array`: itself if it is long enough."""
+    if needed <= len(array):
+        return array
+    longer = np.empty((max(needed, 2 * len(array)), *array.shape[1:]), array.dtype)
+    longer[: len(array)] = array
+    return longer
+
+
+class Scratch:
+    """Temporary arrays, kept so that memory is allocated once."""
+
+    def __init__(self) -> None:
+        self._arrays: dict[str, np.ndarray] = {}
+
+    def array(self, name: str, size: int, dtype: type, kept: int = 0) -> np.ndarray:
+        """Return an array of `size` elements or more; the one of the same name returned before is overwritten.
+
+        It begins with the first `kept` elements of that one.
+        """
+        found = self._arrays.get(name)
+        if found is None or len(found) < size:
+            longer = self._arrays[name] = np.empty(max(size, 1024), dtype)
+            if found is not None:
+                longer[:kept] = found[:kept]
+            return longer
+        return found
+
+
+_SLOTS = 1 << 12
+
+
+class TokenInterner:
+    """Words and their numbers; finding the number of a word takes one look.
+
+    `slots`: uint64 of shape (n_slots, 4). `spelled`: ndarray of uint8.
+    `offsets`: ndarray of int64, word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; behind the last one there is
+    room.
+    """
+
+    def __init__(self) -> None:
+        self.n_words = 0
+        self.slots = np.zeros((_SLOTS, 4), np.uint64)
+        self.spelled = np.zeros(8 * _SLOTS, np.uint8)
+        self.offsets = np.zeros(_SLOTS, np.int64)
+        self._scratch = Scratch()
+
+    def view(self) -> TokenInterner:
+        """Return a table of these words for another thread, which must not grow it: what calls overwrite is its own."""
+        other = TokenInterner()
+        other.n_words, other.slots, other.spelled, other.offsets = self.n_words, self.slots, self.spelled, self.offsets
+        return other
+
+    def split(
+        self, texts: Texts, kinds: np.ndarray, inside: np.ndarray, shortest: int, *, grow: bool, ids: np.ndarray
+    ) -> tuple[int, np.ndarray]:
+        """Write the number of every word of the texts to `ids`, -1 for unknown ones if the table may not grow.
+
+        Returns `offsets`, int64 of shape (n_texts + 1,): the words of text ``i`` are ``ids[offsets[i]:offsets[i +
+        1]]``.
+        """
+        offsets, done = np.zeros(len(texts) + 1, np.int64), np.array([self.n_words, 0, 0, 0])
+        longest = int((texts.stops - texts.starts).max(initial=0))
+        marks = self._scratch.array("marks", longest + 2 * PADDING, np.uint8)
+        splitting, found = word_kernels.Splitting(kinds, inside, shortest), (ids, offsets)
+        while needed := word_kernels.words(texts.pieces, splitting, grow, self._table(), done, marks, found):
+            self._make_room(done, needed)
+        self.n_words = int(done[0])
+        return int(done[1]), offsets
+
+    def numbers(self, texts: Texts, *, grow: bool) -> np.ndarray:
+        """Return the number of each text, taken as one word, int32; -1 for unknown ones if not to grow."""
+        ids, done = np.empty(len(texts), np.int32), np.array([self.n_words, 0, 0, 0])
+        while needed := word_kernels.intern(texts.pieces, grow, self._table(), done, ids):
+            self._make_room(done, needed)
+        self.n_words = int(done[0])
+        return ids
+
+    def words(self, first: int = 0) -> list[str]:
+        """Return the words from the number `first` on."""
+        spelled, bounds = self.spelled.tobytes(), self.offsets[first : self.n_words + 1].tolist()
+        return [spelled[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(bounds)]
+
+    def _table(self) -> word_kernels.Table:
+        return word_kernels.Table(self.slots, self.spelled, self.offsets)
+
+    def _make_room(self, done: np.ndarray, needed: int) -> None:
+        n_words = int(done[0])
+        if 4 * (n_words + 1) >= 3 * len(self.slots):
+            slots = np.zeros((2 * len(self.slots), 4), np.uint64)
+            word_kernels.rehash(self.slots, slots)
+            self.slots = slots
+        self.offsets = grow_array(self.offsets, n_words + 2)
+        self.spelled = grow_array(self.spelled, int(self.offsets[n_words]) + needed + PADDING)
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """How the words of n-grams are written."""
+
+    spelled: np.ndarray  # uint8
+    offsets: np.ndarray  # int64: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read
+    n_words: int
+    separator: bool  # a space stands between words
+    in_order: bool = False  # the words are sorted already
+
+    @property
+    def words(self) -> Texts:
+        """All words, in the order of their numbers."""
+        return Texts(self.spelled, self.offsets[: self.n_words], self.offsets[1 : self.n_words + 1])
+
+    def sizes(self, tree: NgramTrie) -> np.ndarray:
+        """Return the number of bytes of every node of a tree, int64."""
+        sizes = np.empty(tree.n_nodes, np.int64)
+        spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
+        return sizes
+
+    def texts(self, tree: NgramTrie, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return nodes' texts: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
+        bounds = offsets_of(sizes[nodes])
+        out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
+        words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
+        spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, bounds, out)
+        return out, bounds
+
+
+if TYPE_CHECKING:
+    from sdem_dist.text.counters import NgramTrie
+
 
 logger = logging.getLogger(__name__)
 
@@ -45,12 +178,12 @@ class Rewriter:
     def __call__(self, texts: Texts) -> Texts:
         """Return the texts rewritten, in memory that the next call overwrites."""
         table = self._table
-        size = int(texts.n_bytes * table.growth) + len(texts) + kernels.PADDING
+        size = int(texts.n_bytes * table.growth) + len(texts) + code_point_kernels.PADDING
         out = self._scratch.array("texts", size, np.uint8)
         starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
         sigma = ord(FINAL_SIGMA) if table.lower else -1
-        rules = kernels.Rules(table.lower, table.entry_of, table.entry_offsets, table.entries, sigma)
-        if not kernels.rewrite(texts.pieces, rules, kernels.Pieces(out, starts, stops)):
+        rules = code_point_kernels.Rules(table.lower, table.entry_of, table.entry_offsets, table.entries, sigma)
+        if not code_point_kernels.rewrite(texts.pieces, rules, code_point_kernels.Pieces(out, starts, stops)):
             return self(_without_final_sigma(texts))
         return Texts(out, starts, stops)
 
@@ -86,7 +219,7 @@ class Words:
         self._found = _table_of(stopped_words(settings))
         self._n_stopped, self._grows = self._found.n_words, True
         self._stem = stemming(settings)
-        self._stems = self._found if self._stem is None else WordTable()
+        self._stems = self._found if self._stem is None else TokenInterner()
         self._stem_of = np.full(self._n_stopped, _LEFT_OUT, np.int32)
 
     @property
@@ -150,8 +283,8 @@ class Words:
         return stemmed
 
 
-def _table_of(words: frozenset[str]) -> WordTable:
-    table = WordTable()
+def _table_of(words: frozenset[str]) -> TokenInterner:
+    table = TokenInterner()
     table.numbers(texts_of_strings(sorted(words)), grow=True)
     return table
 
@@ -179,7 +312,7 @@ class Characters:
         segments[0] = 0
         documents = np.zeros(len(texts) + 1, np.int64)
         given = (texts.data, texts.starts, texts.stops, matching(r"\s"), self.whole_if_short)
-        n_ids, n_segments = kernels.characters(*given, ids, segments, documents)
+        n_ids, n_segments = code_point_kernels.characters(*given, ids, segments, documents)
         return Segments(ids[:n_ids], segments[: n_segments + 1], documents)
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -202,11 +335,11 @@ class Analyzed:
     lengths = (1, 1)
     whole_if_short = False
 
-    def __init__(self, settings: VectorizerSettings, table: WordTable | None = None) -> None:
+    def __init__(self, settings: VectorizerSettings, table: TokenInterner | None = None) -> None:
         self._settings = settings
         self._analyze = build_analyzer(settings)
         self._grows = table is None
-        self._table = table or WordTable()
+        self._table = table or TokenInterner()
 
     @property
     def spelling(self) -> Spelling:

@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
-from sdem_dist.text.patterns import PatternError
-from sdem_dist.text.scripts import ScriptSample
-from sdem_dist.text.texts import Texts, parts_of_strings, texts_of_strings
-from sdem_dist.text.vectorizer import VectorizerSettings
-from sdem_dist.text.walks import SortedTerms, sorted_terms
+from sdem_dist.text.ngram_merge import SortedTerms, sorted_terms
+from sdem_dist.text.texts import ScriptSample, Texts, parts_of_strings, texts_of_strings
+from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
 if TYPE_CHECKING:
     import pyarrow

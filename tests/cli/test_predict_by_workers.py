@@ -13,10 +13,10 @@ from sdem_dist import MultinomialNB
 from sdem_dist.cli import kept_answers
 from sdem_dist.cli.streaming import Sources, answers_task, transformer_of
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.records import Piece, pieces_of
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.texts import Records
+from sdem_dist.text.validation import RowValidator
 
 
 @pytest.fixture(scope="module")
@@ -30,11 +30,11 @@ def small_pieces(monkeypatch):
 
 
 def jobs_of(model, *paths, block_documents=2):
-    return list(Sources(paths, Reading(), LineGate(), block_documents, True).for_workers(model))
+    return list(Sources(paths, Reading(), RowValidator(), block_documents, True).for_workers(model))
 
 
 def texts_of(jobs):
-    blocks = [block for job in jobs for block in (job.read(LineGate()) if isinstance(job, Piece) else [job])]
+    blocks = [block for job in jobs for block in (job.read(RowValidator()) if isinstance(job, Piece) else [job])]
     return [text for block in blocks for text in block.texts]
 
 
@@ -73,7 +73,7 @@ def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
     source = tmp_path / "s.txt"
     source.write_text("".join(f"old {i} line\n" for i in range(40)))
     pieces = pieces_of(source, Reading(), 4096, keep=True)
-    assert "old 0 line" in [text for block in next(pieces).read(LineGate()) for text in block.texts]
+    assert "old 0 line" in [text for block in next(pieces).read(RowValidator()) for text in block.texts]
     new = "".join(f"new {i}\n" for i in range(40))
     if how == "appended":
         source.write_text(source.read_text() + new)
@@ -86,7 +86,7 @@ def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
     if how == "removed":
         source.unlink()
     with pytest.raises(IngestError, match=r"s\.txt was changed while it was read"):
-        list(second.read(LineGate()))
+        list(second.read(RowValidator()))
 
 
 @pytest.mark.parametrize("locked", [False, True])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import sdem_dist as sd
 from sdem_dist.cli import main
 from sdem_dist.text import Reading, stretches
-from sdem_dist.text.bad_lines import LineGate
+from sdem_dist.text.validation import RowValidator
 
 RNG = np.random.default_rng(0)
 X = sp.random(200, 30, density=0.3, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
@@ -121,7 +121,7 @@ def test_a_file_is_cut_also_with_weights(tmp_path, monkeypatch, form, client):
         reading = Reading(weight="w")
         parquet.write_table(pyarrow.table({"label": labels, "text": words, "w": weights}), source, row_group_size=50)
     monkeypatch.setattr(stretches, "STRETCH_BYTES", 900)
-    assert len(list(stretches.stretches([source], reading, LineGate("raise")))) > 1
+    assert len(list(stretches.stretches([source], reading, RowValidator("raise")))) > 1
     sd.ingest(source, tmp_path / "here", reading=reading, held_out=0.2)
     sd.ingest(source, tmp_path / "there", reading=reading, held_out=0.2, client=client)
     for end in ("", "-held-out"):

@@ -22,10 +22,10 @@ from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
 from sdem_dist.text.code_points import CHANGING, every_code_point
 from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary, arranged
-from sdem_dist.text.patterns import KERNEL_PATTERN
+from sdem_dist.text.ngram_merge import sorted_terms
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer
-from sdem_dist.text.walks import sorted_terms
+from sdem_dist.text.vectorizer import KERNEL_PATTERN
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
 # other scripts, spaces that are none in ASCII, surrogates, a private code point, an unassigned one, the last one.

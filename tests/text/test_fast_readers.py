@@ -11,11 +11,11 @@ from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import LineGate, not_unicode
-from sdem_dist.text.foreign import foreign
+from sdem_dist.text.files import foreign
 from sdem_dist.text.formats import csv_table
 from sdem_dist.text.records import read_records
 from sdem_dist.text.sources import Reading, text_blocks
+from sdem_dist.text.validation import RowValidator, not_unicode
 
 PIECES = [
     b"a",
@@ -57,9 +57,9 @@ def outcome(path, form, size, **reading):
     """Return the documents and what is said of others, skipping and stopping."""
     found = []
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", size)
+        patch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
         for on_error in ("skip", "raise"):
-            gate = LineGate(on_error)
+            gate = RowValidator(on_error)
             documents = []
             try:
                 for block in text_blocks([path], Reading(format=form, **reading), gate, 3):
@@ -126,17 +126,17 @@ def test_plain_lines(content, size):
     if not lines[-1]:
         lines.pop()
     with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", size)
+        patch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
         path = Path(folder, "docs.txt")
         path.write_bytes(content)
         bad = next((n for n, line in enumerate(lines, 1) if not_unicode(line) is not None), None)
         if bad is None:
             found = [
                 text
-                for block in read_records(path, Reading(format="lines"), LineGate(), 3, keep=False)
+                for block in read_records(path, Reading(format="lines"), RowValidator(), 3, keep=False)
                 for text in block.texts
             ]
             assert found == [line.rstrip("\r") for line in lines]
         else:
             with pytest.raises(IngestError, match=f"line {bad}: the line has the byte"):
-                list(read_records(path, Reading(format="lines"), LineGate(), 3, keep=False))
+                list(read_records(path, Reading(format="lines"), RowValidator(), 3, keep=False))

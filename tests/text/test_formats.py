@@ -12,18 +12,18 @@ from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.sources import Reading, matrix_blocks, numeric_format, source_format, text_blocks
+from sdem_dist.text.validation import RowValidator
 
 
 def read(path, reading=None, block_documents=4, gate=None):
-    blocks = list(text_blocks([path], reading or Reading(), gate or LineGate(), block_documents))
+    blocks = list(text_blocks([path], reading or Reading(), gate or RowValidator(), block_documents))
     assert all(0 < len(b.texts) == len(b.labels) <= block_documents for b in blocks)
     return [pair for b in blocks for pair in zip(b.labels, b.texts, strict=True)]
 
 
 def read_matrix(path, block_documents=4, gate=None):
-    blocks = list(matrix_blocks([path], gate or LineGate(), block_documents))
+    blocks = list(matrix_blocks([path], gate or RowValidator(), block_documents))
     width = max(b.matrix.shape[1] for b in blocks)
     for block in blocks:
         block.matrix.resize(block.matrix.shape[0], width)
@@ -113,7 +113,7 @@ def test_bad_lines_are_named_or_skipped(tmp_path, name):
     with pytest.raises(IngestError, match=message) as caught:
         read(path)
     assert f"{name}, line {line}:" in str(caught.value)
-    gate = LineGate("skip")
+    gate = RowValidator("skip")
     assert read(path, gate=gate) == [("a", "x\nx" if name == "fields.csv" else "x"), ("b", "z")]
     assert gate.skipped == len(gate.examples) == 1 and message in gate.examples[0]
 
@@ -134,7 +134,7 @@ def test_bad_svmlight_lines(tmp_path, line, message):
     path.write_bytes(b"# made by hand\n1 1:2\n" + line + b"\n-1 2:1\n")
     with pytest.raises(IngestError, match=rf"docs\.svm, line 3: .*{message}"):
         read_matrix(path)
-    gate = LineGate("skip")
+    gate = RowValidator("skip")
     matrix, labels = read_matrix(path, gate=gate)
     assert labels == ["1", "-1"] and gate.skipped == 1
     assert matrix.tolist() == [[0, 2, 0], [0, 0, 1]]
@@ -175,7 +175,7 @@ def test_truncated_and_damaged_files_are_errors_even_when_skipping(tmp_path, suf
         path = tmp_path / f"a.tsv{suffix}"
         path.write_bytes(content)
         with pytest.raises(IngestError, match=r"a\.tsv\.\w+ cannot be read to its end"):
-            read(path, gate=LineGate("skip"))
+            read(path, gate=RowValidator("skip"))
 
 
 def test_missing_zstandard_says_what_to_install(write_source, documents, monkeypatch):
@@ -210,12 +210,12 @@ def test_formats_are_told_apart(tmp_path, write_source, documents):
 
 @pytest.mark.parametrize("size", [1, 7, 50, 4000])
 def test_blocks_of_any_size_give_the_same_documents(tmp_path, write_source, documents, monkeypatch, size):
-    monkeypatch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", size)
+    monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
     for form in ("tsv", "csv", "jsonl"):
         assert read(write_source(f"a.{form}", documents)) == documents
 
 
 def test_blocks_end_after_some_megabytes_too(tmp_path, documents, monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.line_blocks.BLOCK_BYTES", 50)
+    monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", 50)
     (tmp_path / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in documents))
-    assert len(list(text_blocks([tmp_path / "a.tsv"], Reading(), LineGate(), 1000))) > 2
+    assert len(list(text_blocks([tmp_path / "a.tsv"], Reading(), RowValidator(), 1000))) > 2

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text import docstrings
-from sdem_dist.text.held_out import held_out_mask
+from sdem_dist.text.counting import held_out_mask
 
 
 @given(st.integers(0, 2**40), st.integers(0, 50), st.integers(0, 50), st.integers(-5, 2**63), st.floats(0, 1))

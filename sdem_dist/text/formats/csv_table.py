@@ -13,16 +13,18 @@ import numpy as np
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.kernels.lines import csv_records
-from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
-from sdem_dist.text.line_blocks import LineBlock, line_blocks
+from sdem_dist.text.files import LineBlock, line_blocks
 from sdem_dist.text.texts import Columns, Records, Row, Texts, in_blocks, texts_of_bytes
+from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
 LARGEST_FIELD = 1 << 27  # characters; an unclosed quote is cut here
 _LINES = re.compile("[^\r\n]*(?:\r\n|\r|\n)|[^\r\n]+")
 _DOUBLED, _N_LINES = 4, 5
 
 
-def read_csv(path: Path, encoding: str, gate: LineGate, columns: Columns, block_documents: int) -> Iterator[Records]:
+def read_csv(
+    path: Path, encoding: str, gate: RowValidator, columns: Columns, block_documents: int
+) -> Iterator[Records]:
     """Yield the documents of records, from the columns of these names; blank lines are passed over."""
     csv.field_size_limit(max(csv.field_size_limit(), LARGEST_FIELD))
     blocks = line_blocks(path, encoding)
@@ -100,7 +102,7 @@ class _Slow:
     `positions`: where the columns of label, text and id stand, those that are read; empty before the header was met.
     """
 
-    def __init__(self, path: Path, gate: LineGate, columns: Columns) -> None:
+    def __init__(self, path: Path, gate: RowValidator, columns: Columns) -> None:
         self.path, self.gate, self._columns = path, gate, columns
         self.line = 1
         self.positions: list[int] = []
@@ -128,21 +130,21 @@ class _Slow:
             except StopIteration:
                 return
             except csv.Error as error:
-                self.gate.refuse(self.path, line, f"not CSV: {error}")
+                self.gate.reject(self.path, line, f"not CSV: {error}")
                 continue
             if not fields:
                 continue
             if len(fields) != len(self._header):
-                self.gate.refuse(self.path, line, f"{len(fields)} fields under a header of {len(self._header)}")
+                self.gate.reject(self.path, line, f"{len(fields)} fields under a header of {len(self._header)}")
                 continue
             wanted = [fields[p] for p in self.positions]
             given = wanted.pop(0) if columns.labelled else ""
             words, *ids = wanted
             if (problem := not_unicode(words)) is not None:
-                self.gate.refuse(self.path, line, f"the text has {problem}")
+                self.gate.reject(self.path, line, f"the text has {problem}")
                 continue
             if problem := next(filter(None, map(not_unicode, fields if columns.keep else ids)), None):
-                self.gate.refuse(self.path, line, f"the record has {problem}")
+                self.gate.reject(self.path, line, f"the record has {problem}")
                 continue
             name = self.gate.label(self.path, line, given) if columns.labelled else None
             if name is None and columns.labelled:

@@ -8,12 +8,9 @@ from pathlib import Path
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.places import place
 from sdem_dist.storage.urls import Url
-from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
-from sdem_dist.text.compressed import plain_suffix
-from sdem_dist.text.decoded import open_text
-from sdem_dist.text.foreign import HEAD, foreign
-from sdem_dist.text.line_blocks import is_utf8_name
+from sdem_dist.text.files import HEAD, foreign, is_utf8_name, open_text, plain_suffix
 from sdem_dist.text.texts import Columns, Row
+from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
 _OF_MANY = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
 
@@ -21,7 +18,7 @@ _OF_MANY = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
 def read_folder(
     path: Path,
     encoding: str,
-    gate: LineGate,
+    gate: RowValidator,
     columns: Columns,
     part: tuple[int, int] | None = None,
     some: Sequence[Path] | None = None,
@@ -35,7 +32,7 @@ def read_folder(
     if columns.id is not None:
         raise IngestError(f"{path} is a folder, which has no column of ids")
     first, stop = part or (0, None)
-    listing = gate if part is None else gate.other("skip")
+    listing = gate if part is None else gate.copy("skip")
     unlabelled = ((None, file) for file in (files_below(path) if some is None else some))
     files = labelled_files(path, listing) if columns.labelled else unlabelled
     for label, file in islice(files, first, stop):
@@ -44,7 +41,7 @@ def read_folder(
             yield text, label, None, {"file": str(file.relative_to(path))} if columns.keep else None
 
 
-def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
+def labelled_files(path: Path, gate: RowValidator) -> Iterator[tuple[str, Path]]:
     """Yield (label, file) as `read_folder` reads them."""
     for entry in sorted(child.name for child in path.iterdir()):
         if entry.startswith("."):
@@ -53,7 +50,7 @@ def labelled_files(path: Path, gate: LineGate) -> Iterator[tuple[str, Path]]:
             problem = "the file lies in no class folder; a class folder's name is the label"
             if (suffix := plain_suffix(Path(entry))) in _OF_MANY:
                 problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
-            gate.refuse(path / entry, 1, problem, "file", NoLabelError)
+            gate.reject(path / entry, 1, problem, "file", NoLabelError)
             continue
         label = gate.label(path / entry, 1, entry, "folder")
         if label is None:
@@ -71,15 +68,15 @@ def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
                 yield place(parent) / name
 
 
-def decoded_file(file: Path, encoding: str, gate: LineGate) -> str | None:
+def decoded_file(file: Path, encoding: str, gate: RowValidator) -> str | None:
     """Return the text of a file, or None if it is refused."""
     with open_text(file, encoding, newline="") as stream:
         text = stream.read()
     if is_utf8_name(encoding) and (problem := foreign(text[:HEAD].encode("utf-8", "surrogateescape"))) is not None:
-        gate.refuse(file, 1, problem, "file")
+        gate.reject(file, 1, problem, "file")
         return None
     if not_unicode(text) is None:
         return text
     number, problem = next((n, p) for n, line in enumerate(text.split("\n"), 1) if (p := not_unicode(line)) is not None)
-    gate.refuse(file, number, f"the line has {problem}")
+    gate.reject(file, number, f"the line has {problem}")
     return None

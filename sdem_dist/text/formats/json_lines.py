@@ -7,15 +7,15 @@ from pathlib import Path
 import orjson
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
-from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
+from sdem_dist.text.files import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import Columns, Row
+from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
 _LARGEST = 2.0**53
 
 
 def read_json_lines(
-    path: Path, encoding: str, gate: LineGate, columns: Columns, part: Part | None = None
+    path: Path, encoding: str, gate: RowValidator, columns: Columns, part: Part | None = None
 ) -> Iterator[Row]:
     """Yield a row of each object; blank lines are passed over.
 
@@ -31,7 +31,7 @@ def read_json_lines(
             problem = None if names is None else f"the name of a field has {names}"
         if problem is not None:
             no_label = label in needed and label not in found
-            gate.refuse(path, number, problem, kind=NoLabelError if no_label else IngestError)
+            gate.reject(path, number, problem, kind=NoLabelError if no_label else IngestError)
             continue
         name = None if label is None else gate.label(path, number, found.get(label))
         if label is None or name is not None:
@@ -57,7 +57,7 @@ def _problem(found: dict[str, object], needed: list[str], text: str, id_: str | 
 
 
 def json_objects(
-    path: Path, encoding: str, gate: LineGate, part: Part | None = None
+    path: Path, encoding: str, gate: RowValidator, part: Part | None = None
 ) -> Iterator[tuple[int, dict[str, object]]]:
     """Yield the number, from 1, of each line that is not blank, and its object."""
     number = 0
@@ -72,10 +72,10 @@ def json_objects(
             if isinstance(found, dict):
                 yield number, found
             elif found is not None:
-                gate.refuse(path, number, f"a JSON object is expected, not {type(found).__name__}")
+                gate.reject(path, number, f"a JSON object is expected, not {type(found).__name__}")
 
 
-def _record(path: Path, number: int, block: LineBlock, start: int, stop: int, gate: LineGate) -> object:
+def _record(path: Path, number: int, block: LineBlock, start: int, stop: int, gate: RowValidator) -> object:
     """Return a line's object; None for a blank line, or one that is refused."""
     try:
         found: object = orjson.loads(memoryview(block.raw)[start:stop])
@@ -92,13 +92,13 @@ def _record(path: Path, number: int, block: LineBlock, start: int, stop: int, ga
     if line.isspace() or not line:
         return None
     if (problem := not_unicode(line)) is not None:
-        gate.refuse(path, number, f"the line has {problem}")
+        gate.reject(path, number, f"the line has {problem}")
         return None
     try:
         found = json.loads(line)
     except (ValueError, RecursionError) as error:
-        gate.refuse(path, number, f"not JSON: {error}")
+        gate.reject(path, number, f"not JSON: {error}")
         return None
     if found is None:
-        gate.refuse(path, number, "a JSON object is expected, not NoneType")
+        gate.reject(path, number, "a JSON object is expected, not NoneType")
     return found

@@ -11,9 +11,9 @@ import numpy as np
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import is_utf8
 from sdem_dist.storage.places import for_a_reader
-from sdem_dist.text.bad_lines import LineGate
 from sdem_dist.text.formats.csv_table import column_positions
 from sdem_dist.text.texts import Columns, Records, Texts, is_text, texts_of_arrow
+from sdem_dist.text.validation import RowValidator
 
 if TYPE_CHECKING:
     import pyarrow
@@ -22,7 +22,7 @@ ROWS_AT_A_TIME = 1 << 14
 
 
 def read_parquet(
-    path: Path, gate: LineGate, columns: Columns, block_documents: int, groups: tuple[int, int] | None = None
+    path: Path, gate: RowValidator, columns: Columns, block_documents: int, groups: tuple[int, int] | None = None
 ) -> Iterator[Records]:
     """Yield the documents of rows, from the columns of these names; with `groups` those of some row groups only.
 
@@ -50,7 +50,7 @@ def read_parquet(
         raise IngestError(f"{path} cannot be read as Parquet: {error}") from error
 
 
-def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGate, columns: Columns) -> Records:
+def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: RowValidator, columns: Columns) -> Records:
     label, text, id_ = columns.names
     column = batch.column(text)
     column = column.dictionary_decode() if hasattr(column, "dictionary_decode") else column
@@ -61,7 +61,7 @@ def _documents(path: Path, first: int, batch: pyarrow.RecordBatch, gate: LineGat
     kept, accepted = [], []
     for i, raw in enumerate([None] * len(batch) if label is None else batch.column(label).to_pylist()):
         if found is None:
-            gate.refuse(path, first + i + 1, f"the text in column {text!r} is {wrong[i]!r:.60}, not a string", "row")
+            gate.reject(path, first + i + 1, f"the text in column {text!r} is {wrong[i]!r:.60}, not a string", "row")
             continue
         name = names.get(raw) if type(raw) is str else None
         if label is not None and name is None:

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.corpus.entries import FIT, unfit_row
-from sdem_dist.text.bad_lines import LineGate
-from sdem_dist.text.compressed import open_binary
+from sdem_dist.text.files import open_binary
+from sdem_dist.text.validation import RowValidator
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 Line = tuple[int, bytes]
 
 
-def read_svmlight(path: Path, gate: LineGate, block_documents: int) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
+def read_svmlight(path: Path, gate: RowValidator, block_documents: int) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
     """Yield blocks of (matrix with columns numbered as in the file, labels).
 
     Columns are not shifted: whether they count from 0 or from 1 shows only at the end of the file. Labels 1.0 and 1 are
@@ -35,7 +35,7 @@ def read_svmlight(path: Path, gate: LineGate, block_documents: int) -> Iterator[
                 yield accepted
 
 
-def _accepted(path: Path, block: list[Line], gate: LineGate) -> tuple[sp.csr_matrix, list[str]] | None:
+def _accepted(path: Path, block: list[Line], gate: RowValidator) -> tuple[sp.csr_matrix, list[str]] | None:
     """Return the good documents of the lines; a block that fails as a whole is parsed again line by line."""
     problem = _problem(block)
     if problem is not None:
@@ -45,7 +45,7 @@ def _accepted(path: Path, block: list[Line], gate: LineGate) -> tuple[sp.csr_mat
             if problem is None:
                 good.append(line)
             else:
-                gate.refuse(path, line[0], problem)
+                gate.reject(path, line[0], problem)
         block = good
     if not block:
         return None

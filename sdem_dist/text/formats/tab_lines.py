@@ -15,9 +15,9 @@ from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.cells import tab_fields
 from sdem_dist.kernels.lines import lines
-from sdem_dist.text.bad_lines import LineGate, NoLabelError, not_unicode
-from sdem_dist.text.line_blocks import LineBlock, Part, line_blocks
+from sdem_dist.text.files import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import Columns, Records, Texts, arrow_of_texts
+from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
 if TYPE_CHECKING:
     import pyarrow
@@ -33,7 +33,7 @@ _N_COLUMNS, _GOOD, _LABEL, _TEXT = 2, 3, 4, 6
 def read_tab_lines(
     path: Path,
     encoding: str,
-    gate: LineGate,
+    gate: RowValidator,
     columns: Columns,
     block_documents: int,
     part: Part | None = None,
@@ -94,7 +94,7 @@ def _has_label(block: LineBlock) -> bool:
 class _Lines:
     """Checks lines, in order."""
 
-    def __init__(self, path: Path, gate: LineGate, columns: Columns, whole: bool) -> None:
+    def __init__(self, path: Path, gate: RowValidator, columns: Columns, whole: bool) -> None:
         label, text, self._ids = (column_number(path, wanted) for wanted in (columns.label, columns.text, columns.id))
         chosen = whole or label is not None or text is not None
         if whole and text is None and self._ids is not None:
@@ -215,7 +215,7 @@ class _Lines:
         elif missing := [c for c in wanted if not -n <= c < n]:
             problem = f"{counted(n, 'column')}, so there is no column {max(missing)} (from 0)"
         if problem is not None:
-            self._gate.refuse(self._path, number, problem, kind=kind)
+            self._gate.reject(self._path, number, problem, kind=kind)
         return columns if problem is None else None
 
     def _label(self, columns: list[str], number: int) -> str | None:

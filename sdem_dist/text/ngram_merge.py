@@ -1,5 +1,7 @@
 """The n-grams of one counter or several, sorted by their texts: trees are walked and merged in threads."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -11,9 +13,51 @@ from sdem_dist.kernels.ragged import gather
 from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
-from sdem_dist.text.terms import Spelling, sorted_words
 from sdem_dist.text.texts import Texts
-from sdem_dist.text.word_table import WordTable
+from sdem_dist.text.tokens import Spelling, TokenInterner
+
+_ROUNDS = 8  # of eight bytes, after which words are compared one by one
+
+
+def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the numbers of words sorted by their bytes, int64: eight bytes at a time, as long as words are alike."""
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    groups, members = np.zeros(len(starts), np.int64), np.arange(len(starts))
+    order = members.copy()
+    places = members.copy()  # of the terms that are equal so far, ascending
+    for depth in range(0, 8 * _ROUNDS, 8):
+        keys = _eight_bytes(spelled, starts[members] + depth, sizes[members] - depth)
+        ends = np.minimum(sizes[members] - depth, 9)  # a zero byte sorts after the end of a term
+        by_key = np.lexsort((ends, keys, groups)) if depth else np.lexsort((ends, keys))
+        members, keys, ends, groups = members[by_key], keys[by_key], ends[by_key], groups[by_key]
+        order[places] = members
+        starts_new = np.ones(len(members), bool)
+        starts_new[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1]) | (ends[1:] != ends[:-1])
+        groups = np.cumsum(starts_new)
+        alike = ~starts_new
+        alike[:-1] |= ~starts_new[1:]
+        alike &= ends == 9
+        if not alike.any():
+            return order
+        members, groups, places = members[alike], groups[alike], places[alike]
+    whole = spelled.tobytes()
+    of_bytes = sorted(
+        range(len(members)),
+        key=lambda i: (groups[i], whole[starts[members[i]] : starts[members[i]] + sizes[members[i]]]),
+    )
+    order[places] = members[of_bytes]
+    return order
+
+
+def _eight_bytes(spelled: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros follow the end."""
+    keys = np.zeros(len(starts), np.uint64)
+    for byte in range(8):
+        inside = sizes > byte
+        keys <<= np.uint64(8)
+        keys[inside] |= spelled[starts[inside] + byte].astype(np.uint64)
+    return keys
+
 
 ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
 STEPS = 1 << 16  # steps of the longest walk that are merged together: what they need stays in the cache
@@ -157,7 +201,7 @@ def _has_low_bytes(spelled: kernels.Spelled) -> bool:
 
 def _flat_walks(counters: Sequence[LearningCounter], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return walks whose steps are whole n-grams, in the order of their texts, and these texts."""
-    table, numbers = WordTable(), []
+    table, numbers = TokenInterner(), []
     for counter in counters:
         spelling = counter.tokenizer.spelling
         nodes = np.arange(counter.tree.n_nodes)

@@ -25,7 +25,7 @@ class NoLabelError(IngestError):
 
 
 @dataclass
-class LineGate:
+class RowValidator:
     """Decides about every line: documents pass, bad lines raise or are counted."""
 
     on_error: Literal["raise", "skip"] = "raise"
@@ -49,7 +49,7 @@ class LineGate:
         if self.on_error not in ("raise", "skip"):
             raise ValueError(f"on_error is 'raise' or 'skip', not {self.on_error!r}")
 
-    def refuse(
+    def reject(
         self, path: Path, line: int, problem: str, unit: str = "line", kind: type[IngestError] = IngestError
     ) -> None:
         """Record the bad line `line` (counted from 1) of `path`.
@@ -70,13 +70,13 @@ class LineGate:
         self.skipped += 1
         self.examples.append(message)
 
-    def other(self, on_error: Literal["raise", "skip"]) -> LineGate:
+    def copy(self, on_error: Literal["raise", "skip"]) -> RowValidator:
         """Return a gate for the same labels, which has refused nothing yet."""
-        return LineGate(
+        return RowValidator(
             on_error, self.known_classes, self.numeric, separator=self.separator, unlabelled=self.unlabelled
         )
 
-    def take(self, skipped: int, examples: list[str]) -> None:
+    def merge(self, skipped: int, examples: list[str]) -> None:
         """Count lines that another gate left out."""
         self.skipped += skipped
         self.examples += examples[: EXAMPLES_KEPT - len(self.examples)]
@@ -100,7 +100,7 @@ class LineGate:
         names = [label_name(one) for one in raws]
         for one, name in zip(raws, names, strict=True):
             if (problem := self._problem(one, name)) is not None:
-                self.refuse(path, line, problem, unit, NoLabelError if one is None or name == NONE else IngestError)
+                self.reject(path, line, problem, unit, NoLabelError if one is None or name == NONE else IngestError)
                 return None
         self.labelled = True
         return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))
