@@ -5,6 +5,7 @@ from dataclasses import replace
 from typing import NamedTuple, cast
 
 import numpy as np
+from scipy.special import log_softmax
 
 from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.folds import Folds, groups_of
@@ -61,22 +62,45 @@ def calibrated_by_folds(
     torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))
     folds = Folds(source.corpus, N_FOLDS, learner.seed, groups=torn)  # groups that are too few are not kept together
     parts = [_scores_without(trainer, source, folds, 0, learner, plan, initial)]
-    said = summary_of(parts)
-    if other is not None and may_overlap(source, said.accuracy):
+    if other is not None and may_overlap(source, summary_of(parts).accuracy):
         rival, start = other()
         tried = [_scores_without(trainer, source, folds, 0, rival, plan, start, " with ncll")]
-        its = summary_of(tried)
-        if its.log_loss < said.log_loss:
-            learner, initial, parts, said = rival, start, tried, its
+        for number in range(1, N_FOLDS):
+            if summary_of(tried).log_loss >= summary_of(parts).log_loss:  # no second look
+                break
+            parts.append(_scores_without(trainer, source, folds, number, learner, plan, initial))
+            tried.append(_scores_without(trainer, source, folds, number, rival, plan, start, " with ncll"))
+        if is_better(parts, tried):
+            learner, initial, parts = rival, start, tried
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
-    for number in range(1, N_FOLDS):
+    sizes = np.cumsum([len(part.labels) for part in parts])
+    parts = parts[: int(np.searchsorted(sizes, ENOUGH)) + 1]
+    for number in range(len(parts), N_FOLDS):
         if sum(len(part.labels) for part in parts) >= ENOUGH:
             break
         parts.append(_scores_without(trainer, source, folds, number, learner, plan, initial))
-    said = summary_of(parts) if len(parts) > 1 else said
+    said = summary_of(parts)
     found = final_stage(trainer, replace(learner, temperature=said.temperature), plan, initial)
     held_out = {"held_out_accuracy": said.accuracy, "held_out_log_loss": said.log_loss}
     return found._replace(history=[{**entry, **held_out} for entry in found.history])
+
+
+def is_better(first: list[Scores], second: list[Scores]) -> bool:
+    """Whether the second loss is as accurate, and lower in log-loss by more than documents differ by chance."""
+    (hits, losses), (its_hits, its_losses) = (_outcomes(parts) for parts in (first, second))
+    weights, gains = np.concatenate([part.weights for part in first]), losses - its_losses
+    if not len(weights):
+        return False
+    gain = np.average(gains, weights=weights)
+    error = np.sqrt(weights**2 @ (gains - gain) ** 2) / weights.sum()
+    return bool(weights @ its_hits >= weights @ hits and gain > error)
+
+
+def _outcomes(parts: list[Scores]) -> tuple[np.ndarray, np.ndarray]:
+    """Return which documents are right, and their log-losses at the best temperature."""
+    scores, labels = (np.concatenate([part[i] for part in parts]) for i in (0, 1))
+    log_p = log_softmax(np.maximum(scores, -1e300) / summary_of(parts).temperature, axis=1)
+    return scores.argmax(axis=1) == labels, -log_p[np.arange(len(labels)), labels]
 
 
 def _scores_without(

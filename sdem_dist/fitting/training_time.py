@@ -150,12 +150,36 @@ def trained_by_held_out(
     if other is not None and may_overlap(source, choice.of_validation("accuracy")):
         rival, start = other()
         its = chosen(trainer, source, rival, plan, start, share, patience, " with ncll")
-        if its is not None and its.of_validation(MONITOR) < choice.of_validation(MONITOR):
+        pairs = [] if its is None else [(choice, its)]
+        n_draws = 1 if share * source.n_documents >= ENOUGH_FOR_LOSSES else DRAWS_OF_LOSSES
+        for draw in range(1, n_draws):
+            if pairs and _gains(pairs)[1].mean() <= 0.0:  # not lower in log-loss: no second look
+                break
+            seed, how = (learner.seed + (draw << 20)) % (1 << 64), f", draw {draw + 1}"
+            one = chosen(trainer, source, replace(learner, seed=seed), plan, initial, share, patience, how)
+            two = chosen(trainer, source, replace(rival, seed=seed), plan, start, share, patience, f" with ncll{how}")
+            pairs += [(one, two)] if one is not None and two is not None else []
+        if its is not None and is_better(pairs):
             learner, initial, choice = rival, start, its
         _log.info("classes overlap: held-out documents chose the loss %s", learner.loss)
     _log.info("held-out documents chose %d epochs, and temperature %.3g", choice.n_epochs, choice.temperature)
     learner = replace(learner, temperature=choice.temperature if calibrate else 1.0)
     return trained_on_all(trainer, choice, learner, plan, initial, share)
+
+
+def is_better(pairs: list[tuple[Choice, Choice]]) -> bool:
+    """Whether the second of two losses is as accurate, and lower in log-loss by more than draws differ."""
+    if not pairs:
+        return False
+    accuracy, gain = _gains(pairs)
+    error = gain.std(ddof=1) / len(gain) ** 0.5 if len(gain) > 1 else 0.0
+    return bool(accuracy.mean() >= 0.0 and gain.mean() > error)
+
+
+def _gains(pairs: list[tuple[Choice, Choice]]) -> np.ndarray:
+    """Return by how much second choices are more accurate, and lower in log-loss, shape (2, n_pairs)."""
+    values = np.array([[[c.of_validation("accuracy"), -c.of_validation(MONITOR)] for c in pair] for pair in pairs])
+    return np.asarray((values[:, 1] - values[:, 0]).T)
 
 
 def without_choice(
@@ -193,6 +217,8 @@ MANY_WRONG = 0.2
 """Share of held-out documents that the hinge loss has to get wrong for NCLL to be tried."""
 
 
+DRAWS_OF_LOSSES, ENOUGH_FOR_LOSSES = 5, 5_000
+"""Draws of held-out documents that have to agree on NCLL, unless one has so many documents."""
 DOCUMENTS_A_CLASS = 30
 """Documents of a class, in the mean, under which they are few: their loss is chosen by the sizes of classes."""
 EVEN = 1.25

@@ -31,6 +31,22 @@ def test_ncll_where_classes_overlap(n_documents, tmp_path):
     assert load_model(tmp_path / "m").loss_ == "ncll"
 
 
+@pytest.mark.parametrize("n_documents", [900, 3000], ids=["folds", "held out"])
+def test_whatever_the_seed_the_loss_is_about_the_best(n_documents):
+    X, y = documents(n_documents + 4000, 4, 1)
+    accuracy = np.array(
+        [
+            [
+                MultinomialNB(loss=loss, random_state=seed).fit(X[4000:], y[4000:]).score(X[:4000], y[:4000])
+                for loss in ("auto", "hinge", "ncll")
+            ]
+            for seed in range(10)
+        ]
+    ).T
+    assert (accuracy[0] >= accuracy[1:].max(axis=0) - 0.02).all()
+    assert accuracy[0].mean() >= accuracy[1:].mean(axis=1).max() - 0.006
+
+
 def of_sizes(sizes: list[int], own_words: int = 10) -> tuple[sp.csr_matrix, np.ndarray]:
     """Return the first documents of each class, so many, in a random order."""
     X, y = documents(40 * len(sizes), len(sizes), own_words)
