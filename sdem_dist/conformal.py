@@ -3,7 +3,7 @@
 A document's score under a class is one minus the class's probability. The set of a document has each class whose score
 is not above a quantile of the scores of held-out documents of that class under it (Vovk 2012, Mondrian predictors;
 Sadinle et al. 2019). If new documents of a class are exchangeable with those, the set has their class with at least the
-probability asked for, whatever the model.
+probability asked for, whatever the model. Classes with few documents are taken together.
 """
 
 from collections.abc import Sequence
@@ -27,8 +27,9 @@ def scores_by_class(probabilities: np.ndarray, labels: np.ndarray) -> list[np.nd
 def thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     """Return the largest score with which each class is in a set, shape (n_classes,), float64.
 
-    Where a class has too few documents it is infinite, so that the class is in every set: coverage c needs at least
-    c / (1 - c) of them, nine for 0.9.
+    Coverage c needs c / (1 - c) documents of a class, nine for 0.9. The classes that have fewer share one threshold, of
+    their documents together: the sets of a share c of the new documents of these classes hold the right one. Where
+    these are too few, too, it is infinite: then these classes are in every set.
 
     Raises
     ------
@@ -37,12 +38,17 @@ def thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     """
     if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
-    found = np.full(len(scores), np.inf)
-    for k, of_class in enumerate(scores):
-        rank = int(np.ceil((len(of_class) + 1) * coverage - 1e-9))
-        if 1 <= rank <= len(of_class):
-            found[k] = of_class[rank - 1]
-    return found
+    own = np.array([_quantile(of_class, coverage) for of_class in scores])
+    few = np.isinf(own)
+    if few.any():
+        own[few] = _quantile(np.sort(np.concatenate([scores[k] for k in np.flatnonzero(few)])), coverage)
+    return own
+
+
+def _quantile(scores: np.ndarray, coverage: float) -> float:
+    """Return the least of sorted scores that covers a new one with this probability; infinite if none does."""
+    rank = int(np.ceil((len(scores) + 1) * coverage - 1e-9))
+    return float(scores[rank - 1]) if 1 <= rank <= len(scores) else np.inf
 
 
 def sets(probabilities: np.ndarray, most: np.ndarray) -> np.ndarray:

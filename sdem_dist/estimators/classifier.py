@@ -164,7 +164,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         """Return a set of possible classes for each document, bool of shape (n_samples, n_classes).
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
-        with the documents of `calibrate_sets`. A set may be empty. Where those documents were few it has all classes;
+        with the documents of `calibrate_sets`. A set may be empty. Classes of few such documents are taken together;
         see `sdem_dist.conformal`.
 
         Parameters

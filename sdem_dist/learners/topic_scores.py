@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.label_scores import best_cuts, fitting_sums, probabilities
+from sdem_dist.label_scores import best_thresholds, fitting_sums
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.local_words import LocalDocuments
 from sdem_dist.learners.topic_statistics import TopicState
@@ -70,4 +70,4 @@ def label_sums(learner: BpSlda, state: TopicState, batches: Iterable[LocalDocume
 
 def label_thresholds(learner: BpSlda, sums: np.ndarray) -> np.ndarray:
     """Return the probability of each label from which on F1 is largest."""
-    return probabilities(best_cuts(sums, learner.n_outputs))
+    return best_thresholds(sums, np.ones(learner.n_outputs))

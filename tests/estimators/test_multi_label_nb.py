@@ -13,6 +13,7 @@ from sklearn.metrics import accuracy_score, f1_score, log_loss
 import sdem_dist as sd
 from sdem_dist.cli import main
 from sdem_dist.documents import Documents
+from sdem_dist.label_scores import best_thresholds, fitting_sums
 from sdem_dist.learners.local_words import localised
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge
 from sdem_dist.models.naive_bayes import NaiveBayes
@@ -105,6 +106,17 @@ def test_figures_are_scikit_learns():
     assert first["predictions"] == tuple(model.classes_[given[errors.index[0]] == 1])
     losses = -np.log(np.where(truth == 1, P, 1 - P)).sum(axis=1)
     np.testing.assert_allclose(errors["log_loss"], np.sort(losses[errors.index])[::-1])
+
+
+def test_the_thresholds_of_rare_labels_are_near_that_of_all():
+    """Of labels that differ by chance alone, thresholds differ the less the rarer they are."""
+    rng, spread = np.random.default_rng(0), []
+    for rate in (0.01, 0.3):
+        members = rng.random((1000, 60)) < rate
+        odds = rng.normal(np.log(rate / (1.0 - rate)) + 2.0 * members, 1.0)
+        thresholds = best_thresholds(fitting_sums(odds, members.astype(np.uint8), np.ones(1000)), np.ones(60))
+        spread.append(np.std(np.log(thresholds / (1.0 - thresholds))))
+    assert spread[0] < 0.15 and spread[1] < 0.4, spread
 
 
 def test_thresholds_find_more_of_a_rare_label():

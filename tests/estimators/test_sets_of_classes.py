@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.special import softmax
 
 from sdem_dist import GaussianNB, ModelError, MultinomialNB, load_model, write_corpus
 from sdem_dist.conformal import scores_by_class, sets, thresholds
@@ -59,6 +60,30 @@ def test_few_documents_take_a_class_into_every_set():
     for odd in (0.0, 1.0, 1.5, np.nan):
         with pytest.raises(ValueError, match="between 0 and 1"):
             thresholds(scores, odd)
+
+
+@pytest.mark.parametrize("coverage", [0.8, 0.95])
+def test_classes_of_few_documents_share_a_threshold(coverage):
+    """Sets of their documents hold the right class as often as promised, and do not hold all classes."""
+    k, n = 40, 400
+    p_class = RNG.dirichlet(np.ones(k))
+    means, rates, sizes = RNG.normal(0.0, 2.0, (k, 4)), [], []
+    for _ in range(60):
+        y, y_new = (RNG.choice(k, n, p=p_class) for _ in range(2))
+        probabilities = [
+            softmax(-((RNG.normal(means[labels])[:, None] - means) ** 2).sum(axis=2) / 2.0, axis=1)
+            for labels in (y, y_new)
+        ]
+        scores = scores_by_class(probabilities[0], y)
+        most = thresholds(scores, coverage)
+        few = np.array([len(s) < coverage / (1.0 - coverage) - 1e-9 for s in scores])
+        assert len(set(most[few])) == 1
+        inside = sets(probabilities[1], most)
+        of_few = few[y_new]
+        rates.append([inside[np.arange(n), y_new].mean(), inside[of_few, y_new[of_few]].mean()])
+        sizes.append(inside.sum(axis=1).mean())
+    assert (np.mean(rates, axis=0) > coverage - 0.015).all(), np.mean(rates, axis=0)
+    assert np.mean(sizes) < k / 5
 
 
 def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):
