@@ -72,7 +72,7 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 
 
 def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return sums that held-out documents choose by: their weight, that of those found, log-loss at each temperature.
+    """Return sums that held-out documents choose by: weights, log-loss at each temperature, `class_sums`.
 
     A quarter of what `classifier_sums` takes: training scores held-out documents after every epoch.
 
@@ -83,16 +83,19 @@ def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
     found = np.array([weights.sum(), weights[scores.argmax(axis=1) == labels].sum()])
-    return np.concatenate([found, calibration.tempered_losses(scores, labels, weights)])
+    losses_and_classes = calibration.tempered_losses(scores, labels, weights), class_sums(scores, labels, weights)
+    return np.concatenate([found, *losses_and_classes])
 
 
 def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
-    """Return accuracy, the best temperature and its log-loss from `choosing_sums`; without any document all are NaN."""
+    """Return accuracy, macro-F1, the best temperature and its log-loss from `choosing_sums`; all NaN of no document."""
+    last = 2 + len(calibration.TEMPERATURES)
     with np.errstate(invalid="ignore"):
-        means = sums[1:] / sums[0]
+        means = sums[1:last] / sums[0]
     temperature, loss = calibration.best_temperature(means[1:])
     temperature = temperature if sums[0] else float("nan")
-    return {"accuracy": float(means[0]), "temperature": temperature, "tempered_log_loss": loss}
+    found = {"accuracy": float(means[0]), "macro_f1": macro_f1(sums[last:])}
+    return found | {"temperature": temperature, "tempered_log_loss": loss}
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:

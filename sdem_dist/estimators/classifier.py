@@ -375,6 +375,13 @@ def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
         return tuple(np.log(prior).tolist())
 
 
+def step_weights(class_weight: object, source: Source) -> tuple[float, ...] | None:
+    """Return the weights of the classes' documents where a step goes no further than that of weight 1: 1 at most."""
+    weights = weights_of_classes(class_weight, source)
+    largest = max(weights or (0.0,))
+    return weights if weights is None or largest == 0.0 else tuple(w / largest for w in weights)
+
+
 def weights_of_classes(class_weight: object, source: Source) -> tuple[float, ...] | None:
     """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
     if class_weight is None:

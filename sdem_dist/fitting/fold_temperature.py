@@ -13,7 +13,8 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting.training_time import FEW, Other, may_overlap
+from sdem_dist.evaluation import class_sums, macro_f1
+from sdem_dist.fitting.training_time import FEW, Other, has_rare_classes, may_overlap
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.learners.sdem import Sdem
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
@@ -82,6 +83,9 @@ def calibrated_by_folds(
     said = summary_of(parts)
     found = final_stage(trainer, replace(learner, temperature=said.temperature), plan, initial)
     held_out = {"held_out_accuracy": said.accuracy, "held_out_log_loss": said.log_loss}
+    if has_rare_classes(source) and np.isfinite(said.accuracy):
+        scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+        held_out["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
     return found._replace(history=[{**entry, **held_out} for entry in found.history])
 
 

@@ -71,6 +71,17 @@ def share_held_out(asked: float, n_documents: int, fewest: int = FEWEST) -> floa
     return share if share * n_documents >= fewest else 0.0
 
 
+def has_rare_classes(source: Source) -> bool:
+    """Whether some classes are so rare that accuracy hides how they fare."""
+    sizes = np.array([n for n in source.class_counts if n > 0])
+    return len(sizes) > 1 and source.members is None and bool(sizes.min() < RARE * sizes.max())
+
+
+def shown_metrics(source: Source) -> tuple[str, ...]:
+    """Return the metrics of held-out documents that people see."""
+    return ("accuracy", "macro_f1", MONITOR) if has_rare_classes(source) else ("accuracy", MONITOR)
+
+
 def chosen(
     trainer: Trainer,
     source: Source,
@@ -97,7 +108,7 @@ def chosen(
         patience=patience,
         improvement=IMPROVEMENT,
         training=False,
-        shown=("accuracy", MONITOR),
+        shown=shown_metrics(source),
         then=OF_ALL if share > NO_REFIT else Monitoring.then,
     )
     learner = replace(learner, held_out=share)
@@ -122,6 +133,7 @@ def chosen(
             "seconds": entry["seconds"],
             "held_out_accuracy": entry[f"{VALIDATION}accuracy"],
             "held_out_log_loss": entry[VALIDATION + MONITOR],
+            **({"held_out_macro_f1": entry[f"{VALIDATION}macro_f1"]} if has_rare_classes(source) else {}),
         }
         for entry in result.history[:n_epochs]
     ]
@@ -213,6 +225,8 @@ def trained_on_all(
     )
 
 
+RARE = 0.05
+"""Share of the largest class's documents under which a class is rare: macro-F1 is shown beside accuracy."""
 MANY_WRONG = 0.2
 """Share of held-out documents that the hinge loss has to get wrong for NCLL to be tried."""
 

@@ -7,7 +7,7 @@ import numpy as np
 from sdem_dist.label_scores import (
     COUNTS,
     Decisions,
-    best_cuts,
+    best_thresholds,
     decisions_of,
     finish,
     fitted,
@@ -55,7 +55,7 @@ def _learned(found: Predicted, parts: list[np.ndarray]) -> Decisions:
     total = np.sum(there, axis=0)
     if TEMPERATURES in found.decides:
         return fitted(total, n_labels)[0]
-    return Decisions(np.ones(n_labels), probabilities(best_cuts(total, n_labels)))
+    return Decisions(np.ones(n_labels), best_thresholds(total, np.ones(n_labels)))
 
 
 def measured_labels(

@@ -8,7 +8,7 @@ import pytest
 from sdem_dist import MultinomialNB
 from sdem_dist.evaluation import choosing_metrics, choosing_sums, classifier_metrics, classifier_sums, scored
 
-CHOSEN_BY = ("accuracy", "temperature", "tempered_log_loss")
+CHOSEN_BY = ("macro_f1", "accuracy", "temperature", "tempered_log_loss")
 
 
 def documents(seed: int = 0, n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -1,0 +1,61 @@
+"""Classes of few documents among many: weights count, and figures say how they fare."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.metrics import recall_score
+
+import sdem_dist as sd
+
+
+def drawn(n: int, seed: int, rate: float = 1 / 150) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return documents of 30 words, the rare ones with four words that others have less often."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < rate).astype(int)
+    words = rng.integers(400, size=(n, 30))
+    words[:, :4] = np.where(y[:, None] == 1, 340 + rng.integers(80, size=(n, 4)), words[:, :4])
+    rows = np.repeat(np.arange(n), 30)
+    return sp.csr_matrix((np.ones(words.size), (rows, words.ravel())), shape=(n, 420)), y
+
+
+X, Y = drawn(8000, 0)
+X_NEW, Y_NEW = drawn(8000, 1)
+CLASSIFIERS = {
+    "hinge": sd.MultinomialNB(loss="hinge"),
+    "ncll": sd.MultinomialNB(loss="ncll"),
+    "summed": sd.MultinomialNB(loss="ncll", merge="sum", n_epochs=3),
+    "PoissonNB": sd.PoissonNB(n_epochs=10),
+    "LDAClassifier": sd.LDAClassifier(n_epochs=3),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_balanced_weights_find_more_of_a_rare_class(name):
+    model = CLASSIFIERS[name]
+    rows = (X.toarray(), X_NEW.toarray()) if name == "PoissonNB" else (X, X_NEW)
+    recalls = [
+        recall_score(Y_NEW, model.set_params(class_weight=weight).fit(rows[0], Y).predict(rows[1]))
+        for weight in (None, "balanced")
+    ]
+    assert recalls[1] > recalls[0] + 0.05, recalls
+
+
+@pytest.mark.parametrize("n", [1500, 8000], ids=["folds", "held out"])
+def test_macro_f1_is_shown_where_classes_are_rare(n):
+    model = sd.MultinomialNB().fit(X[:n], Y[:n])
+    assert 0.4 < model.kept_["held_out_macro_f1"] < model.kept_["held_out_accuracy"]
+    assert "held_out_macro_f1" not in sd.MultinomialNB().fit(X[:n], np.arange(n) % 2).kept_
+
+
+def test_of_very_many_classes_another_estimator_is_named():
+    y = np.arange(2000) % 1000
+    with pytest.warns(UserWarning, match="ManyClassNB"):
+        sd.MultinomialNB(n_epochs=1, calibrate=False).fit(X[:2000], y)
+    for quiet in (sd.ManyClassNB(n_epochs=1), sd.MultinomialNB(loss="nll")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            quiet.fit(X[:2000], y)
