@@ -25,7 +25,7 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
 
     The exit code is 1 if there is an error: something that makes training fail or break its promises.
     """
-    from sdem_dist.cluster.examination import examine, examine_here
+    from sdem_dist.cluster.diagnostics import examine, examine_here
 
     if scheduler is not None and cluster is not None:
         raise click.UsageError("give --scheduler or --cluster, not both")

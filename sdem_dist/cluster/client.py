@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
-from sdem_dist.cluster.gateways import gateway_client, is_gateway
+from sdem_dist.cluster.gateways import gateway_client
 from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.engine.memory import LIBRARIES, LOADED, of_this_process
@@ -71,7 +71,7 @@ def connected(
     ValueError
         Both are given, and the address is not that of a gateway.
     """
-    if scheduler is not None and is_gateway(scheduler):
+    if scheduler is not None and scheduler.startswith(("http://", "https://")):
         with gateway_client(scheduler, n_workers) as client, client.as_current():
             yield client
         return
@@ -81,7 +81,7 @@ def connected(
         raise ValueError("give a scheduler's address or a number of local workers, not both")
     compat.leave_out_failed_cancellations()
     if scheduler is not None:
-        with _client(scheduler, timeout) as client, client.as_current():
+        with _remote_client(scheduler, timeout) as client, client.as_current():
             yield client
     elif n_workers is not None:
         import dask
@@ -153,16 +153,26 @@ def _runs_again_unguarded() -> bool:
         return False
 
 
-def _client(scheduler: str, timeout: float) -> Client:
-    from distributed import Client
+def _remote_client(scheduler: str, timeout: float) -> Client:
+    from distributed import Client, Security
+    from distributed.comm import get_address_host_port
 
-    if scheduler.endswith(".json"):
-        if not Path(scheduler).exists():  # distributed waits for it without a deadline
-            raise ClusterError(f"there is no scheduler file {scheduler}: start the scheduler, or check the path")
-        where, address = {"scheduler_file": scheduler}, _address_in(Path(scheduler))
-    else:
-        _check_address(scheduler)
-        where, address = {"address": scheduler}, scheduler
+    try:
+        if scheduler.endswith(".json"):  # distributed waits for a file that is not there without a deadline
+            where, address = {"scheduler_file": scheduler}, str(json.loads(Path(scheduler).read_bytes())["address"])
+        else:
+            where, address = {"address": scheduler}, scheduler
+            get_address_host_port(scheduler)  # a client that fails at that stays Dask's default, and its end may block
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise ClusterError(
+            f"{scheduler} is not the address of a scheduler, such as tcp://10.0.0.1:8786, nor a scheduler's file "
+            f"({type(error).__name__}: {error})"
+        ) from error
+    if address.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
+        raise ClusterError(
+            f"{address} is an encrypted address and no certificate is configured: set DASK_CONFIG to the tls.yaml of the "
+            "cluster's certificates"
+        )
     try:
         # A client waits for minutes for a scheduler that hangs. In a thread, as a notebook has an event loop already.
         with ThreadPoolExecutor(1) as thread:
@@ -170,31 +180,6 @@ def _client(scheduler: str, timeout: float) -> Client:
         return Client(**where, timeout=timeout, set_as_default=False)
     except (OSError, TimeoutError, ValueError, RuntimeError) as error:
         raise ClusterError(
-            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); "
-            "check the address, and that the scheduler runs and is reachable from here"
+            f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); check the address, and that the "
+            "scheduler runs and is reachable from here"
         ) from error
-
-
-def _address_in(file: Path) -> str:
-    try:
-        return str(json.loads(file.read_text(encoding="utf-8"))["address"])
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ClusterError(f"{file} is not the file of a scheduler ({type(error).__name__}: {error})") from error
-
-
-def _check_address(scheduler: str) -> None:
-    """Refuse what no client can be made for: one that fails at that stays Dask's default, and its end may block."""
-    from distributed import Security
-    from distributed.comm import get_address_host_port
-
-    try:
-        get_address_host_port(scheduler)
-    except ValueError as error:
-        raise ClusterError(
-            f"{scheduler!r} is not the address of a scheduler ({error}): such as tcp://10.0.0.1:8786, or a scheduler file"
-        ) from error
-    if scheduler.startswith("tls://") and Security().get_connection_args("client")["ssl_context"] is None:
-        raise ClusterError(
-            f"{scheduler} is an encrypted address and no certificate is configured: "
-            "set DASK_CONFIG to the tls.yaml of the cluster's certificates"
-        )

@@ -18,11 +18,6 @@ CLUSTERS = "/clusters/"
 """What stands between a gateway's address and the name of one of its clusters, as in the links to its dashboards."""
 
 
-def is_gateway(address: str) -> bool:
-    """Say whether an address is that of a gateway: those of schedulers never begin so."""
-    return address.startswith(("http://", "https://"))
-
-
 @contextmanager
 def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     """Yield a client of a gateway's cluster.

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from sdem_dist import ClusterError
 from sdem_dist.cli import main
 from sdem_dist.cluster import ENVIRONMENT, job_script
-from sdem_dist.cluster.settings import jobqueue, read_settings
+from sdem_dist.cluster.job_settings import jobqueue, read_settings
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
 
@@ -90,19 +90,19 @@ def test_certificates_of_the_file(tmp_path):
         ("just words", "has no sections"),
         ("sdem-dist: {jobs: 2}", "needs one of slurm, pbs, sge, lsf"),
         ("jobqueue: {slurm: {}, pbs: {}}", "needs one of slurm, pbs, sge, lsf"),
-        ("jobqueue: [slurm]", "jobqueue is not a section"),
+        ("jobqueue: [slurm]", "Expected `object`, got `array`"),
         ("jobqueue: {slurm: {wall-time: 1}}", "there is no option wall-time"),
-        ("sdem-dist: {job: 2}\n" + SLURM, "there is no option job;"),
-        ("sdem-dist: {jobs: many}\n" + SLURM, "jobs: 'many' is not a number"),
+        ("sdem-dist: {job: 2}\n" + SLURM, "unknown field `job`"),
+        ("sdem-dist: {jobs: many}\n" + SLURM, "Expected `int`, got `str`"),
         ("sdem-dist: {lifetime: soon}\n" + SLURM, "lifetime: 'soon' is not a time"),
         ("sdem-dist: {wait-for-workers: 0}\n" + SLURM, "wait-for-workers: 0 is not a time"),
-        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist: name a folder"),
+        ("sdem-dist: {certificates: absent}\n" + SLURM, "tls.yaml does not exist"),
         (SLURM.replace("cores: 2", 'cores: 2, queue: "debug\\n#SBATCH --wrap=evil"'), "queue: .* as one line"),
         (
             SLURM.replace("cores: 2", 'cores: 2, job-extra-directives: ["--x\\n#SBATCH -y"]'),
             "directives: .* as one line",
         ),
-        (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200: put it in quotes"),
+        (SLURM.replace('"01:00:00"', "12:00:00"), "walltime 43200"),
     ],
 )
 def test_files_that_are_wrong(text, said, tmp_path):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,63 +11,64 @@ from reference.random_documents import random_counts
 
 from sdem_dist import ClusterError, write_corpus
 from sdem_dist.cli import main
-from sdem_dist.cluster import connected, facts, verdicts
-from sdem_dist.cluster.examination import examine
+from sdem_dist.cluster import connected, diagnostics
 
-HERE = facts.facts()
+HERE = diagnostics.facts_of_process()
 
 
 def place(**changed: Any) -> dict[str, Any]:
     return HERE | {"memory_limit": 8 << 30, "nthreads": 1} | changed
 
 
-def the(lines: list[verdicts.Line]) -> tuple[str, str]:
+def the(lines: list[diagnostics.Check]) -> tuple[str, str]:
     assert len(lines) == 1
     return lines[0].verdict, lines[0].text
 
 
 def test_versions_that_differ_are_an_error_that_names_both():
     other = place(versions=HERE["versions"] | {"numpy": "1.0"})
-    verdict, text = the(verdicts.versions({"the client": HERE, "w": place(), "tcp://b": other}))
+    verdict, text = the(diagnostics.versions({"the client": HERE, "w": place(), "tcp://b": other}))
     assert verdict == "error"
     assert text == f"numpy is {HERE['versions']['numpy']} at the client, 1.0 at tcp://b"
 
 
 def test_cpu_features_that_differ():
-    verdict, text = the(verdicts.cpu({"the client": place(cpu=["avx2", "fma"]), "b": place(cpu=["avx2", "avx512f"])}))
+    verdict, text = the(
+        diagnostics.cpu({"the client": place(cpu=["avx2", "fma"]), "b": place(cpu=["avx2", "avx512f"])})
+    )
     assert verdict == "warning"
     assert "the client and b differ in avx512f, fma" in text
 
 
 def test_kernels_compiled_for_other_processors():
-    verdict, text = the(verdicts.cpu({"the client": place(target="generic"), "b": place(target="znver3 +avx")}))
+    verdict, text = the(diagnostics.cpu({"the client": place(target="generic"), "b": place(target="znver3 +avx")}))
     assert verdict == "warning"
     assert "the client and b differ in generic and znver3" in text
 
 
 def test_threads():
-    assert the(verdicts.threads({"w": place(cores=2, nthreads=4)})) == ("warning", "w runs 4 threads on 2 cores")
-    verdict, text = the(verdicts.threads({"w": place(threads={"OMP_NUM_THREADS": "16", "NUMBA_NUM_THREADS": "4"})}))
+    assert the(diagnostics.threads({"w": place(cores=2, nthreads=4)})) == ("warning", "w runs 4 threads on 2 cores")
+    verdict, text = the(diagnostics.threads({"w": place(threads={"OMP_NUM_THREADS": "16", "MKL_NUM_THREADS": None})}))
     assert verdict == "warning"
     assert "OMP_NUM_THREADS=16" in text
 
 
 def test_memory_against_the_models_need():
-    assert the(verdicts.memory({"w": place()}, 1000, 10))[0] == "ok"
-    verdict, text = the(verdicts.memory({"w": place()}, 15_000_000, 20))
+    assert the(diagnostics.memory({"w": place()}, 1000, 10))[0] == "ok"
+    verdict, text = the(diagnostics.memory({"w": place()}, 15_000_000, 20))
     assert verdict == "warning"
     assert "may use 8.0 GiB; 8.5 GiB are advised" in text
-    verdict, text = the(verdicts.memory({"w": place()}, 20_000_000, 20))
+    verdict, text = the(diagnostics.memory({"w": place()}, 20_000_000, 20))
     assert verdict == "error"
     assert "training refuses to start" in text
-    assert the(verdicts.memory({"w": place(memory_limit=None)}, 10_000_000, 20))[0] == "ok"
+    assert the(diagnostics.memory({"w": place(memory_limit=None)}, 10_000_000, 20))[0] == "ok"
 
 
 def test_the_rest():
-    assert the(verdicts.scratch({"w": place(scratch_free=1 << 20)}))[0] == "warning"
-    assert the(verdicts.clocks({"w": -30.0})) == ("warning", "w is -30.0 s off the client's clock")
-    assert the(verdicts.network({"w": 0.001, "v": 3.0}, {"w": 1e9, "v": 1e9}))[0] == "warning"
-    assert the(verdicts.shared("/data", ["w"], 2))[0] == "error"
+    assert the(diagnostics.scratch({"w": place(scratch_free=1 << 20)}))[0] == "warning"
+    assert the(diagnostics.clocks({"w": -30.0})) == ("warning", "w is -30.0 s off the client's clock")
+    assert the(diagnostics.network({"w": 0.001, "v": 3.0}, {"w": 1e9, "v": 1e9}))[0] == "warning"
+    assert the(diagnostics.files("/data", ["w"], 2))[0] == "error"
 
 
 @pytest.mark.parametrize(
@@ -78,7 +80,7 @@ def test_the_rest():
     ],
 )
 def test_encryption(addresses, verdict):
-    assert the(verdicts.encryption(addresses))[0] == verdict
+    assert the(diagnostics.encryption(addresses))[0] == verdict
 
 
 def test_a_cluster_of_this_machine(tmp_path):
@@ -86,7 +88,7 @@ def test_a_cluster_of_this_machine(tmp_path):
     corpus = write_corpus(tmp_path / "corpus.zarr", X, y)
     with connected(n_workers=2) as client:
         client.wait_for_workers(2, timeout=60)
-        lines = examine(client, tmp_path, 50, 3)
+        lines = diagnostics.examine(client, tmp_path, 50, 3)
         assert {line.topic for line in lines if line.verdict == "error"} == set()
         topics = ["versions", "cpu", "files", "network", "memory", "threads", "scratch", "clocks", "encryption"]
         assert list(dict.fromkeys(line.topic for line in lines)) == topics
@@ -99,9 +101,9 @@ def test_a_cluster_of_this_machine(tmp_path):
 
 
 def test_an_error_is_the_exit_code(monkeypatch, tmp_path):
-    monkeypatch.setattr(verdicts, "SCRATCH", 1 << 60)
+    monkeypatch.setattr(diagnostics, "SCRATCH", 1 << 60)
     assert CliRunner().invoke(main, ["doctor"]).exit_code == 0  # a warning is none
-    monkeypatch.setattr(verdicts, "scratch", lambda _: [verdicts.Line("error", "scratch", "none")])
+    monkeypatch.setattr(diagnostics, "scratch", lambda _: [diagnostics.Check("error", "scratch", "none")])
     result = CliRunner().invoke(main, ["doctor"])
     assert result.exit_code == 1
     assert "not fit: 1 error, 0 warnings" in result.output
@@ -115,4 +117,4 @@ def test_a_scheduler_without_workers():
         Client(cluster) as client,
         pytest.raises(ClusterError, match="has no workers to look at"),
     ):
-        examine(client, facts.Path())
+        diagnostics.examine(client, Path())

@@ -14,7 +14,7 @@ import psutil
 import pytest
 
 from sdem_dist.cluster import batch_jobs, connected
-from sdem_dist.cluster.examination import examine
+from sdem_dist.cluster.diagnostics import examine
 
 
 def listening(processes: list[int]) -> list[str]:

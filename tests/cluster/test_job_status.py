@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from sdem_dist.cluster import words
+from sdem_dist.cluster import jobs
 
 
 @pytest.fixture
@@ -39,23 +39,23 @@ def answers(tmp_path, monkeypatch):
 )
 def test_an_answer(system, command, answer, over, answers):
     answers(command, answer)
-    said, found = words.about(system, "7")
+    said, found = jobs.job_status(system, "7")
     assert found is over
     assert said == "\n".join(line.strip() for line in answer.splitlines())
 
 
 def test_a_job_that_is_forgotten_is_over(answers):
     answers("squeue", status=1, error="slurm_load_jobs error: Invalid job id specified")
-    assert words.about("slurm", "7") == ("slurm_load_jobs error: Invalid job id specified", True)
+    assert jobs.job_status("slurm", "7") == ("slurm_load_jobs error: Invalid job id specified", True)
     answers("squeue")
-    assert words.about("slurm", "7") == ("job 7 is not in the queue", True)
+    assert jobs.job_status("slurm", "7") == ("job 7 is not in the queue", True)
 
 
 def test_a_batch_system_that_does_not_answer_says_nothing_about_the_job(answers, monkeypatch):
     answers("squeue", status=1, error="slurm_load_jobs error: Unable to contact slurm controller")
-    assert words.about("slurm", "7")[1] is None
+    assert jobs.job_status("slurm", "7")[1] is None
     monkeypatch.setenv("PATH", "/nowhere")
-    said, over = words.about("slurm", "7")
+    said, over = jobs.job_status("slurm", "7")
     assert over is None
     assert "squeue did not answer" in said
 
@@ -65,19 +65,11 @@ def test_logs_are_found_by_the_jobs_id(tmp_path):
     (tmp_path / "sdem-77.err").write_text("another job's")
     (tmp_path / "sdem-7.out").write_text("")
     (tmp_path / "notes-7.txt").write_text("no log")
-    found = words.log_of("7", str(tmp_path), "sdem").splitlines()
+    found = jobs.log_of_job("7", str(tmp_path), "sdem").splitlines()
     assert found[0] == f"{tmp_path}/sdem-7.err:"
     assert found[-1] == "line 99"
-    assert len(found) == 1 + words.LINES
-    assert words.log_of("7", str(Path(tmp_path, "absent"))) == ""
+    assert len(found) == 1 + jobs.LINES
+    assert jobs.log_of_job("7", str(Path(tmp_path, "absent"))) == ""
     for name in ("slurm-8.out", "dask-worker.o8", "dask-worker.e8", "dask-worker-8.err", "dask-worker.8.server.OU"):
         (tmp_path / name).write_text(f"from {name}")
-    assert words.log_of("8.server", str(tmp_path)).count("from ") == 5
-
-
-def test_a_refusal_without_what_is_around_it():
-    error = RuntimeError(
-        "Command exited\nCommand:\nsbatch x.sh\nstdout:\n\nstderr:\nsbatch: error: no such account\n\n"
-    )
-    assert words.refused(error) == "sbatch: error: no such account"
-    assert words.refused(OSError("no file sbatch")) == "no file sbatch"
+    assert jobs.log_of_job("8.server", str(tmp_path)).count("from ") == 5
