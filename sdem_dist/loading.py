@@ -12,8 +12,7 @@ import numpy as np
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.corpus.labels import array_of
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.fields import restored_state
-from sdem_dist.learners.protocol import AnyModelLearner
+from sdem_dist.learners.protocol import AnyModelLearner, restored_state
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.saving import KIND

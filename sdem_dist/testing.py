@@ -9,8 +9,7 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Family
-from sdem_dist.learners.fields import restored_state
-from sdem_dist.learners.protocol import AnyLearner, Lane, WideLearner
+from sdem_dist.learners.protocol import AnyLearner, Lane, WideLearner, restored_state
 from sdem_dist.losses import Loss
 from sdem_dist.records import plain, restored
 
@@ -243,7 +242,7 @@ def check_learner(
         _close(together, whole, "the statistics of parts, combined, are not those of the whole")
     if weighted:
         _check_weights(learner, documents, state, first)
-    if hasattr(learner, "initial_block"):
+    if hasattr(getattr(learner, "model", learner), "initial_block"):
         if not apart:
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
         _check_blocks(cast(WideLearner[Any, Any, Any], learner), state, lanes, prepared)

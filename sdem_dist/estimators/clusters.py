@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import numpy as np
 from scipy.special import softmax
@@ -24,6 +24,7 @@ from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.rules import ClosedForm
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -76,7 +77,8 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         kind, form = self._kind, em_form(self)
         learner = kind.learner(trainer, source, plan, form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
-        short = learner if form.rises else replace(learner, form=replace(form, kind="soft", annealing=1.0))
+        exact = replace(form, kind="soft", annealing=1.0)
+        short = learner if form.rises else replace(learner, rule=replace(cast(ClosedForm, learner.rule), form=exact))
         best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
@@ -130,7 +132,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         ndarray of shape (n_samples, n_components), float64
         """
         check_is_fitted(self)
-        n_components = len(self.learner_.model.owners)
+        n_components = len(self.learner_.head.component_class)
         return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
     def score(self, X: object, y: object = None) -> float:

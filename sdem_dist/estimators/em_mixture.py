@@ -8,6 +8,7 @@ from sdem_dist.estimators.mixture import JointMixture
 from sdem_dist.estimators.parameters import estimator, integer, param
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Trained, final_stage
+from sdem_dist.learners.rules import ClosedForm
 
 
 @estimator
@@ -41,8 +42,8 @@ class EMMixtureClassifier(EmSettings, JointMixture):
         if self.components == "multinomial":
             counts = self._start_of_counts(trainer, source)
             plan = em_plan(self, replace(counts.once, n_epochs=self.n_epochs))
-            return final_stage(trainer, replace(counts.learner, form=form), plan, counts.state)
+            return final_stage(trainer, replace(counts.learner, rule=ClosedForm(form)), plan, counts.state)
         start = self._start_of_features(trainer, source)
-        learner = replace(start.learner, form=form, seed=start.once.seed)
+        learner = replace(start.learner, rule=ClosedForm(form, monitored=True), seed=start.once.seed)
         plan = em_plan(self, replace(start.once, n_epochs=self.n_epochs))
         return final_stage(trainer, learner, plan, start.state)

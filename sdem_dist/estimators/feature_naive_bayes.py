@@ -34,11 +34,13 @@ from sdem_dist.inputs.source import table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.feature_sdem import FeatureSdem
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.safe_step import PaperStep, SafeStep
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import Block, FeatureModel, Features
+from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.heads import Classes as ClassesHead
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explained import DocumentParts
@@ -143,12 +145,13 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
             return final_stage(trainer, generative, once)
         initial = None
         if self.step == "safe":
-            initial = generative.inside(trainer.run(Stage("generative fit", generative, once)).state)
+            initial = generative.model.inside(trainer.run(Stage("generative fit", generative, once)).state)
         learner = self._learner(source, plan, summary)
         return final_stage(trainer, learner, plan, initial)
 
     def _doubts(self, source: Source) -> list[str]:
-        held_back = isinstance(self.learner_, FeatureSdem) and self.learner_.held_back(self.state_)
+        rule = self.learner_.rule
+        held_back = isinstance(rule, SafeStep) and rule.held_back(self.learner_, self.state_)
         return [_HELD_BACK.format(type(self).__name__)] if held_back else []
 
     def _plan(self, n_documents: int) -> Plan:
@@ -160,31 +163,32 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_DOCUMENTS)
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
-    def _generative(self, source: Source, summary: ColumnSummary) -> FeatureEm[Features]:
+    def _generative(self, source: Source, summary: ColumnSummary) -> SdEM[FeatureClasses]:
         """Return the learner of the generative fit."""
         model = self._model(source, FeatureModel(self._blocks(summary, True)))
         weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
-        return FeatureEm(model, source.weight, weights, unlabelled_weight=share, complete=True)
+        rule = ClosedForm(complete=True)
+        return SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
 
-    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> FeatureSdem[Features]:
-        return FeatureSdem(
+    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> SdEM[FeatureClasses]:
+        batch = self.batch_size or (1 if self.step == "paper" else MEAN_BATCH)
+        common = self.merge == "mean", batch, float(self.step_decay)
+        judged = plan.n_rounds == 1
+        rule = PaperStep(*common) if self.step == "paper" else SafeStep(*common, judged=judged)
+        return SdEM(
             self._model(source, FeatureModel(self._blocks(summary, False))),
             source.weight,
+            rule,
+            named(self.loss),
             weights_of_classes(self.class_weight, source),
-            unlabelled_weight=float(self.unlabelled_weight),
-            loss=named(self.loss),
-            merge=self.merge,
-            batch_size=self.batch_size or (1 if self.step == "paper" else MEAN_BATCH),
-            step=self.step,
-            judged=plan.n_rounds == 1 and self.step == "safe",
-            step_decay=float(self.step_decay),
+            float(self.unlabelled_weight),
             seed=plan.seed,
         )
 
     def _model(self, source: Source, variables: FeatureModel) -> FeatureClasses:
         n_classes = len(source.classes)
         log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
-        return FeatureClasses(variables, n_classes, log_prior=log_prior)
+        return FeatureClasses(variables, ClassesHead(n_classes), log_prior)
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         model: FeatureModel = self.learner_.model.variables

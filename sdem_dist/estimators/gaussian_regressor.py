@@ -26,11 +26,12 @@ from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.column_blocks import refuse_beyond_squares
 from sdem_dist.learners.columns import Columns, ColumnSummary
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.feature_sdem import FeatureSdem
-from sdem_dist.learners.features import started
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.safe_step import SafeStep
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Ncll
 from sdem_dist.models.evidence import largest_evidence
+from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.joint_gaussian import target_given_features
 from sdem_dist.models.regression import JointGaussian
@@ -137,7 +138,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
             return final_stage(trainer, joint, plan)
         state = trainer.run(Stage("EM", joint, plan)).state
-        learner = FeatureSdem(joint.model, source.weight, loss=Ncll())
+        learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         start = started(np.array([source.weight]), state.mu, state.t)
         return final_stage(trainer, learner, epochs, start)
 
@@ -245,7 +246,7 @@ def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: f
     # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
     family = GaussianFull(source.n_features, max(alpha, _LEAST_PRIOR * source.weight))
     block = Block(family, tuple(range(source.n_features)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
-    return FeatureEm(JointGaussian(FeatureModel((block,))), source.weight)
+    return SdEM(JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())
 
 
 def _most_probable_prior(products: np.ndarray, summary: ColumnSummary, n: float) -> tuple[float, np.ndarray]:

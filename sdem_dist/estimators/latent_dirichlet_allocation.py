@@ -11,7 +11,7 @@ from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.held_out import log_probability
-from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.word_counts import lengths
 
 
 @estimator

@@ -21,9 +21,11 @@ from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.losses import Loss, kernel_form, kin
+from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -151,7 +153,7 @@ class LDAClassifier(
             return plans.sequential(n, epochs, seed, self.n_lanes or lanes, self.rounds_per_epoch)
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
-    def _learner(self, source: Source) -> Sdem[LdaClasses]:
+    def _learner(self, source: Source) -> SdEM[LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
         inference = Inference(
             method=self.inference,
@@ -163,7 +165,7 @@ class LDAClassifier(
         )
         model = LdaClasses(
             n_features=source.n_features,
-            n_classes=n_classes,
+            head=ClassesHead(n_classes),
             n_topics=int(self.n_components),
             alpha=float(self.topic_word_prior) / self.n_components,
             class_alpha=0.0 if counts and self.steps == "margin" else 1.0,
@@ -175,15 +177,8 @@ class LDAClassifier(
         weights, weight = weights_of_classes(self.class_weight, source), source.weight
         if counts and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
-        return Sdem(
-            model,
-            weight,
-            weights,
-            seed_of(self.random_state),
-            loss=self.loss,
-            merge="sum" if counts else self.merge,
-            steps=self._sizes(source, model, weight),
-        )
+        rule = Merge(self._sizes(source, model, weight), local=not counts and self.merge == "mean")
+        return SdEM(model, weight, rule, self.loss, weights, seed=seed_of(self.random_state))
 
     def _sizes(self, source: Source, model: LdaClasses, weight: float) -> StepSizes:
         if self.steps == "paper":

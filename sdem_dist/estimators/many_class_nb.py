@@ -27,6 +27,7 @@ from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.many_classes import FEWEST, ManyClasses
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.many_classes import ManyClassState, few_at_a_time, joint_scores
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 
@@ -115,7 +116,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         learner = ManyClasses(source.n_features, n_classes, alpha, self.loss, source.weight, seed=seed)
         if self.loss == "nll":
             return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, LANE_DOCUMENTS), seed))
-        sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, 2, alpha), self.loss)
+        sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
         learner, initial = replace(learner, steps=sizes), learner.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)

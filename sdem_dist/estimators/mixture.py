@@ -26,12 +26,10 @@ from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.features import FeatureState
-from sdem_dist.models.components import by_class
-from sdem_dist.models.features import FeatureModel, Features
-from sdem_dist.models.naive_bayes import joint_scores
+from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.models.heads import by_class
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
@@ -114,14 +112,14 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _start_of_counts(self, trainer: Trainer, source: Source) -> Start[WordEm, SdemState]:
+    def _start_of_counts(self, trainer: Trainer, source: Source) -> Start[NaiveBayes, SdemState]:
         """Run the stages that find where EM of multinomials starts."""
         numbers, weights = self._numbers(source)
         seed = seed_of(self.random_state)
         start = start_of_counts(trainer, source, numbers, float(self.alpha), weights, seed)
         return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
-    def _start_of_features(self, trainer: Trainer, source: Source) -> Start[FeatureEm[Features], FeatureState]:
+    def _start_of_features(self, trainer: Trainer, source: Source) -> Start[FeatureClasses, FeatureState]:
         """Run the stages that find where EM over columns of a table starts."""
         numbers, weights = self._numbers(source)
         kind = Kind(self.components, float(self.alpha), float(self.offset))
@@ -135,7 +133,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
     def log_weights_(self) -> np.ndarray:
         """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
         check_is_fitted(self)
-        owners = np.asarray(self.learner_.model.owners)
+        owners = np.asarray(self.learner_.head.component_class)
         found = np.full((len(self.classes_), len(owners)), -np.inf)
         found[owners, np.arange(len(owners))] = self._parameters.log_prior
         return found
@@ -168,7 +166,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         else:
             model: FeatureModel = self.learner_.model.variables
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
-        return by_class(scores, self.learner_.model.owners)[0]
+        return by_class(scores, self.learner_.head.component_class)[0]
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / self.temperature_
@@ -176,7 +174,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_component_columns, of_components
 
-        owners, t = self.learner_.model.owners, self.temperature_
+        owners, t = self.learner_.head.component_class, self.temperature_
         if self.components == "multinomial":
             return of_components(self._parameters, documents_of(self, documents), pairs, owners, t)
         model: FeatureModel = self.learner_.model.variables
@@ -200,7 +198,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         """
         check_is_fitted(self)
         drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
-        y = self.classes_[np.asarray(self.learner_.model.owners)[drawn]]
+        y = self.classes_[np.asarray(self.learner_.head.component_class)[drawn]]
         if self.components == "multinomial":
             return sample_counts(self.theta_, drawn, length, rng), y
         X = self.learner_.model.variables.sample(self._parameters, drawn, rng)

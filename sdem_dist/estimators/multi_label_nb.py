@@ -32,10 +32,11 @@ from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.label_sdem import TEMPERATURE, THRESHOLD, LabelSdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.naive_bayes import joint_scores, pseudo_count
-from sdem_dist.models.one_against_rest import OneAgainstRest
+from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Labels
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
@@ -111,7 +112,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
 
     def _take(self, learner: Any, state: Any) -> None:
         super()._take(learner, state)
-        self._several = learner.several
+        self._several = not learner.head.exclusive
 
     def _check_compatible(self, source: Source) -> None:
         self._check_columns(source)
@@ -137,23 +138,15 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
         return plan_of(self, n_documents, epochs, seed_of(self.random_state))
 
-    def _learner(self, source: Source, known: Known | None = None) -> tuple[LabelSdem, MadeByWorkers[SdemState]]:
+    def _learner(self, source: Source, known: Known | None = None) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState]]:
         """Return the learner for a training source, and where it starts; what `known` has is not found again."""
-        model = OneAgainstRest(source.n_features, len(source.classes), pseudo_count(self.alpha, source.n_features))
+        head = Labels(len(source.classes), exclusive=source.members is None)
+        model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
         sizes, initial = steps_of_the_margin(self, source, model, self.loss, known)
-        learner = LabelSdem(
-            model,
-            source.weight,
-            seed=seed_of(self.random_state),
-            loss=self.loss,
-            merge=self.merge,
-            steps=sizes,
-            tolerance=TOLERANCE,
-            several=source.members is not None,
-        )
-        return learner, initial
+        rule = Merge(sizes, self.merge == "mean", TOLERANCE)
+        return SdEM(model, source.weight, rule, self.loss, seed=seed_of(self.random_state)), initial
 
     def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
         """Return what fits without held-out documents begin with, see `MultinomialNB.beginnings`."""
@@ -173,18 +166,19 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         return ("temperatures", "thresholds") if several else ("temperature",)
 
     def _chosen(
-        self, trainer: Trainer, source: Source, learner: LabelSdem, plan: Plan, initial: Any, share: float
+        self, trainer: Trainer, source: Source, learner: SdEM[NaiveBayes], plan: Plan, initial: Any, share: float
     ) -> Trained:
         patience = (self.patience or 1) if self.n_epochs == "auto" else None
         choice = chosen(trainer, source, learner, plan, initial, share, patience)
         if choice is None:
             return without_choice(trainer, learner, plan, initial, patience is not None)
-        if self.calibrate and learner.several:
-            learner = replace(
-                learner,
+        if self.calibrate and not learner.head.exclusive:
+            head = replace(
+                learner.head,
                 temperatures=tuple(choice.of_validation(f"{TEMPERATURE}{i}") for i in range(len(source.classes))),
                 thresholds=tuple(choice.of_validation(f"{THRESHOLD}{i}") for i in range(len(source.classes))),
             )
+            learner = replace(learner, model=replace(learner.model, head=head))
         elif self.calibrate:
             learner = replace(learner, temperature=choice.temperature)
         return trained_on_all(trainer, choice, learner, plan, initial, share)
@@ -197,13 +191,13 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     def temperatures_(self) -> np.ndarray:
         """What each label's log-odds are divided by for its probability, shape (n_labels,)."""
         check_is_fitted(self)
-        return cast(np.ndarray, self.learner_.decisions.temperatures)
+        return cast(np.ndarray, self.learner_.head.decisions.temperatures)
 
     @property
     def thresholds_(self) -> np.ndarray:
         """Lowest probability with which a document gets each label, shape (n_labels,)."""
         check_is_fitted(self)
-        return cast(np.ndarray, self.learner_.decisions.thresholds)
+        return cast(np.ndarray, self.learner_.head.decisions.thresholds)
 
     @property
     def feature_log_prob_(self) -> np.ndarray:

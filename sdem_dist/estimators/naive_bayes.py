@@ -60,11 +60,12 @@ from sdem_dist.fitting.unlabelled_documents import trained_with_unlabelled
 from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
-from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import AnyModelLearner
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
+from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 
@@ -223,7 +224,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         n_classes = len(source.classes)
         return NaiveBayes(
             source.n_features,
-            n_classes,
+            ClassesHead(n_classes),
             pseudo_count(self.alpha, source.n_features),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
@@ -232,16 +233,23 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         of_steps = self.loss != "nll" and self.steps == "margin"
         return (step_weights if of_steps else weights_of_classes)(self.class_weight, source)
 
-    def _counting(self, source: Source) -> WordEm:
+    def _counting(self, source: Source) -> SdEM[NaiveBayes]:
         weights, seed = weights_of_classes(self.class_weight, source), seed_of(self.random_state)
-        if self.unlabelled is None:
-            return WordEm(self._model(source), source.weight, weights, seed)
+        rule = ClosedForm(complete=self.unlabelled is None)
         share = 1.0 if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-        return WordEm(self._model(source), source.weight, weights, seed, rule="maximise", unlabelled_weight=share)
+        model = replace(self._model(source), class_alpha=0.0)  # counted classes have no prior
+        return SdEM(
+            model,
+            source.weight,
+            rule,
+            class_weight=weights,
+            unlabelled_weight=1.0 if rule.complete else share,
+            seed=seed,
+        )
 
     def _learner(
         self, source: Source, known: Known | None = None, loss: str | Loss | None = None
-    ) -> tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]:
+    ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return the learner for a training source, and where it starts, if not at its own beginning.
 
         What `known` has is not found again.
@@ -253,16 +261,9 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
             sizes, initial = steps_of_the_margin(self, source, model, loss, known)
-        learner = Sdem(
-            model,
-            source.weight,
-            weights,
-            seed_of(self.random_state),
-            loss=loss,
-            merge=self.merge,
-            steps=sizes,
-            tolerance=0.0 if self.steps == "paper" else TOLERANCE,
-        )
+        rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else TOLERANCE)
+        seed = seed_of(self.random_state)
+        learner = SdEM(model, source.weight, rule, loss, class_weight=weights, seed=seed)
         return learner, initial
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
@@ -314,10 +315,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
     def _begun(
         self, source: Source, known: Known | None = None
-    ) -> tuple[Sdem[NaiveBayes] | WordEm, MadeByWorkers[SdemState] | None]:
+    ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
         return (self._counting(source), None) if self.loss == "nll" else self._learner(source, known)
 
-    def _continued(self, source: Source) -> Sdem[NaiveBayes] | WordEm:
+    def _continued(self, source: Source) -> SdEM[NaiveBayes]:
         weights = self._class_weights(source)
         return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
 
@@ -374,7 +375,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def loss_(self) -> str | Loss:
         """What training lowered."""
         check_is_fitted(self)
-        return self.learner_.loss if isinstance(self.learner_, Sdem) else "nll"
+        loss: str | Loss = self.learner_.loss
+        return loss
 
     @property
     def temperature_(self) -> float:

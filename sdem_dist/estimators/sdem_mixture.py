@@ -11,11 +11,12 @@ from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Trained, final_stage
-from sdem_dist.learners.feature_sdem import FeatureSdem
-from sdem_dist.learners.features import started
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.safe_step import SafeStep
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
 from sdem_dist.losses import Loss, kernel_form, named
+from sdem_dist.models.feature_classes import started
 from sdem_dist.models.unit import unit_of
 
 START_SHARE = 0.001
@@ -64,11 +65,10 @@ class SdemMixtureClassifier(JointMixture):
         start = self._start_of_features(trainer, source)
         em, once = start.learner, start.once
         fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
-        learner = FeatureSdem(
-            em.model, source.weight, em.class_weight, float(self.unlabelled_weight), loss=named(self.loss)
-        )
+        share = float(self.unlabelled_weight)
+        learner = SdEM(em.model, source.weight, SafeStep(), named(self.loss), em.class_weight, share)
         # A component without documents would stop every step of the class counts.
-        initial = started(fitted.best_counts + learner.class_alpha, fitted.best_mu)
+        initial = started(fitted.best_counts + em.model.class_alpha, fitted.best_mu)
         return final_stage(trainer, learner, replace(once, n_epochs=self._n_epochs), initial)
 
     def _of_counts(self, trainer: Trainer, source: Source) -> Trained:
@@ -82,7 +82,7 @@ class SdemMixtureClassifier(JointMixture):
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
         kernel_form(self.loss, em.model.n_classes)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
-        learner = Sdem(em.model, n_labelled, em.class_weight, once.seed, loss=self.loss, steps=sizes)
+        learner = SdEM(em.model, n_labelled, Merge(sizes), self.loss, em.class_weight, seed=once.seed)
         even = em.model.start_at(prior)._replace(class_counts=class_alpha + START_SHARE * fitted.class_counts)
-        initial = start_at(even, fitted, weight_of_margin(fitted, documents, MARGIN, em.model.owners))
+        initial = start_at(even, fitted, weight_of_margin(fitted, documents, MARGIN, em.model.head.component_class))
         return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)

@@ -24,11 +24,11 @@ from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.bp_slda import BpSlda
-from sdem_dist.learners.local_words import entries
 from sdem_dist.learners.protocol import AnyLearner
 from sdem_dist.learners.topic_scores import TopicScores, label_sums, label_thresholds, shares, topic_words
 from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
+from sdem_dist.models.word_counts import entries
 
 if TYPE_CHECKING:
     from sdem_dist.inspection.topics import Topics

@@ -24,7 +24,6 @@ from sdem_dist.models.word_counts import SdemState
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
     from sdem_dist.learners.several import Words
-    from sdem_dist.models.one_against_rest import OneAgainstRest
 
 TOLERANCE = 1e-4
 """Loss weight under which a document asks for no step."""
@@ -175,7 +174,7 @@ def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
 def steps_of_the_margin(
     words: Weighing,
     source: Source,
-    model: NaiveBayes | OneAgainstRest,
+    model: NaiveBayes,
     loss: str | Loss,
     known: Known | None = None,
 ) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
@@ -190,7 +189,7 @@ def steps_of_the_margin(
 def steps_and_prior(
     words: Weighing,
     source: Source,
-    model: NaiveBayes | OneAgainstRest,
+    model: NaiveBayes,
     loss: str | Loss,
     known: Known | None = None,
 ) -> tuple[StepSizes, PriorStart]:

@@ -14,9 +14,8 @@ from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.columns import Columns
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import (
     counts_at_examples,
     counts_by_k_means,
@@ -25,10 +24,11 @@ from sdem_dist.learners.starts import (
     rows_at,
 )
 from sdem_dist.models.em_forms import EmForm
-from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import FeatureModel, Features
+from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
-from sdem_dist.models.word_counts import SdemState
+from sdem_dist.models.word_counts import SdemState, state_at
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,19 @@ class WordClusters:
     init: str
     init_documents: int
 
-    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> WordEm:
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> SdEM[NaiveBayes]:
         """Return EM's learner, which needs no stages."""
-        model = NaiveBayes(source.n_features, 1, self.alpha, self.weight_alpha, owners=(0,) * self.number)
-        return WordEm(model, source.weight, seed=plan.seed, rule="maximise", form=form)
+        model = NaiveBayes(source.n_features, Classes(1, (0,) * self.number), self.alpha, self.weight_alpha)
+        return SdEM(model, source.weight, ClosedForm(form), seed=plan.seed)
 
-    def started(self, trainer: Trainer, learner: WordEm, once: Plan, source: Source, which: str) -> AnyStage:
+    def started(self, trainer: Trainer, learner: SdEM[NaiveBayes], once: Plan, source: Source, which: str) -> AnyStage:
         """Run the survey that draws documents and, for examples, the count of words; return EM's stage from there."""
         n_examples = self.number if self.init == "examples" else self.init_documents
         survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
         if self.init == "examples":
-            naive = WordEm(NaiveBayes(source.n_features, 1, self.alpha, owners=(0,)), source.weight)
+            naive = SdEM(
+                NaiveBayes(source.n_features, Classes(1, (0,)), self.alpha), source.weight, ClosedForm(complete=True)
+            )
             words = trainer.run(Stage(f"words{which}", naive, once)).state.words
             numbers = (self.number,)
 
@@ -59,14 +61,14 @@ class WordClusters:
             corpus = source.corpus
             if self.init == "examples":
                 examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers))
-                return learner.start_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
+                return state_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
             drawn = [cast(Documents, corpus.read(p, p + 1)) for p in sampled_positions(survey)]
             found = counts_by_k_means(Documents.concatenate(drawn), self.number, learner.model.alpha, once.seed)
-            return learner.start_at(*found)
+            return state_at(*found)
 
         return Stage(f"start{which}", learner, once, start)
 
-    def prior_share(self, learner: WordEm, state: SdemState) -> float:
+    def prior_share(self, learner: SdEM[NaiveBayes], state: SdemState) -> float:
         """Return ``alpha ln p(word | cluster)`` and ``weight_alpha ln p(cluster)``, summed."""
         parameters, of_weights = learner.model.parameters(state), learner.model.class_alpha
         share = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
@@ -91,15 +93,15 @@ class RowClusters:
     init: str
     init_documents: int
 
-    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> FeatureEm[Features]:
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> SdEM[FeatureClasses]:
         """Run the pass over the columns; return EM's learner."""
         once = Plan(source.n_documents, 1, 1, plan.n_lanes, plan.seed)
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
-        model = FeatureClasses(FeatureModel((self.kind.block(summary),)), 1, (0,) * self.number)
-        return FeatureEm(model, source.weight, monitored=True, form=form, seed=plan.seed)
+        model = FeatureClasses(FeatureModel((self.kind.block(summary),)), Classes(1, (0,) * self.number))
+        return SdEM(model, source.weight, ClosedForm(form, monitored=True), seed=plan.seed)
 
     def started(
-        self, trainer: Trainer, learner: FeatureEm[Features], once: Plan, source: Source, which: str
+        self, trainer: Trainer, learner: SdEM[FeatureClasses], once: Plan, source: Source, which: str
     ) -> AnyStage:
         """Run the survey that draws rows and, for examples, the fit of all rows; return EM's stage from there."""
         variables = learner.model.variables
@@ -112,12 +114,12 @@ class RowClusters:
                 return features_by_k_means(rows, self.number, variables, source.weight, once.seed)
 
             return Stage(f"start{which}", learner, once, start)
-        generative = FeatureEm(FeatureClasses(variables, 1, (0,)), source.weight)
+        generative = SdEM(FeatureClasses(variables, Classes(1, (0,))), source.weight, ClosedForm())
         whole = trainer.run(Stage(f"all rows{which}", generative, once)).state
         examples = rows_at(source.corpus, positions_of(survey, (self.number,)))
         return Stage(f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, whole))
 
-    def prior_share(self, learner: FeatureEm[Features], state: FeatureState) -> float:
+    def prior_share(self, learner: SdEM[FeatureClasses], state: FeatureState) -> float:
         """Return minus the divergence of the components from the centre of the prior, by its weight."""
         variables, (_, mu) = learner.model.variables, state.best
         divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)

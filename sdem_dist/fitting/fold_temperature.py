@@ -16,7 +16,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.fitting.training_time import FEW, Other, has_rare_classes, may_overlap
 from sdem_dist.inputs.spec import Source, Trained, final_stage
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
@@ -49,7 +49,7 @@ class OutOfFold(NamedTuple):
 def calibrated_by_folds(
     trainer: Trainer,
     source: Source,
-    learner: Sdem[NaiveBayes],
+    learner: SdEM[NaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     other: Other | None = None,
@@ -112,7 +112,7 @@ def _scores_without(
     source: Source,
     folds: Folds,
     number: int,
-    learner: Sdem[NaiveBayes],
+    learner: SdEM[NaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     how: str = "",

@@ -7,7 +7,7 @@ for a step, so discriminative training would keep its errors.
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.models.components import by_class
+from sdem_dist.models.heads import by_class
 from sdem_dist.models.word_counts import SdemState
 
 

@@ -12,27 +12,25 @@ from sdem_dist.fitting import plans
 from sdem_dist.inputs.spec import Source
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.columns import Columns
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.features import FeatureState
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import counts_at_examples, features_at_examples, rows_at
 from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
-from sdem_dist.models.feature_classes import FeatureClasses
-from sdem_dist.models.features import FeatureModel, Features
+from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.word_counts import SdemState
+from sdem_dist.models.word_counts import SdemState, state_at
 
-EM = TypeVar("EM", FeatureEm[Features], WordEm)
-
-
+_Model = TypeVar("_Model", FeatureClasses, NaiveBayes)
 _State = TypeVar("_State", FeatureState, SdemState)
 
 
 @dataclass(frozen=True)
-class Start(Generic[EM, _State]):
+class Start(Generic[_Model, _State]):
     """EM's learner, where it starts, and the plan of one pass."""
 
-    learner: EM
+    learner: SdEM[_Model]
     state: _State
     once: Plan
 
@@ -45,16 +43,19 @@ def start_of_features(
     weights: tuple[float, ...] | None,
     seed: int,
     corpus: Any = None,
-) -> Start[FeatureEm[Features], FeatureState]:
+) -> Start[FeatureClasses, FeatureState]:
     """Run the stages that find where EM starts: half way between each class and random rows of it."""
     once = plans.full_passes(source.n_documents, 1, seed)
     columns = Columns(source.n_features, weighted=True)
     summary = trainer.run(Stage("columns", columns, once, corpus=corpus)).state
     model, n_classes = FeatureModel((kind.block(summary),)), len(source.classes)
-    generative = FeatureEm(FeatureClasses(model, n_classes), source.weight, weights, complete=True)
+    generative = SdEM(
+        FeatureClasses(model, Classes(n_classes)), source.weight, ClosedForm(complete=True), class_weight=weights
+    )
     classes = trainer.run(Stage("classes", generative, once, corpus=corpus)).state
     survey = surveyed(trainer, source, once, max(numbers), corpus=corpus)
-    learner = FeatureEm(FeatureClasses(model, n_classes, owners_of(numbers)), source.weight, weights, monitored=True)
+    head = Classes(n_classes, owners_of(numbers))
+    learner = SdEM(FeatureClasses(model, head), source.weight, ClosedForm(monitored=True), class_weight=weights)
     examples = rows_at(corpus or source.corpus, positions_of(survey, numbers))
     return Start(learner, features_at_examples(examples, numbers, model, classes), once)
 
@@ -66,15 +67,18 @@ def start_of_counts(
     alpha: float,
     weights: tuple[float, ...] | None,
     seed: int,
-) -> Start[WordEm, SdemState]:
+) -> Start[NaiveBayes, SdemState]:
     """Run the stages that find where EM of counts starts."""
     once = plans.full_passes(source.n_documents, 1, seed)
-    model = NaiveBayes(source.n_features, len(source.classes), alpha)
-    words = trainer.run(Stage("classes", WordEm(model, source.weight, weights), once)).state.words
+    n_classes = len(source.classes)
+    model = NaiveBayes(source.n_features, Classes(n_classes), alpha)
+    counting = SdEM(replace(model, class_alpha=0.0), source.weight, ClosedForm(complete=True), class_weight=weights)
+    words = trainer.run(Stage("classes", counting, once)).state.words
     survey = surveyed(trainer, source, once, max(numbers))
-    learner = WordEm(replace(model, owners=owners_of(numbers)), source.weight, weights, seed, rule="maximise")
+    mixed = replace(model, head=Classes(n_classes, owners_of(numbers)))
+    learner = SdEM(mixed, source.weight, ClosedForm(), class_weight=weights, seed=seed)
     examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
-    start = learner.start_at(*counts_at_examples(examples, numbers, words, source.class_counts))
+    start = state_at(*counts_at_examples(examples, numbers, words, source.class_counts))
     return Start(learner, start, once)
 
 

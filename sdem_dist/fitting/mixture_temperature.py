@@ -21,8 +21,6 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.training_time import FEWEST, MONITOR, MOST_HELD_OUT
 from sdem_dist.inputs.spec import Source, Trained
 from sdem_dist.inputs.weighted import KnownWords
-from sdem_dist.learners.features import FeatureLearner
-from sdem_dist.models.feature_classes import FeatureClasses
 
 Fit = Callable[[Trainer, Source], Trained]
 MOST_PARTS = 20
@@ -117,8 +115,6 @@ def held_out_of(
 
 def at_temperature(learner: Any, temperature: float) -> Any:
     """Return a learner whose scores are divided by a temperature for probabilities."""
-    if isinstance(learner, FeatureLearner):
-        return replace(learner, model=replace(cast(FeatureClasses, learner.model), temperature=temperature))
     return replace(learner, temperature=temperature)
 
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.learners.word_counts import bounds
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
-from sdem_dist.models.one_against_rest import OneAgainstRest
-from sdem_dist.models.word_counts import SdemState
+from sdem_dist.models.word_counts import SdemState, bounds
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
@@ -32,7 +30,7 @@ class PriorStart:
     `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
     """
 
-    model: NaiveBayes | OneAgainstRest
+    model: NaiveBayes
     corpus: Corpus | MemoryCorpus
     weighting: Weighting | None = None
     words: list[str] | None = None

@@ -9,7 +9,7 @@ no such limit. Where classes are apart it is slower and less accurate.
 import logging
 from collections.abc import Callable
 from dataclasses import replace
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 import numpy as np
 
@@ -20,13 +20,11 @@ from sdem_dist.engine.stages import MadeByWorkers, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import HeldOut
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.one_against_rest import OneAgainstRest
 from sdem_dist.models.word_counts import SdemState
 
-Other = Callable[[], tuple[Sdem[NaiveBayes], MadeByWorkers[SdemState] | None]]
-AnyNaiveBayes = TypeVar("AnyNaiveBayes", NaiveBayes, OneAgainstRest)
+Other = Callable[[], tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]]
 MONITOR = "tempered_log_loss"
 """The metric that decides: log-loss at the best temperature."""
 MOST_EPOCHS = 20
@@ -85,7 +83,7 @@ def shown_metrics(source: Source) -> tuple[str, ...]:
 def chosen(
     trainer: Trainer,
     source: Source,
-    learner: Sdem[AnyNaiveBayes],
+    learner: SdEM[NaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     share: float,
@@ -143,7 +141,7 @@ def chosen(
 def trained_by_held_out(
     trainer: Trainer,
     source: Source,
-    learner: Sdem[NaiveBayes],
+    learner: SdEM[NaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     share: float,
@@ -195,7 +193,7 @@ def _gains(pairs: list[tuple[Choice, Choice]]) -> np.ndarray:
 
 
 def without_choice(
-    trainer: Trainer, learner: Sdem[AnyNaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None, auto: bool
+    trainer: Trainer, learner: SdEM[NaiveBayes], plan: Plan, initial: MadeByWorkers[SdemState] | None, auto: bool
 ) -> Trained:
     """Run the training where held-out documents could choose nothing; `auto`: they were to choose the epochs."""
     _log.warning("no held-out document has a weight above 0: nothing is chosen by them, and the temperature is 1")
@@ -205,7 +203,7 @@ def without_choice(
 def trained_on_all(
     trainer: Trainer,
     choice: Choice,
-    learner: Sdem[AnyNaiveBayes],
+    learner: SdEM[NaiveBayes],
     plan: Plan,
     initial: MadeByWorkers[SdemState] | None,
     share: float,

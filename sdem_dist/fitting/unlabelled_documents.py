@@ -32,8 +32,8 @@ from sdem_dist.fitting.training_time import FEW_EPOCHS, MONITOR, first_loss
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import HeldOut, WeightedCorpus
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import SdemState
 
@@ -122,7 +122,7 @@ def _trained(trainer: Trainer, e: Any, source: Source, alone: Source, plan: Plan
             its, its_start = e._learner(alone, loss=learner.loss)
             folds_plan = replace(e._plan(alone), n_blocks=plan.n_blocks)
             by_folds = calibrated_by_folds(trainer.changed(_of(alone)), alone, its, folds_plan, its_start)
-            learner = replace(learner, temperature=cast(Sdem[NaiveBayes], by_folds.learner).temperature)
+            learner = replace(learner, temperature=cast(SdEM[NaiveBayes], by_folds.learner).temperature)
     elif e.validation_fraction and (weight is None or (weight and e.calibrate)):
         helped, its = _compared(trainer, e, source, alone, learner, plan, initial, weight)
         if its is not None:
@@ -158,10 +158,10 @@ def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
     return lambda stage: replace(stage, corpus=stage.corpus or source.documents, seen=stage.seen or seen)
 
 
-def _explained(trainer: Trainer, source: Source, learner: Sdem[NaiveBayes], plan: Plan, which: str = "") -> SdemState:
+def _explained(trainer: Trainer, source: Source, learner: SdEM[NaiveBayes], plan: Plan, which: str = "") -> SdemState:
     """Run EM over all documents but those held out."""
-    model = replace(learner.model, alpha=EM_ALPHA)
-    em = WordEm(model, source.weight, seed=learner.seed, held_out=learner.held_out, rule="maximise")
+    model = replace(learner.model, alpha=EM_ALPHA, class_alpha=0.0)
+    em = SdEM(model, source.weight, ClosedForm(), held_out=learner.held_out, seed=learner.seed)
     lanes = plans.lanes_of(plan.n_documents, plans.SUM_TASK_DOCUMENTS)
     once = replace(plan, n_epochs=EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
     return trainer.run(Stage(f"unlabelled{which}", em, once)).state
@@ -172,7 +172,7 @@ def _compared(
     e: Any,
     source: Source,
     alone: Source,
-    learner: Sdem[NaiveBayes],
+    learner: SdEM[NaiveBayes],
     plan: Plan,
     initial: SdemState,
     weight: float | None,

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.models.components import by_class
+from sdem_dist.models.heads import by_class
 from sdem_dist.models.lda import LdaParameters, log_word_probabilities
 from sdem_dist.models.many_classes import ManyClassParameters
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores

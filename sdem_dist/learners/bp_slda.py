@@ -10,14 +10,14 @@ from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.kernels.topic_outputs import Response
-from sdem_dist.learners.field import Field, check_class_weight
-from sdem_dist.learners.local_words import NO_TARGETS, entries, localised, visiting_order
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import check_class_weight, visiting_order
 from sdem_dist.learners.topic_outputs import OUTPUTS, Seen, TopicOutput
 from sdem_dist.learners.topic_statistics import TopicState, TopicStatistics, combined
 from sdem_dist.models.class_weight import trained_part, weighted
+from sdem_dist.models.fields import Field
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs, renewed
-from sdem_dist.models.word_counts import LocalDocuments
+from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, localised
 from sdem_dist.records import record
 
 SETTLING = 1 / 3

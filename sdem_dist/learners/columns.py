@@ -7,9 +7,9 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.learners.field import Field
 from sdem_dist.learners.one_pass import OnePass
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.fields import Field
 from sdem_dist.records import record
 
 _ROUNDING = 1e-13

@@ -8,9 +8,9 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.learners.field import Field
 from sdem_dist.learners.k_means_start import means, squared_distances, squared_lengths, sums_by_label
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.fields import Field
 from sdem_dist.records import record
 
 

@@ -12,11 +12,11 @@ from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.kernels.csr import row_sums
 from sdem_dist.kernels.documents import Visited, runs
 from sdem_dist.kernels.many_classes import ENTRIES, ClassCounts, run_documents
-from sdem_dist.learners.field import Field
-from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import visiting_order
 from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.models.class_weight import trained_part
+from sdem_dist.models.fields import Field
 from sdem_dist.models.many_classes import (
     ManyClassParameters,
     ManyClassState,

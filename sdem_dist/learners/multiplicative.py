@@ -12,10 +12,10 @@ from sdem_dist.errors import TrainingError
 from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.dense import add_transposed_products, row_products
-from sdem_dist.learners.field import Field
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.class_weight import weighted
-from sdem_dist.models.components import check_owners
+from sdem_dist.models.fields import Field
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.mixture import MixtureSums, MixtureWeights, class_scores, multiplied, posterior_sums
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
 from sdem_dist.records import record
@@ -116,10 +116,8 @@ class Multiplicative:
 
     def check_state(self, state: MultiplicativeState) -> None:
         """Raise ValueError unless every class has a component of positive weight, and the settings can train."""
-        if self.owners:
-            check_owners(self.owners, self.n_classes)
-            if len(self.owners) != self.n_components:
-                raise ValueError(f"owners are of {len(self.owners)} components, and there are {self.n_components}")
+        if self.owners and Classes(self.n_classes, self.owners).n_columns != self.n_components:
+            raise ValueError(f"owners are of {len(self.owners)} components, and there are {self.n_components}")
         for name in ("log_weights", "good_log_weights", "plain_log_weights"):
             values = getattr(state, name)
             if not ((values < np.inf).all() and np.isfinite(values).any(axis=1).all()):

@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from sdem_dist.learners.field import Field
+from sdem_dist.models.fields import Field
 
 State = TypeVar("State")
 Statistics = TypeVar("Statistics")
@@ -113,3 +113,22 @@ class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statisti
 
     def whole(self, n_blocks: int, get: Callable[[int], State]) -> State:
         """Return a state in one piece from ``get(block)``, asked for one at a time."""
+
+
+def restored_state(learner: Learner[State, Statistics, Prepared], arrays: Mapping[str, np.ndarray]) -> State:
+    """Return a state from arrays by name; those without an axis become floats.
+
+    `arrays`: may hold more than the state.
+    Raises ValueError: an array is missing, has another shape or dtype than the learner says, or holds what no state
+    does; the message names it.
+    """
+    values: dict[str, np.ndarray | float] = {}
+    for name, field in learner.state_fields().items():
+        if name not in arrays:
+            raise ValueError(f"array {name!r} is missing")
+        value = np.asarray(arrays[name])
+        field.check(name, value)
+        values[name] = value if value.ndim else float(value)
+    state = learner.state_type(**values)
+    learner.check_state(state)
+    return state

@@ -1,106 +1,224 @@
-"""Stochastic discriminative EM in tables of words (Masegosa 2014, Algorithms 1 to 7)."""
+"""Stochastic discriminative EM (Masegosa 2014, Algorithm 1): a model x a loss x a rule for its expectation parameters.
 
-from dataclasses import dataclass, field
+::
+
+    mu = the prior's                                                          init
+    in every round:
+        for each lane of documents, on some worker:                           map
+            statistics = sum of (loss weight of y) E[s(y, d)] at theta(mu)      at the broadcast mu, or
+            or how far mu moves in steps of a few documents each                `Rule.local`: Algorithm 2
+        statistics = their sum over lanes                                     combine
+        mu = rule(mu, statistics), checked: inside S                          update
+    theta = theta(mu)                                                         parameters
+
+What differs is in four places. A model (``sdem_dist.models``) says what a document contributes: words, columns of a
+table, topics. Its head says what scores mean: classes, components, labels, a number. A loss (``sdem_dist.losses``) says
+which classes a document pushes, and how much. A rule (``sdem_dist.learners.rules``, ``safe_step``) says how mu moves:
+`Merge` is the paper's for words, `SafeStep` for tables, `ClosedForm` is counting and EM.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
+from sdem_dist import losses
+from sdem_dist.kernels.permutation import permute
 from sdem_dist.kernels.randomness import document_keys
-from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.step_sizes import StepSizes
-from sdem_dist.learners.word_counts import Model, WordLearner
-from sdem_dist.learners.word_statistics import SdemStatistics, at_one_theta, merged
-from sdem_dist.losses import LOSSES, Loss, kernel_form
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps
+from sdem_dist.models.class_weight import trained_part, weighted
+from sdem_dist.models.fields import Field
 from sdem_dist.records import record
+
+ModelT = TypeVar("ModelT")
+
+
+class At(NamedTuple):
+    """Where in a run a lane is: what keys its random numbers, and how much of the corpus it stands for."""
+
+    lane: Lane
+    seed: int
+
+    def keys(self, n_documents: int) -> np.ndarray:
+        """Return a random number of each of the lane's documents, uint64, whatever the lanes are."""
+        start = self.lane.start
+        return document_keys(self.seed, self.lane.epoch, start, start + n_documents)
+
+    def order(self, n_documents: int) -> np.ndarray:
+        """Return a permutation of the lane's documents, one for each seed and place in the run."""
+        return visiting_order(self.seed, self.lane, n_documents)
+
+    def scale(self, n_documents: int) -> float:
+        """Return how many documents of the round one of the lane stands for."""
+        return self.lane.round_documents / max(n_documents, 1)
+
+
+class Rule(Protocol):
+    """How the statistics of a round move the expectation parameters."""
+
+    @property
+    def local(self) -> bool:
+        """Whether lanes step through their documents by themselves, and where they end is merged."""
+
+    @property
+    def cache_key(self) -> str:
+        """Name what prepared documents depend on."""
+
+    def expected(self, sdem: Any, state: Any, batch: Any, at: At) -> Any:
+        """Return the statistics of one lane at the broadcast mu."""
+
+    def local_steps(self, sdem: Any, state: Any, batch: Any, at: At) -> Any:
+        """Return how far one lane moves from the broadcast mu."""
+
+    def step(self, sdem: Any, state: Any, statistics: Any) -> Any:
+        """Return the next state."""
 
 
 @record
 @dataclass(frozen=True)
-class Sdem(WordLearner[Model]):
-    """The learner of sdEM for any model of words.
+class SdEM(Generic[ModelT]):
+    """A model, trained down a loss by a rule: the pass over documents that the engine runs.
 
-    `merge`: "mean": every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned
-    is merged. "sum": one step with the statistics of all lanes at the broadcast theta.
-    `tolerance`: documents whose largest loss weight is not above it ask for no step.
+    `n_documents`: n, the documents of the training corpus by weight.
+    `class_weight`: multiplies the weights of the documents of each class, in training alone.
+    `unlabelled_weight`: of a document of label -1, whose class is hidden.
+    `held_out`: share of the documents that are not trained on, drawn by their place in the corpus. Evaluation then has
+    what these choose by.
+    `temperature`: scores of classes are divided by it for probabilities.
     """
 
-    loss: str | Loss = "ncll"
-    merge: str = "mean"
-    steps: StepSizes = field(default_factory=StepSizes)
-    tolerance: float = 0.0
-
-    def check_state(self, state: SdemState) -> None:
-        """Raise ValueError unless the names in the settings are known and the settings match each other."""
-        super().check_state(state)
-        if (isinstance(self.loss, str) and self.loss not in LOSSES) or self.merge not in ("mean", "sum"):
-            raise ValueError(f"it was trained with loss {self.loss!r} and merge {self.merge!r}, which are unknown")
+    model: ModelT
+    n_documents: float
+    rule: Rule
+    loss: str | losses.Loss = "nll"
+    class_weight: tuple[float, ...] | None = None
+    unlabelled_weight: float = 1.0
+    held_out: float = 0.0
+    temperature: float = 1.0
+    seed: int = 0
 
     @property
-    def n_rivals(self) -> int:
-        """Classes that a document is scored for at a time."""
-        return self.model.n_classes
+    def _model(self) -> Any:
+        return self.model
+
+    @property
+    def state_type(self) -> Callable[..., Any]:
+        """The NamedTuple of states: the model's expectation parameters, and what rules keep."""
+        return self._model.state_type  # type: ignore[no-any-return]
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on how words are numbered."""
-        return f"{super().cache_key} {self.merge}"
+        """Prepared documents depend on the model, and on how words are numbered."""
+        return f"{self._model.cache_key} {self.rule.cache_key}"
 
     @property
-    def frequent_first(self) -> bool:
-        """Where lanes step through documents, words are numbered by their frequency."""
-        return self.merge == "mean"
+    def width(self) -> int:
+        """Columns of the documents."""
+        return int(self._model.n_features)
 
-    def map(self, state: SdemState, documents: LocalDocuments, lane: Lane) -> SdemStatistics:
-        """Return what one lane adds to a round: how far it moved, or statistics at the broadcast theta."""
-        local = self._trained_on(documents, lane)
-        keys = document_keys(self.seed, lane.epoch, lane.start, lane.stop)
-        if self.merge == "sum":
-            return self._at_one_theta(state, local, keys)
-        n, weight = local.documents.n_documents, local.weight
-        steps = self._steps(state, weight, lane.round_documents / max(n, 1))
-        changes, counts, end = self.model.run(state, local, visiting_order(self.seed, lane, n), keys, steps)
-        met, entries = np.zeros((2, len(changes)))
-        if lane.round_documents > n:  # a lane that is alone needs no merging
-            met, entries = np.any(changes, axis=1).astype(np.float64), local.entries()
-        gammas = end.gamma - state.gamma, end.class_gamma - state.class_gamma
-        return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
+    @property
+    def n_labels(self) -> int:
+        """Classes that documents are labelled with."""
+        return int(self._model.n_classes)
 
-    def _trained_on(self, documents: LocalDocuments, lane: Lane) -> LocalDocuments:
-        local = self.trained_on(documents, lane)
-        return local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))  # a hidden class has no rivals
+    @property
+    def head(self) -> Any:
+        """What scores mean."""
+        return self._model.head
 
-    def _steps(self, state: SdemState, weight: float, ahead: float) -> Steps:
-        schedule = self.steps.of_lane(self.model.alpha, self.model.class_alpha, self.n_documents, ahead)
-        # Kernels that cannot follow gamma within a lane take that of its middle.
-        frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
-        return Steps(schedule, frozen, self.steps.literal, kernel_form(self.loss, self.n_rivals), self.tolerance)
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        return self._model.state_fields()  # type: ignore[no-any-return]
 
-    def _at_one_theta(self, state: SdemState, local: LocalDocuments, keys: np.ndarray) -> SdemStatistics:
-        """Return statistics of documents that each step from the broadcast theta: lanes of one document, by weight."""
-        reach = local.weights
-        if self.steps.mean_square:
-            squares = local.squares()
-            longest = np.where(squares > 0, squares, self.steps.mean_square)
-            reach = reach * np.minimum(1.0, self.steps.mean_square / longest)
-        rows, counts = self.model.expected_statistics(
-            state, local._replace(weights=reach), self.loss, keys, self.tolerance
-        )
-        found = at_one_theta(local.words, rows, counts, local.weight)
-        return found._replace(met=local.occurrences(), entries=local.entries(), n_lanes=local.weight)
+    def check_state(self, state: Any) -> None:
+        """Raise ValueError unless the settings match each other, and the model allows the state."""
+        if not 0 <= self.seed < 1 << 64:
+            raise ValueError(f"seed must be from 0 to 2**64 - 1, and is {self.seed}")
+        if isinstance(self.loss, str) and self.loss not in losses.LOSSES:
+            raise ValueError(f"it was trained with loss {self.loss!r}, which is unknown")
+        check_class_weight(self.class_weight, self.n_labels)
+        self._model.check_state(state)
 
-    def update(self, state: SdemState, statistics: SdemStatistics) -> SdemState:
-        """Merge what the lanes of a round learned into the next mu."""
-        if statistics.weight == 0.0:
-            return state
-        lanes, steps = statistics, self.steps
-        if self.merge == "sum":
-            rho = steps.rho(state.t + lanes.weight)
-            share = steps.class_start / steps.start
-            lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
-            if steps.literal:  # a step of Algorithm 1, without damping
-                gain = rho * steps.corrected(state.t, lanes.weight) / self.n_documents
-                lanes = lanes._replace(
-                    gamma=self.model.alpha * gain, class_gamma=self.model.class_alpha * gain, n_lanes=1.0
-                )
-        return merged(state, lanes, steps.floor, steps.class_floor)
+    def init(self) -> Any:
+        """Return mu_0."""
+        return self._model.init(self.n_documents, self.seed)
+
+    def prepare(self, documents: Any) -> Any:
+        """Return documents as the model takes them; frequent words first where lanes step through them."""
+        return self._model.prepare(documents, frequent_first=self.rule.local)
+
+    def map(self, state: Any, documents: Any, lane: Lane) -> Any:
+        """Return what one lane adds to a round: statistics at the broadcast mu, or how far it moved."""
+        batch, at = self.trained_on(documents, lane), At(lane, self.seed)
+        return (self.rule.local_steps if self.rule.local else self.rule.expected)(self, state, batch, at)
+
+    def trained_on(self, documents: Any, lane: Lane) -> Any:
+        """Return prepared documents with the weights that they have in training: 0 where they are held out."""
+        if self.class_weight is None and not self.held_out:
+            return documents
+        weights = weighted(documents.weights, documents.labels, self.class_weight)
+        if self.held_out:
+            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
+            weights = np.where(part | (documents.labels < 0), weights, 0.0)
+        return documents._replace(weights=weights)
+
+    def combine(self, parts: Sequence[Any]) -> Any:
+        """Add sets of lanes, from first to last."""
+        return parts[0] if len(parts) == 1 else self._model.add(parts)
+
+    def update(self, state: Any, statistics: Any) -> Any:
+        """Return the next mu."""
+        return state if statistics.weight == 0.0 else self.rule.step(self, state, statistics)
+
+    def parameters(self, state: Any) -> Any:
+        """Return theta(mu), with which predictions are made."""
+        return self._model.parameters(state)
+
+    def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
+        """Return sums over batches of what the head reports; documents without a label count nowhere."""
+        scored = (self._model.scored(state, batch, self.temperature, self.seed) for batch in batches)
+        sums = self.head.sums(scored, held_out=bool(self.held_out), tempered=self._model.tempered)
+        return np.asarray(sums)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return what people read: quality of predictions, or what held-out documents choose by."""
+        return self.head.metrics(sums, held_out=bool(self.held_out))  # type: ignore[no-any-return]
+
+    def initial_block(self, block: int, n_blocks: int) -> Any:
+        """Return one block of the vocabulary of ``init()``, of models that can be cut."""
+        return self._model.initial_block(block, n_blocks, self.seed)
+
+    def block_of_state(self, state: Any, block: int, n_blocks: int) -> Any:
+        """Return one block of a whole state."""
+        return self._model.block_of_state(state, block, n_blocks)
+
+    def block_of_statistics(self, statistics: Any, block: int, n_blocks: int) -> Any:
+        """Return what one block's update needs of statistics."""
+        return self._model.block_of_statistics(statistics, block, n_blocks)
+
+    def joined(self, states: Sequence[Any]) -> Any:
+        """Return blocks as one state without copying a row."""
+        return self._model.joined(states)
+
+    def whole(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
+        """Return a state in one piece from ``get(block)``, asked for one at a time."""
+        return self._model.whole(n_blocks, get)
+
+
+def check_class_weight(class_weight: tuple[float, ...] | None, n_classes: int) -> None:
+    """Raise ValueError unless there are no weights of classes, or one of each."""
+    if class_weight is not None and len(class_weight) != n_classes:
+        raise ValueError(f"class_weight has {len(class_weight)} numbers for {n_classes} classes")
+
+
+def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
+    """Return a permutation of a lane's documents, one for each seed and place in the run."""
+    order = np.empty(n_documents, np.int64)
+    permute(*lane_key(seed, lane), order)
+    return order
+
+
+def lane_key(seed: int, lane: Lane) -> np.ndarray:
+    """Return a key of 128 bits as two uint64: one stream of random numbers per seed and place in the run."""
+    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], np.uint64)

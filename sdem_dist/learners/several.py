@@ -8,17 +8,16 @@ import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.learners import side_by_side
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.field import Field
-from sdem_dist.learners.label_sdem import LabelSdem
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
-from sdem_dist.learners.word_statistics import SdemStatistics
-from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.word_counts import LocalDocuments, SdemState
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.fields import Field
+from sdem_dist.models.heads import Labels
+from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics
 from sdem_dist.offsets import offsets_of
 
-Words = Sdem[NaiveBayes] | LabelSdem | WordEm
+Words = SdEM[NaiveBayes]
 States = tuple[SdemState, ...]
 """Of each learner."""
 NO_FOLD = -1
@@ -28,7 +27,7 @@ NO_FOLD = -1
 class Several:
     """Learners of one table of words side by side; documents bring the number of their fold as their first target.
 
-    Where they may have several labels, these follow it, see `LabelSdem`.
+    Where they may have several labels, these follow it.
     """
 
     learners: tuple[Words, ...]  # all prepare documents alike: of one `cache_key`, and of tables of one shape
@@ -45,8 +44,8 @@ class Several:
     @property
     def labels_apart(self) -> bool:
         """Whether scores are log-odds of labels (a document may have several), and not of classes."""
-        first = self.learners[0]
-        return isinstance(first, LabelSdem) and first.several
+        head = self.learners[0].head
+        return isinstance(head, Labels) and not head.exclusive
 
     @property
     def cache_key(self) -> str:
@@ -102,8 +101,7 @@ class Several:
 
         `renewed`: tables of `state` are changed in place; nobody else needs them.
         """
-        learners = cast("tuple[Sdem[NaiveBayes], ...]", self.learners)
-        found = side_by_side.stepped(learners, self.folds, state, documents, lane, renewed)
+        found = side_by_side.stepped(self.learners, self.folds, state, documents, lane, renewed)
         return tuple(after for after, _ in found), [scores for _, scores in found]
 
     def combine(self, parts: Sequence[tuple[SdemStatistics, ...]]) -> tuple[SdemStatistics, ...]:
@@ -150,8 +148,8 @@ class Several:
         found = []
         for learner, own, fold in zip(self.learners, state, self.folds, strict=True):
             local = parts[fold]
-            parameters = learner.model.parameters(own, local.words)
-            found.append(learner.model.scores(parameters, local, learner.seed))
+            scores = joint_scores(learner.model.parameters(own, local.words), local.documents)
+            found.append((scores, scores))
         return found
 
 
@@ -192,6 +190,7 @@ def of_fold(documents: LocalDocuments, fold: int) -> LocalDocuments:
 
 def _counted(learner: Words, documents: LocalDocuments) -> tuple[Any, ...] | None:
     """Return what the counts of a learner that only counts depend on, beside the fold; None for other learners."""
-    if not isinstance(learner, WordEm) or learner.rule != "count" or (documents.labels < 0).any():
+    rule = learner.rule
+    if not (isinstance(rule, ClosedForm) and rule.complete) or (documents.labels < 0).any():
         return None
     return (learner.class_weight,)

@@ -9,10 +9,11 @@ from sdem_dist.kernels import side_by_side as kernel
 from sdem_dist.kernels.csr import row_sums
 from sdem_dist.kernels.documents import Visited, runs
 from sdem_dist.kernels.vectors import WIDER
-from sdem_dist.learners.local_words import visiting_order
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM, visiting_order
 from sdem_dist.losses import kernel_form
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, log_class_prior
 
@@ -24,15 +25,21 @@ Stepped = tuple[SdemState, np.ndarray]
 
 def fits(learner: object) -> bool:
     """Whether a learner can step beside others: naive Bayes without components, and steps that are not the paper's."""
-    if not isinstance(learner, Sdem) or not isinstance(learner.model, NaiveBayes):
+    if not isinstance(learner, SdEM) or not isinstance(learner.model, NaiveBayes):
         return False
-    plain = not learner.model.owners and not learner.held_out
-    steps = learner.merge == "mean" and not learner.steps.literal
-    return plain and steps and not kernel_form(learner.loss, learner.n_rivals).costs.size
+    head, rule = learner.head, learner.rule
+    plain = isinstance(head, Classes) and not head.component_class and not learner.held_out
+    steps = isinstance(rule, Merge) and rule.local and not rule.steps.literal
+    return plain and steps and not kernel_form(learner.loss, head.n_classes).costs.size
+
+
+def _rule(learner: SdEM[NaiveBayes]) -> Merge:
+    assert isinstance(learner.rule, Merge)
+    return learner.rule
 
 
 def stepped(
-    learners: Sequence[Sdem[NaiveBayes]],
+    learners: Sequence[SdEM[NaiveBayes]],
     folds: Sequence[int],
     states: Sequence[SdemState],
     documents: LocalDocuments,
@@ -58,7 +65,7 @@ def _columns(n_used: int) -> int:
 
 
 def _together(
-    learners: Sequence[Sdem[NaiveBayes]],
+    learners: Sequence[SdEM[NaiveBayes]],
     folds: Sequence[int],
     states: Sequence[SdemState],
     local: LocalDocuments,
@@ -87,7 +94,7 @@ def _together(
 
 
 def _tables(
-    learners: Sequence[Sdem[NaiveBayes]], states: Sequence[SdemState], words: np.ndarray, room: np.ndarray
+    learners: Sequence[SdEM[NaiveBayes]], states: Sequence[SdemState], words: np.ndarray, room: np.ndarray
 ) -> kernel.Tables:
     n, n_models = learners[0].model.n_classes, len(learners)
     n_columns = _columns(n * n_models)
@@ -103,18 +110,18 @@ def _tables(
     return kernel.Tables(rows, totals, class_counts, log_prior, np.array([prior is None for prior in fixed]))
 
 
-def _ways(learners: Sequence[Sdem[NaiveBayes]], ahead: float) -> kernel.Ways:
-    def of(learner: Sdem[NaiveBayes]) -> kernel.Ways:
-        model, form = learner.model, kernel_form(learner.loss, learner.n_rivals)
-        steps = learner.steps.of_lane(model.alpha, model.class_alpha, learner.n_documents, ahead)._asdict()
-        more = {"kind": form.kind, "margin": form.margin, "share": form.share, "tolerance": learner.tolerance}
+def _ways(learners: Sequence[SdEM[NaiveBayes]], ahead: float) -> kernel.Ways:
+    def of(learner: SdEM[NaiveBayes]) -> kernel.Ways:
+        model, form = learner.model, kernel_form(learner.loss, learner.n_labels)
+        steps = _rule(learner).steps.of_lane(model.alpha, model.class_alpha, learner.n_documents, ahead)._asdict()
+        more = {"kind": form.kind, "margin": form.margin, "share": form.share, "tolerance": _rule(learner).tolerance}
         return kernel.Ways(*({**steps, **more}[name] for name in kernel.Ways._fields))
 
     return kernel.Ways(*map(np.array, zip(*map(of, learners), strict=True)))
 
 
 def _state(
-    learner: Sdem[NaiveBayes],
+    learner: SdEM[NaiveBayes],
     before: SdemState,
     tables: kernel.Tables,
     m: int,
@@ -128,17 +135,17 @@ def _state(
     own = slice(m * learner.model.n_classes, (m + 1) * learner.model.n_classes)
     table = before.words if renewed else before.words.copy()
     classes = tables.class_counts[own] - before.class_counts
-    totals = kernel.take_table(tables.rows, own.start, places, learner.steps.floor, table)
+    totals = kernel.take_table(tables.rows, own.start, places, _rule(learner).steps.floor, table)
     return before._replace(
         words=table,
         totals=totals,
-        class_counts=np.maximum(before.class_counts + classes, learner.steps.class_floor),
+        class_counts=np.maximum(before.class_counts + classes, _rule(learner).steps.class_floor),
         t=before.t + weight,
     )
 
 
 def _scores(
-    learners: Sequence[Sdem[NaiveBayes]],
+    learners: Sequence[SdEM[NaiveBayes]],
     folds: Sequence[int],
     states: Sequence[SdemState],
     tables: kernel.Tables,

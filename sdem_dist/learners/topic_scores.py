@@ -11,9 +11,8 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.label_scores import best_thresholds, fitting_sums
 from sdem_dist.learners.bp_slda import BpSlda
-from sdem_dist.learners.local_words import LocalDocuments
 from sdem_dist.learners.topic_statistics import TopicState
-from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.word_counts import LocalDocuments, lengths
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.learners.word_statistics import rows_added, words_of
+from sdem_dist.models.word_counts import rows_added, words_of
 
 
 class TopicState(NamedTuple):

@@ -6,7 +6,6 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.losses import marginal_log_likelihood
-from sdem_dist.models.features import FeatureParameters
 from sdem_dist.records import record
 
 FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
@@ -80,7 +79,7 @@ class EStep(NamedTuple):
     form: EmForm
     temperature: float
     keys: np.ndarray  # random keys of the rows, uint64
-    parameters: FeatureParameters | None = None  # what scores come from; None: the natural parameters of mu
+    unlabelled_weight: float = 1.0  # weight of a row without a label
 
     def shares(self, scores: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
         """Return `EmForm.responsibilities` of some of the rows."""

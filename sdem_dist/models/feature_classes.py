@@ -1,26 +1,53 @@
 """Classes over dense features: naive Bayes whose variables have families, and mixtures of components of it."""
 
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from hashlib import sha256
 from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, evaluation_sums, finish, joined, scored
+from sdem_dist.evaluation import Scored, scored
 from sdem_dist.losses import Loss
-from sdem_dist.models.class_weight import weighted
-from sdem_dist.models.components import by_class, check_components, loss_of_components, starts_of
-from sdem_dist.models.em_forms import EStep
+from sdem_dist.models.em_forms import EXACT, EmForm, EStep
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
+from sdem_dist.models.fields import Field
+from sdem_dist.models.heads import Classes, Number, first_components, one_hot
+from sdem_dist.models.word_counts import check_log_prior
 from sdem_dist.records import record
+
+
+class FeatureState(NamedTuple):
+    """Expectation parameters, and where the run stands."""
+
+    class_counts: np.ndarray  # N, expected counts of the classes, or of the components: shape (n_components,)
+    mu: np.ndarray  # mean statistics given the class, S / N: shape (n_components, n_statistics)
+    rho: float  # size of the next safe step
+    best_counts: np.ndarray  # N of the lowest objective so far; shape (0,) where rounds are not judged
+    best_mu: np.ndarray
+    best_objective: float  # mean loss and prior of the best, or infinity
+    first_loss: float  # mean loss at the start of the run, or infinity: a best with a higher one is none
+    t: float  # documents seen, a document of weight w counting w
+
+    @property
+    def best(self) -> tuple[np.ndarray, np.ndarray]:
+        """N and mu of the lowest objective, or the last where rounds are not judged."""
+        return (self.best_counts, self.best_mu) if len(self.best_counts) else (self.class_counts, self.mu)
+
+
+def started(counts: np.ndarray, mu: np.ndarray, t: float = 0.0) -> FeatureState:
+    """Return a state at a point, of which nothing else is known."""
+    return FeatureState(counts, mu, 1.0, np.empty(0), np.empty((0, 0)), np.inf, np.inf, t)
 
 
 class FeatureStatistics(NamedTuple):
     """Sums over documents, or over lanes."""
 
-    class_sums: np.ndarray  # shape (n_components,)
+    class_counts: np.ndarray  # shape (n_components,)
     sums: np.ndarray  # shape (n_components, n_statistics)
     known: np.ndarray
     """Observations of each component and variable, shape (n_components, n_variables), of EM; else (n_components, 0)."""
@@ -28,45 +55,165 @@ class FeatureStatistics(NamedTuple):
     weight: float  # documents, by weight
 
 
-@record
 @dataclass(frozen=True)
-class FeatureClasses:
-    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
+class DenseModel:
+    """What models of tables have in common: states, sums, and how far EM goes."""
 
-    variables: FeatureModel
-    n_classes: int
-    owners: tuple[int, ...] = ()  # the class of each component, ascending; empty: classes have no components
-    log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
-    temperature: float = 1.0  # scores of classes are divided by it for probabilities
+    variables: FeatureModel  # the families of the columns
+    head: Classes | Number
 
-    def __post_init__(self) -> None:
-        check_components(self.n_components, self.n_classes, self.owners, self.log_prior)
+    state_type = FeatureState
+    tempered = False
+    class_alpha = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
+
+    @property
+    def n_classes(self) -> int:
+        """Classes that documents are labelled with."""
+        return self.head.n_classes
 
     @property
     def n_components(self) -> int:
         """Rows of the expectation parameters: components, or classes."""
-        return len(self.owners) or self.n_classes
+        return self.head.n_columns
 
     @property
-    def clusters(self) -> bool:
-        """Whether there are components and no classes to tell apart."""
-        return self.n_classes == 1 and bool(self.owners)
+    def n_features(self) -> int:
+        """Columns of the documents."""
+        return sum(len(block.columns) for block in self.variables.blocks)
 
-    def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
-        """Return N of a start at the prior."""
-        return np.full(self.n_components, class_alpha)
+    @cached_property
+    def cache_key(self) -> str:
+        """Prepared documents depend on the blocks and the components."""
+        key = type(self).__name__, self.variables.blocks, self.head.component_class
+        return "features " + sha256(repr(key).encode()).hexdigest()
 
-    def prepare(self, documents: DenseDocuments) -> Features:
+    def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
+        """Return theta(mu) (M-step)."""
+        raise NotImplementedError
+
+    def parameters(self, state: FeatureState) -> FeatureParameters:
+        """Return the natural parameters of the best mu, or of the last where rounds are not judged."""
+        return self.parameters_at(*state.best)
+
+    def init(self, n_documents: float, seed: int) -> FeatureState:
+        """Return mu_0, the prior's (Algorithm 1, line 1)."""
+        mu = np.tile(self.variables.centre, (self.n_components, 1))
+        return started(np.full(self.n_components, self.class_alpha), mu)
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        return {
+            "class_counts": Field((self.n_components,), 0.0),
+            "mu": Field((self.n_components, self.variables.n_statistics)),
+            "rho": Field((), 0.0),
+            "best_counts": Field((None,), 0.0),
+            "best_mu": Field((None, None)),
+            "best_objective": Field((), finite=False),
+            "first_loss": Field((), finite=False),
+            "t": Field((), 0.0),
+        }
+
+    def check_state(self, state: FeatureState) -> None:
+        """Raise ValueError unless the best is complete or absent, mu is inside S, and no column is left out."""
+        columns = sorted(c for block in self.variables.blocks for c in block.columns)
+        if columns != list(range(len(columns))):
+            raise ValueError("the columns of the blocks are not those of a table")
+        n = len(state.best_counts)
+        if n not in (0, self.n_components) or state.best_mu.shape != (state.mu.shape if n else (0, 0)):
+            raise ValueError("arrays 'best_counts' and 'best_mu' do not match the classes")
+        counts, mu = state.best
+        with np.errstate(all="ignore"):
+            theta = self.parameters_at(counts, mu)
+        if not (counts.any() and np.isfinite(theta.theta).all() and np.isfinite(theta.partitions).all()):
+            raise ValueError("array 'mu' is not inside S")
+
+    def inside(self, state: FeatureState) -> FeatureState:
+        """Return a generative fit as a start for steps; moments without a theta (variance 0) are projected into S."""
+        variables = self.variables
+        with np.errstate(all="ignore"):
+            theta = variables.to_natural(state.mu, np.zeros(self.n_components))
+        finite = variables.all_of_variables(np.isfinite(theta.theta)) & np.isfinite(theta.partitions)
+        usable = finite[:, variables.variable_of]
+        return state._replace(mu=np.where(usable, state.mu, variables.check(state.mu)[0]))
+
+    def add(self, parts: Sequence[FeatureStatistics]) -> FeatureStatistics:
+        """Add sets of lanes, from first to last."""
+        class_sums, sums, known = (np.sum(np.stack(column), axis=0) for column in list(zip(*parts, strict=True))[:3])
+        return FeatureStatistics(class_sums, sums, known, sum(p.loss for p in parts), sum(p.weight for p in parts))
+
+    def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
+        """Return the part of mu that the prior concerns: all of it."""
+        return mu
+
+    def maximum(self, state: FeatureState, s: FeatureStatistics, n_documents: float, form: EmForm) -> FeatureState:
+        """Return the mu under which the expected statistics are most probable (M-step), or as far as the form goes.
+
+        Counts sum to the documents, so that a document's step weighs 1.
+        """
+        variables = self.variables
+        if form.kind == "online":  # between the old mu and a batch's, each weighted by its observations and the prior's
+            rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
+            mu = variables.posterior_mean(s.sums * scale, s.known * scale)
+            nu = variables.weight_of_variables
+            before, now = (1.0 - rho) * (nu + state.class_counts[:, None]), rho * (nu + s.known * scale)
+            share = (now / (before + now))[:, variables.variable_of]
+            counts = (1.0 - rho) * state.class_counts + rho * s.class_counts * (n_documents / s.class_counts.sum())
+            return started(counts, variables.check(state.mu + share * (mu - state.mu))[0], state.t + s.weight)
+        mu, counts = variables.posterior_mean(s.sums, s.known), s.class_counts
+        if form.kind != "variational":
+            counts = counts * (n_documents / counts.sum())
+        if form.step < 1:  # the bound is concave on the way to its maximum, in the expectation parameters
+            mu = variables.check(state.mu + form.step * (mu - state.mu))[0]
+            counts = state.class_counts + form.step * (counts - state.class_counts)
+        return started(counts, mu, state.t + s.weight)._replace(rho=state.rho, first_loss=state.first_loss)
+
+    def counted(self, state: FeatureState, s: FeatureStatistics, n_documents: float) -> FeatureState:
+        """Return the generative fit to statistics of labelled documents."""
+        return self.maximum(state, s, n_documents, EXACT)
+
+    def posterior_mean(self, state: FeatureState) -> tuple[FeatureParameters, float]:
+        """Return expected parameters under the posterior of shares (Dirichlet) and theta, and its KL from the prior."""
+        prior = np.full(len(state.class_counts), self.class_alpha)
+        counts = prior + state.class_counts
+        log_shares = digamma(counts) - digamma(counts.sum())
+        parameters, divergence = self.variables.under_posterior(state.mu, state.class_counts, log_shares)
+        of_shares = float((state.class_counts * log_shares).sum()) - _log_volume(counts) + _log_volume(prior)
+        return parameters, float(divergence.sum()) + of_shares
+
+    def em_objective(self, state: FeatureState, s: FeatureStatistics, variational: bool) -> float:
+        """Return what no iteration of EM may raise, at the broadcast state, a document."""
+        if variational:
+            prior = self.posterior_mean(state)[1]
+        else:
+            centre = np.broadcast_to(self.variables.centre, state.mu.shape)
+            prior = float((self.variables.weight_of_variables * self.variables.divergence(centre, state.mu)).sum())
+        return (s.loss + prior) / s.weight
+
+
+@record
+@dataclass(frozen=True)
+class FeatureClasses(DenseModel):
+    """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
+
+    head: Classes
+    log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
+    class_alpha: float = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
+
+    def __post_init__(self) -> None:
+        check_log_prior(self.log_prior, self.n_components)
+
+    @property
+    def tempered(self) -> bool:  # type: ignore[override]
+        """Whether evaluation has the log-loss at each temperature."""
+        return bool(self.head.component_class)
+
+    def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Features:
         """Return documents as statistics; where there are components, sorted by class."""
-        labels = np.zeros(len(documents.values), np.int32) if self.clusters else documents.labels
+        labels = np.zeros(len(documents.values), np.int32) if self.head.clusters else documents.labels
         features = self.variables.features(documents.values, labels, documents.weights)
-        return features.take(np.argsort(features.labels, kind="stable")) if self.owners else features
+        return features.take(np.argsort(features.labels, kind="stable")) if self.head.component_class else features
 
-    def reweighted(self, features: Features, class_weight: tuple[float, ...] | None) -> Features:
-        """Return documents with the weights that they have in training."""
-        return features._replace(weights=weighted(features.weights, features.labels, class_weight))
-
-    def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
+    def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
         """Return theta(mu) (M-step)."""
         if self.log_prior is not None:
             return self.variables.to_natural(mu, np.asarray(self.log_prior))
@@ -77,7 +224,7 @@ class FeatureClasses:
         self, scores: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return each row's weights of components, and what it costs; both by the row's weight (Table 2)."""
-        weights, values = loss_of_components(loss, scores, features.labels, self.owners, unlabelled_weight)
+        weights, values = self.head.loss_weights(loss, scores, features.labels, unlabelled_weight)
         used = features.weights > 0
         return weights * features.weights[:, None], np.where(used, values, 0.0) * features.weights
 
@@ -85,21 +232,15 @@ class FeatureClasses:
         self, counts: np.ndarray, mu: np.ndarray, features: Features, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
         """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
-        scores = self.variables.scores(self.parameters(counts, mu), features)
+        scores = self.variables.scores(self.parameters_at(counts, mu), features)
         weights, values = self.loss_weights(scores, features, loss, unlabelled_weight)
         sums = self.variables.weighted_statistics(weights, features, mu)
         none = np.zeros((self.n_components, 0))
         return FeatureStatistics(weights.sum(axis=0), sums, none, float(values.sum()), float(features.weights.sum()))
 
-    def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return the part of mu that the prior concerns: all of it."""
-        return mu
-
     def complete(self, features: Features) -> FeatureStatistics:
         """Return the statistics of labelled documents, by class."""
-        weights = np.zeros((len(features.labels), self.n_classes))
-        labelled = np.flatnonzero(features.labels >= 0)
-        weights[labelled, features.labels[labelled]] = features.weights[labelled]
+        weights = one_hot(features.labels, self.n_components) * features.weights[:, None]
         class_sums = weights.sum(axis=0)
         sums = np.einsum("nk,ns->ks", weights, features.statistics)
         known = np.repeat(class_sums[:, None], self.variables.n_variables, axis=1)
@@ -107,21 +248,24 @@ class FeatureClasses:
             known = known - np.einsum("nk,nv->kv", weights, features.missing)
         return FeatureStatistics(class_sums, sums, known, 0.0, float(features.weights.sum()))
 
-    def posterior(
-        self, counts: np.ndarray, mu: np.ndarray, features: Features, step: EStep, unlabelled_weight: float
-    ) -> FeatureStatistics:
+    def posterior(self, state: FeatureState, features: Features, step: EStep) -> FeatureStatistics:
         """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
-        parameters = step.parameters or self.parameters(counts, mu)
-        n, owners = self.n_components, self.owners or tuple(range(self.n_classes))
-        totals, sums = np.zeros(n), np.zeros(mu.shape)
+        if step.form.kind == "variational":
+            if features.missing.any():
+                raise ValueError("em='variational' takes no missing values (NaN): fill them in, or take em='soft'")
+            parameters = self.posterior_mean(state)[0]
+        else:
+            parameters = self.parameters_at(state.class_counts, state.mu)
+        n, owners = self.n_components, self.head.component_class or tuple(range(self.n_classes))
+        totals, sums = np.zeros(n), np.zeros(state.mu.shape)
         observed, loss = np.zeros(parameters.partitions.shape), 0.0
         bounds = np.searchsorted(features.labels, np.arange(-1, self.n_classes + 1))
-        owned = [slice(0, n), *(slice(a, b) for a, b in pairwise([*starts_of(owners).tolist(), n]))]
+        owned = [slice(0, n), *(slice(a, b) for a, b in pairwise([*first_components(owners).tolist(), n]))]
         for own, first, stop in zip(owned, bounds[:-1], bounds[1:], strict=True):
             if first == stop:
                 continue
             part = Features(*(array[first:stop] for array in features))
-            share = part.weights * (unlabelled_weight if part.labels[0] < 0 else 1.0)
+            share = part.weights * (step.unlabelled_weight if part.labels[0] < 0 else 1.0)
             scores = self.variables.scores(FeatureParameters(*(array[own] for array in parameters)), part)
             weights, total = step.shares(scores, slice(first, stop))
             weights *= share[:, None]
@@ -132,25 +276,14 @@ class FeatureClasses:
             loss -= float((np.where(share > 0, total, 0.0) * share).sum())
         return FeatureStatistics(totals, sums, observed + totals[:, None], loss, float(features.weights.sum()))
 
-    def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Features]) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums` over all labelled documents of the batches."""
-        parameters = self.parameters(counts, mu)
-        documents = joined(self._scored(parameters, features) for features in batches)
-        return evaluation_sums(documents) if self.clusters else classifier_sums(documents, tempered=bool(self.owners))
-
-    def _scored(self, parameters: FeatureParameters, features: Features) -> Scored:
+    def scored(self, state: FeatureState, features: Features, temperature: float, seed: int) -> Scored:
+        """Return labelled documents with their scores, and what they cost."""
         labelled = features.take(np.flatnonzero(features.labels >= 0))
         known = self.variables.n_variables - labelled.missing.sum(axis=1)
-        scores = self.variables.scores(parameters, labelled)
-        scores = by_class(scores, self.owners)[0] if self.owners else scores
-        return scored(scores / self.temperature, labelled.labels, labelled.weights, known, scores)
+        scores = self.head.by_class(self.variables.scores(self.parameters(state), labelled))[0]
+        return scored(scores / temperature, labelled.labels, labelled.weights, known, scores)
 
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return accuracy, mean losses, perplexity and more, see `sdem_dist.evaluation.classifier_metrics`.
 
-        Of clusters only what concerns p(x).
-        """
-        if self.clusters:
-            found = finish(sums)
-            return {name: found[name] for name in ("nll", "perplexity")}
-        return classifier_metrics(sums, self.n_classes)
+def _log_volume(counts: np.ndarray) -> float:
+    """Return the logarithm of the normaliser of a Dirichlet distribution."""
+    return float(gammaln(counts).sum() - gammaln(counts.sum()))

@@ -7,7 +7,7 @@ from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.left_to_right import estimate_documents
 from sdem_dist.kernels.randomness import mixed
 from sdem_dist.kernels.topics import check_number
-from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.word_counts import lengths
 
 
 def log_probability(

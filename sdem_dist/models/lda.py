@@ -6,15 +6,26 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
+from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels import lda as kernel
 from sdem_dist.kernels import topics, variational
 from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.schedule import Moment, Objective, Table
-from sdem_dist.losses import Loss, kernel_form
-from sdem_dist.models.components import check_components
-from sdem_dist.models.naive_bayes import lengths
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, Steps, log_class_prior, rows_of, working_table
+from sdem_dist.losses import Loss, Nll, kernel_form
+from sdem_dist.models.word_counts import (
+    LocalDocuments,
+    SdemState,
+    SdemStatistics,
+    Steps,
+    WordCounts,
+    at_one_theta,
+    check_log_prior,
+    lengths,
+    log_class_prior,
+    state_at,
+    working_table,
+)
 from sdem_dist.records import record
 
 _NO_OWNERS = np.empty(0, np.int64)
@@ -83,11 +94,9 @@ class LdaParameters(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class LdaClasses:
+class LdaClasses(WordCounts):
     """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``."""
 
-    n_features: int
-    n_classes: int
     n_topics: int = 2  # of each class
     alpha: float = 1.0
     class_alpha: float = 1.0
@@ -98,10 +107,8 @@ class LdaClasses:
     the topics in its own way, and averaging would erase them."""
     log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
 
-    clusters = False
-
     def __post_init__(self) -> None:
-        check_components(self.n_classes, self.n_classes, (), self.log_prior)
+        check_log_prior(self.log_prior, self.n_classes)
 
     @property
     def n_columns(self) -> int:
@@ -114,7 +121,7 @@ class LdaClasses:
         return self.n_classes
 
     @property
-    def whole_counts(self) -> bool:
+    def whole_counts(self) -> bool:  # type: ignore[override]
         """Whether documents must be of whole counts: where each occurrence has a topic."""
         return self.inference.occurrences == "each"
 
@@ -131,39 +138,41 @@ class LdaClasses:
         log_normal(seed, first, self.noise if self.n_topics > 1 else 0.0, words)
         topics = words.reshape(-1, self.n_topics, self.n_classes)
         topics *= self.alpha / topics.mean(axis=1, keepdims=True)
-        return SdemState(words, words.sum(axis=0), np.full(self.n_classes, self.class_alpha), 0.0, 0.0, 0.0)
+        return state_at(words, np.full(self.n_classes, self.class_alpha))
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:
         """Return what defines p(word | topic, class) of the given words, and the class prior (M-step)."""
         prior = log_class_prior(state, self.log_prior)
-        return LdaParameters(rows_of(state.words, words), state.totals, float(state.gamma), self.n_features, prior)
+        return LdaParameters(state.words[words], state.totals, float(state.gamma), self.n_features, prior)
 
-    def scores(self, parameters: LdaParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return what decides between classes, and ln p(y, d) at least, see `joint_scores` and `log_joint`."""
+    def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored:
+        """Return documents with what decides between classes, and ln p(y, d) at least: `joint_scores`, `log_joint`."""
+        parameters = self.parameters(state, local.words)
         scores, thetas = joint_scores(parameters, local.documents, local.words, self.inference, seed)
-        return scores, log_joint(parameters, local.documents, self.inference, scores, thetas)
+        joint = log_joint(parameters, local.documents, self.inference, scores, thetas)
+        return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), joint)
 
-    def expected_statistics(
-        self, state: SdemState, local: LocalDocuments, loss: str | Loss, keys: np.ndarray, tolerance: float
-    ) -> tuple[np.ndarray, np.ndarray]:
+    def expected(
+        self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float
+    ) -> SdemStatistics:
         """Return the sums of loss weights times expected counts, and of loss weights, at one theta (Table 2)."""
         parameters = self.parameters(state, local.words)
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
         # NLL needs no scores, and so no particles.
-        how = replace(self.inference, n_particles=0 if loss == "nll" else self.inference.n_particles).how
+        how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
         objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_OWNERS)
         for a, b in runs(self._costs(local.documents)):
             visited = local.visited(np.arange(a, b))
             kernel.add_expected_statistics(
                 visited, keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
             )
-        return rows, class_counts
+        return at_one_theta(local, rows, class_counts)
 
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
         """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
-        before = rows_of(state.words, local.words)
+        before = state.words[local.words]
         words = before.copy()
         table, moment = working_table(state, words, self.log_prior, self.n_features)
         objective, how = Objective(steps.loss, steps.tolerance, _NO_OWNERS), self.inference.how

@@ -10,22 +10,31 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import digamma
 
-from sdem_dist import losses
 from sdem_dist.documents import Documents
+from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels import multinomial_exact as literal
-from sdem_dist.kernels.csr import add_scores, add_statistics, row_sums
+from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.documents import runs
 from sdem_dist.kernels.logarithm import take_logarithms
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
+from sdem_dist.kernels.one_against_rest import run_labels
 from sdem_dist.kernels.schedule import Moment, Objective
-from sdem_dist.models.components import by_class, check_components
+from sdem_dist.losses import Loss
+from sdem_dist.models.em_forms import EmForm, EStep
+from sdem_dist.models.heads import Labels, ScoredLabels, one_hot
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
+    SdemStatistics,
     Steps,
+    WordCounts,
+    at_one_theta,
+    check_log_prior,
+    lengths,
     log_class_prior,
-    rows_of,
+    state_at,
     working_table,
 )
 from sdem_dist.records import record
@@ -44,57 +53,36 @@ class NaturalParameters(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class NaiveBayes:
-    """Naive Bayes of words, whose classes may be mixtures of components.
+class NaiveBayes(WordCounts):
+    """Naive Bayes of words, whose classes may be mixtures of components, or labels against the rest.
 
-    `alpha`, `class_alpha`: pseudo-count of every word and of every class, or component, in the conjugate priors.
-    `log_prior`: fixed ln p(y); None learns it.
-    `owners`: the class of each component, ascending; empty: classes have no components.
+    `alpha`, `class_alpha`: pseudo-count of every word and of every column, in the conjugate priors. Where documents are
+    counted, classes have no prior; components have one, so that none dies out.
+    `log_prior`: fixed ln p of each column; None learns it.
     """
 
-    n_features: int
-    n_classes: int
     alpha: float = 1.0
     class_alpha: float = 1.0
     log_prior: tuple[float, ...] | None = None
-    owners: tuple[int, ...] = ()
-
-    whole_counts = False  # documents need not have whole counts
 
     def __post_init__(self) -> None:
-        check_components(self.n_columns, self.n_classes, self.owners, self.log_prior)
+        check_log_prior(self.log_prior, self.n_columns)
 
-    @property
-    def n_columns(self) -> int:
-        """Columns of the table of words: classes, or components."""
-        return len(self.owners) or self.n_classes
-
-    @property
-    def n_counts(self) -> int:
-        """Entries of the class counts: as many."""
-        return self.n_columns
-
-    @property
-    def clusters(self) -> bool:
-        """Whether there are components and no classes to tell apart."""
-        return self.n_classes == 1 and bool(self.owners)
-
-    def check_documents(self, documents: Documents) -> None:
-        """Take any documents."""
-
-    def start(self, first: int, last: int, seed: int) -> SdemState:
+    def start(self, first: int, last: int, seed: int = 0) -> SdemState:
         """Return the prior's mu_0 of the words ``first:last`` (Algorithm 1, line 1)."""
-        words = np.full((last - first, self.n_columns), self.alpha)
-        return SdemState(words, words.sum(axis=0), np.full(self.n_counts, self.class_alpha), 0.0, 0.0, 0.0)
+        return state_at(np.full((last - first, self.n_columns), self.alpha), self._class_prior)
 
     def start_at(self, prior: np.ndarray) -> SdemState:
         """Return mu_0 of words with pseudo-counts of their own, shape (n_features,)."""
-        words = np.repeat(prior[:, None], self.n_columns, axis=1)
-        return SdemState(words, words.sum(axis=0), np.full(self.n_counts, self.class_alpha), 0.0, 0.0, 0.0)
+        return state_at(np.repeat(prior[:, None], self.n_columns, axis=1), self._class_prior)
 
-    def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
-        """Return the natural parameters theta(mu) of the given words (M-step, Algorithm 3)."""
-        rows, totals = rows_of(state.words, words), state.totals + state.gamma * self.n_features
+    @property
+    def _class_prior(self) -> np.ndarray:
+        return np.full(self.n_counts, self.class_alpha)
+
+    def natural(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
+        """Return the natural parameters theta(mu) of the given words, for all columns (M-step, Algorithm 3)."""
+        rows, totals = state.words[words], state.totals + state.gamma * self.n_features
         # Rows that were picked are a copy already.
         rows = np.add(rows, state.gamma, out=None if isinstance(words, slice) else rows)
         rows = np.ascontiguousarray(rows)
@@ -102,53 +90,111 @@ class NaiveBayes:
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
             return NaturalParameters(rows, np.log(totals), log_class_prior(state, self.log_prior))
 
-    def scores(self, parameters: NaturalParameters, local: LocalDocuments, seed: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return what decides between classes, and ln p(y, d), shapes (n_documents, n_classes): the same."""
-        scores = joint_scores(parameters, local.documents)
-        scores = by_class(scores, self.owners)[0] if self.owners else scores
-        return scores, scores
+    def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
+        """Return what predicts: theta(mu), or of labels the log-odds, their columns' theta less those of their rest."""
+        found = self.natural(state, words)
+        if not isinstance(self.head, Labels):
+            return found
+        prior = np.asarray(found.log_prior)
+        return NaturalParameters(
+            found.log_words[:, 1::2] - found.log_words[:, ::2],
+            found.log_totals[1::2] - found.log_totals[::2],
+            prior[1::2] - prior[::2],
+        )
 
-    def expected_statistics(
-        self, state: SdemState, local: LocalDocuments, loss: str | losses.Loss, keys: np.ndarray, tolerance: float
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
+    def posterior_mean(self, state: SdemState, words: np.ndarray) -> NaturalParameters:
+        """Return the expectation of theta under Dirichlet posteriors (variational EM)."""
+        counts = state.class_counts
+        log_shares = digamma(counts) - digamma(counts.sum())
+        return NaturalParameters(digamma(state.words[words]), digamma(state.totals), log_shares)
+
+    def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored | ScoredLabels:
+        """Return documents with their scores, and what they cost."""
         scores = joint_scores(self.parameters(state, local.words), local.documents)
-        if self.owners:
-            scores, posteriors = by_class(scores, self.owners)
-        weights = losses.named(loss).weights(scores, local.labels)
-        weights = weights[:, self.owners] * posteriors if self.owners else weights
-        weights *= local.weights[:, None]
-        return weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0)
+        if isinstance(self.head, Labels) and not self.head.exclusive:
+            return ScoredLabels(scores, local.targets, np.where(local.labels < 0, 0.0, local.weights))
+        scores = scores if isinstance(self.head, Labels) else self.head.by_class(scores)[0]
+        return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), scores)
+
+    def expected(
+        self, state: SdemState, local: LocalDocuments, loss: Loss, keys: np.ndarray, tolerance: float
+    ) -> SdemStatistics:
+        """Return the sums of loss weights times counts, and of loss weights, at one theta (Tables 1 and 2)."""
+        scores = joint_scores(self.natural(state, local.words), local.documents)
+        if isinstance(self.head, Labels):
+            weights = self.head.loss_weights(loss, scores, local.targets)
+        else:
+            weights, _ = self.head.loss_weights(loss, scores, local.labels)
+        return self._weighted(weights * local.weights[:, None], local)
+
+    def complete(self, local: LocalDocuments) -> SdemStatistics:
+        """Return the counts of labelled documents, by class."""
+        return self._weighted(one_hot(local.labels, self.n_columns) * local.weights[:, None], local)
+
+    def posterior(self, state: SdemState, local: LocalDocuments, step: EStep) -> SdemStatistics:
+        """Return the counts expected of what is hidden (E-step).
+
+        Without components the first round sees labelled documents only.
+        """
+        labels, owners = local.labels, np.asarray(self.head.component_class)
+        hidden = labels < 0
+        if not len(owners) and not (hidden.any() and state.t > 0):
+            return self.complete(local)
+        theta = self.posterior_mean if step.form.kind == "variational" else self.natural
+        scores = joint_scores(theta(state, local.words), local.documents)
+        if len(owners) and not self.head.clusters:
+            scores[(labels[:, None] != owners) & ~hidden[:, None]] = -np.inf
+        shares = step.shares(scores, slice(None))[0]
+        known = shares if len(owners) else one_hot(labels, self.n_columns)
+        shares = np.where(hidden[:, None], step.unlabelled_weight * shares, known)
+        return self._weighted(shares * local.weights[:, None], local)
+
+    def _weighted(self, weights: np.ndarray, local: LocalDocuments) -> SdemStatistics:
+        return at_one_theta(local, weighted_statistics(weights, local.documents, len(local.words)), weights.sum(axis=0))
+
+    def maximum(self, state: SdemState, s: SdemStatistics, n_documents: float, form: EmForm) -> SdemState:
+        """Return the expected counts with the prior's (M-step), or as far as the form goes.
+
+        A line in expected counts is a line in shares, along which the bound is concave.
+        """
+        prior = np.full_like(state.words, self.alpha)
+        if form.kind != "online" and form.step == 1:
+            return self.counted(state._replace(words=prior, class_counts=self._class_prior), s, n_documents)
+        rho, scale = form.step, 1.0
+        if form.kind == "online":
+            rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
+        words = (1.0 - rho) * state.words + rho * prior
+        words[s.words] += rho * scale * s.rows
+        counts = (1.0 - rho) * state.class_counts + rho * (self._class_prior + scale * s.class_counts)
+        return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)
 
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
         """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
-        objective = Objective(steps.loss, steps.tolerance, np.asarray(self.owners, np.int64))
+        objective = Objective(steps.loss, steps.tolerance, np.asarray(self.head.component_class, np.int64))
         costs = (20.0 if steps.literal else 2.0) * np.diff(local.documents.indptr)[order] * self.n_columns
         if steps.literal:
-            before = rows_of(state.words, local.words)
+            before = state.words[local.words]
             words = before.copy()
             table, moment = working_table(state, words, self.log_prior, self.n_features)
             for a, b in runs(costs):
-                moment = Moment(
-                    *literal.run_documents(local.visited(order[a:b]), table, steps.schedule, moment, objective)
-                )
+                visited = local.visited(order[a:b])
+                moment = Moment(*literal.run_documents(visited, table, steps.schedule, moment, objective))
             return words - before, table.class_counts - state.class_counts, moment
-        whole, words = state.words, local.words
-        if not isinstance(whole, np.ndarray):
-            whole, words = rows_of(whole, words), np.arange(len(words), dtype=np.uint32)
-        rows = with_logarithms(whole, words)
+        whole, used = state.words, local.words
+        if not isinstance(whole, np.ndarray):  # blocks of a wide table
+            whole, used = whole[used], np.arange(len(used), dtype=np.uint32)
+        rows = with_logarithms(whole, used)
         table, moment = working_table(state, rows, self.log_prior, self.n_features)
         t, due = moment.t, 0.5
         for a, b in runs(costs):
-            t, due = run_documents(local.visited(order[a:b]), table, steps.schedule, t, due, objective)
-        return changes_of(rows, whole, words), table.class_counts - state.class_counts, moment._replace(t=t)
-
-
-def lengths(documents: Documents) -> np.ndarray:
-    """Return the number of words of each document, shape (n_documents,), float64."""
-    return np.asarray(row_sums(documents.data, documents.indptr))
+            visited = local.visited(order[a:b])
+            if isinstance(self.head, Labels):
+                t = run_labels(visited, local.targets, table, steps.schedule, t, objective)
+            else:
+                t, due = run_documents(visited, table, steps.schedule, t, due, objective)
+        return changes_of(rows, whole, used), table.class_counts - state.class_counts, moment._replace(t=t)
 
 
 def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndarray:

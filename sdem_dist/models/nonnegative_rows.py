@@ -6,7 +6,7 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.models.mixture import quadratic_expansion
-from sdem_dist.models.naive_bayes import lengths
+from sdem_dist.models.word_counts import lengths
 from sdem_dist.records import record
 
 INNER_PRODUCT = 2.0

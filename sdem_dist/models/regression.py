@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -12,8 +11,9 @@ from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
 from sdem_dist.losses import Loss, Ncll
 from sdem_dist.models.em_forms import EStep
-from sdem_dist.models.feature_classes import FeatureStatistics
-from sdem_dist.models.features import FeatureModel, FeatureParameters
+from sdem_dist.models.feature_classes import DenseModel, FeatureState, FeatureStatistics, started
+from sdem_dist.models.features import FeatureParameters
+from sdem_dist.models.heads import Losses, Number
 from sdem_dist.models.joint_gaussian import expected_sum, log_density_of_known
 from sdem_dist.records import record
 
@@ -36,11 +36,10 @@ class Rows(NamedTuple):
 
 @record
 @dataclass(frozen=True)
-class JointGaussian:
+class JointGaussian(DenseModel):
     """One class, whose variables are one block of `GaussianFull` with the target last."""
 
-    variables: FeatureModel
-    n_classes = n_components = 1
+    head: Number = field(default_factory=Number)
 
     def __post_init__(self) -> None:
         if len(self.variables.blocks) != 1 or not isinstance(self.family, GaussianFull):
@@ -51,15 +50,11 @@ class JointGaussian:
         """The family of features and target."""
         return cast(GaussianFull, self.variables.blocks[0].family)
 
-    def start_counts(self, n_documents: float, class_alpha: float) -> np.ndarray:
-        """Return N of a start: as many as there are documents."""
-        return np.array([n_documents])
+    def init(self, n_documents: float, seed: int) -> FeatureState:
+        """Return mu_0, the prior's; it counts for as many rows as there are."""
+        return started(np.array([n_documents]), self.variables.centre[None])
 
-    def reweighted(self, rows: Rows, class_weight: tuple[float, ...] | None) -> Rows:
-        """Return the rows: they have no classes."""
-        return rows
-
-    def prepare(self, documents: DenseDocuments) -> Rows:
+    def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Rows:
         """Return the documents, standardised.
 
         Raises ValueError: a row has no target.
@@ -69,7 +64,7 @@ class JointGaussian:
             raise ValueError(f"row {int(np.isnan(values[:, -1]).argmax())} has no target")
         return Rows(values, np.ones(len(values)) if documents.weights is None else documents.weights)
 
-    def parameters(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
+    def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
         """Return theta(mu) (M-step)."""
         return self.variables.to_natural(mu, np.zeros(1))
 
@@ -77,29 +72,26 @@ class JointGaussian:
         self, counts: np.ndarray, mu: np.ndarray, rows: Rows, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
         """Return ``E[s | x, y]``, for conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
-        joint = self.posterior(counts, mu, rows)
+        joint = self.complete_at(mu, rows)
         if not isinstance(loss, Ncll):
             return joint._replace(loss=float((rows.weights * self.losses(mu, rows)[0]).sum()))
         sums = joint.sums - expected_sum(self.family, mu[0], _without_target(rows), rows.weights)
         value = float((rows.weights * self.losses(mu, rows)[1]).sum())
-        return joint._replace(class_sums=np.zeros(1), sums=sums, loss=value)
+        return joint._replace(class_counts=np.zeros(1), sums=sums, loss=value)
 
-    def posterior(
-        self,
-        counts: np.ndarray,
-        mu: np.ndarray,
-        rows: Rows,
-        step: EStep | None = None,
-        unlabelled_weight: float = 1.0,
-    ) -> FeatureStatistics:
-        """Return ``E[s | x, y]``, summed over rows (E-step); the loss is not computed."""
+    def posterior(self, state: FeatureState, rows: Rows, step: EStep) -> FeatureStatistics:
+        """Return what is expected of missing features, summed over rows (E-step); the loss is not computed."""
+        return self.complete_at(state.mu, rows)
+
+    def complete_at(self, mu: np.ndarray, rows: Rows) -> FeatureStatistics:
+        """Return ``E[s | x, y]``, summed over rows."""
         sums = expected_sum(self.family, mu[0], rows.values, rows.weights)
         weight = float(rows.weights.sum())
         return FeatureStatistics(np.array([weight]), sums[None], np.array([[weight]]), 0.0, weight)
 
     def complete(self, rows: Rows) -> FeatureStatistics:
         """Return what the E-step does where nothing is missing."""
-        return self.posterior(np.ones(1), self.variables.centre[None], rows)
+        return self.complete_at(self.variables.centre[None], rows)
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         """Return, for conditional loss, a joint of the target given the features at mu and the features of the prior.
@@ -132,18 +124,9 @@ class JointGaussian:
         sums = (n_documents + nu) * mu - nu * self.family.centre
         return n_documents * self.family.to_moments(sums / n_documents)[1]
 
-    def evaluate(self, counts: np.ndarray, mu: np.ndarray, batches: Iterable[Rows]) -> np.ndarray:
-        """Return sums of both losses over all batches, after that of the weights."""
-        sums = np.zeros(3)
-        for rows in batches:
-            columns = (np.ones(len(rows.weights)), *self.losses(mu, rows))
-            sums += [float((rows.weights * column).sum()) for column in columns]
-        return sums
-
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return the mean of each loss per row."""
-        weight, nll, ncll = sums.tolist()
-        return {"nll": nll / weight, "ncll": ncll / weight}
+    def scored(self, state: FeatureState, rows: Rows, temperature: float, seed: int) -> Losses:
+        """Return what rows cost."""
+        return Losses(rows.weights, *self.losses(state.best[1], rows))
 
 
 def _without_target(rows: Rows) -> np.ndarray:

@@ -1,17 +1,44 @@
-"""Expected counts of words and classes: the expectation parameters of every model of words, and documents for them."""
+"""Expected counts of words and classes: the expectation parameters of models of words, documents, sums of lanes."""
 
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import column_sums, row_squares
+from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.documents import Visited
 from sdem_dist.kernels.losses import LossForm
+from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
+from sdem_dist.kernels.rows import column_sums as sums_of_columns
 from sdem_dist.kernels.schedule import Moment, Schedule, Table
+from sdem_dist.models.fields import Field
+from sdem_dist.models.heads import Classes, Labels
 
-Rows = np.ndarray | tuple[np.ndarray, ...]
-"""Rows of all words: one array, or consecutive arrays."""
+COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
+"""Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
+NO_TARGETS = np.zeros((1, 0))
+WIDE = 32
+"""Words of the vocabulary for one entry from which on entries are sorted, not counted in an array of all words."""
+
+
+class BlockedTable:
+    """The rows of all words, in consecutive arrays that are not copied into one: what lanes of a wide model read."""
+
+    def __init__(self, blocks: Sequence[np.ndarray]) -> None:
+        self.blocks = tuple(blocks)
+
+    def __getitem__(self, words: np.ndarray) -> np.ndarray:
+        """Return the rows of some words, in any order."""
+        rows, first = np.empty((len(words), self.blocks[0].shape[1])), 0
+        for block in self.blocks:
+            inside = (words >= first) & (words < first + len(block))
+            rows[inside] = block[words[inside] - words.dtype.type(first)]
+            first += len(block)
+        return rows
 
 
 class SdemState(NamedTuple):
@@ -20,12 +47,17 @@ class SdemState(NamedTuple):
     words: np.ndarray
     """N, expected counts without gamma of a word in each column: shape (n_features, n_columns), float64.  A column is a
     class, a component of a class, or a topic of a class.  While lanes are mapped, the table of a vocabulary that is cut
-    into blocks is a tuple of consecutive arrays, see `rows_of`."""
+    into blocks is a `BlockedTable`."""
     totals: np.ndarray  # M, the sums of N over the vocabulary: shape (n_columns,)
     class_counts: np.ndarray  # C, expected counts of the classes, or of the components, without gamma
     gamma: float  # running prior correction of the words: sum of alpha * rho / n over the documents seen
     class_gamma: float  # the same for the classes
     t: float  # documents seen, a document of weight w counting w
+
+
+def state_at(words: np.ndarray, class_counts: np.ndarray) -> SdemState:
+    """Return the state before the first document at some expected counts."""
+    return SdemState(words, words.sum(axis=0), class_counts, 0.0, 0.0, 0.0)
 
 
 class LocalDocuments(NamedTuple):
@@ -68,18 +100,240 @@ class LocalDocuments(NamedTuple):
         return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
 
 
-def rows_of(table: Rows, words: np.ndarray | slice) -> np.ndarray:
-    """Return the rows of some words, in any order, or of a slice."""
-    if isinstance(table, np.ndarray):
-        return table[words]
-    if isinstance(words, slice):
-        return np.concatenate(table)[words]
-    rows, first = np.empty((len(words), table[0].shape[1])), 0
-    for part in table:
-        inside = (words >= first) & (words < first + len(part))
-        rows[inside] = part[words[inside] - words.dtype.type(first)]
-        first += len(part)
-    return rows
+def localised(
+    documents: Documents,
+    labels: np.ndarray,
+    weights: np.ndarray,
+    targets: np.ndarray = NO_TARGETS,
+    *,
+    frequent_first: bool = False,
+) -> LocalDocuments:
+    """Return documents with the words that occur numbered from 0, in as few bytes as that takes.
+
+    With `frequent_first` by falling frequency: rows often needed lie side by side in cache. Otherwise in their order.
+    """
+    found = documents.indices
+    if frequent_first and WIDE * len(found) < documents.n_features:
+        ascending, found, counts = np.unique(found, return_inverse=True, return_counts=True)
+        order = np.argsort(-np.minimum(counts, OFTEN), kind="stable")
+        words, number = ascending[order].astype(np.uint32), np.empty(len(order), np.uint32)
+        number[order] = np.arange(len(order))
+    else:
+        number = np.zeros(documents.n_features, np.uint32)
+        if frequent_first:
+            count_words(found, number)
+            words = number_by_frequency(number)
+        else:
+            mark_words(found, number)
+            words = number_words(number)
+    indices = np.empty(len(found), np.uint16 if len(words) <= 1 << 16 else np.uint32)
+    renumber(found, number, indices)
+    local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
+    return LocalDocuments(local, words, labels, weights, targets)
+
+
+def entries(data: np.ndarray, log_counts: bool) -> np.ndarray:
+    """Return counts, or ln(1 + x) of them, as float32: one dtype for kernels to be compiled for."""
+    return np.asarray(np.log1p(data.astype(np.float64)) if log_counts else data, np.float32)
+
+
+def lengths(documents: Documents) -> np.ndarray:
+    """Return the number of words of each document, shape (n_documents,), float64."""
+    return np.asarray(sums_of_rows(documents.data, documents.indptr))
+
+
+class SdemStatistics(NamedTuple):
+    """Sums over lanes: how far the lanes moved, or statistics at one theta."""
+
+    words: np.ndarray
+    """Words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
+    rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that met the word
+    met: np.ndarray  # shape (n_words,): how many lanes changed the word
+    entries: np.ndarray  # shape (n_words,): sums of the documents' entries
+    class_counts: np.ndarray  # shape (n_counts,)
+    gamma: float  # gains of the running prior corrections, as `class_gamma`
+    class_gamma: float
+    weight: float  # documents, by weight
+    n_lanes: float
+
+
+def at_one_theta(local: LocalDocuments, rows: np.ndarray, class_counts: np.ndarray) -> SdemStatistics:
+    """Return statistics of documents that are only to be added."""
+    none = np.zeros(len(rows))
+    return SdemStatistics(local.words, rows, none, none, class_counts, 0.0, 0.0, local.weight, 0.0)
+
+
+def words_of(parts: Sequence[np.ndarray], n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return the words that any part has, ascending, and the place of each word of the vocabulary among them."""
+    number = np.zeros(n_features, np.uint32)
+    for words in parts:
+        mark_words(words, number)
+    return number_words(number), number
+
+
+def rows_added(parts: Sequence[np.ndarray], places: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
+    """Return the sum of the parts' rows, float64, each of which belongs to a place of its own."""
+    total = np.zeros((n_rows, *parts[0].shape[1:]))
+    for rows, own in zip(parts, places, strict=True):
+        total[own] += rows
+    return total
+
+
+class Steps(NamedTuple):
+    """How a lane of sequential sdEM steps."""
+
+    schedule: Schedule
+    frozen: float  # the gamma of a whole lane, where it cannot follow the moment's
+    literal: bool  # steps are the paper's, to the letter
+    loss: LossForm
+    tolerance: float
+
+
+def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
+    """Return the first word of a block of the vocabulary and the first after it."""
+    return n_features * block // n_blocks, n_features * (block + 1) // n_blocks
+
+
+@dataclass(frozen=True)
+class WordCounts:
+    """What models of tables of words have in common: states, documents, sums, blocks of the vocabulary.
+
+    A block of a state holds the rows of some neighbouring words and their sums. What does not belong to words (class
+    counts, gamma, t) is in every block alike, since every block's update computes it from the same numbers.
+    """
+
+    n_features: int
+    head: Classes | Labels
+
+    state_type = SdemState
+    tempered = True
+    whole_counts = False  # documents need not have whole counts
+
+    @property
+    def n_classes(self) -> int:
+        """Classes, or labels."""
+        return self.head.n_classes
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the table of words."""
+        return self.head.n_columns
+
+    @property
+    def n_counts(self) -> int:
+        """Entries of the class counts: as many."""
+        return self.n_columns
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents depend on what labels are, and on what is checked."""
+        return f"local-words {type(self.head).__name__} {self.head.clusters} {self.whole_counts}"
+
+    @abstractmethod
+    def start(self, first: int, last: int, seed: int) -> SdemState:
+        """Return the prior's mu_0 of the words ``first:last`` (Algorithm 1, line 1)."""
+
+    def init(self, n_documents: float, seed: int) -> SdemState:
+        """Return mu_0."""
+        return self.start(0, self.n_features, seed)
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        return {
+            "words": Field((self.n_features, self.n_columns), 0.0),
+            "totals": Field((self.n_columns,), 0.0),
+            "class_counts": Field((self.n_counts,), 0.0),
+            **dict.fromkeys(("gamma", "class_gamma", "t"), Field((), 0.0)),
+        }
+
+    def check_state(self, state: SdemState) -> None:
+        """Take any state that its fields allow."""
+
+    def check_documents(self, documents: Documents) -> None:
+        """Take any documents."""
+
+    def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
+        """Renumber words compactly, in few bytes an entry.
+
+        Raises ValueError: there are no labels, or the model does not take the entries.
+        """
+        self.check_documents(documents)
+        labels, targets = documents.labels, NO_TARGETS
+        if self.head.clusters:
+            labels = np.zeros(documents.n_documents, np.int32)
+        elif labels is None:
+            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+        if isinstance(self.head, Labels):
+            members = documents.targets
+            if self.head.exclusive:
+                members = labels[:, None] == np.arange(self.n_classes)
+            if members is None:
+                raise ValueError("documents bring their labels as targets of zeros and ones")
+            targets = np.ascontiguousarray(members, np.uint8)
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        data = documents.data.astype(COMPILED.get(documents.data.dtype.name, np.float64), copy=False)
+        return localised(replace(documents, data=data), labels, weights, targets, frequent_first=frequent_first)
+
+    def add(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
+        """Add sets of lanes, word by word, from first to last."""
+        words, number = words_of([part.words for part in parts], self.n_features)
+        places = [number[part.words] for part in parts]
+        columns = zip(*(part[1:4] for part in parts), strict=True)
+        rows, met, entries = (rows_added(column, places, len(words)) for column in columns)
+        gamma, class_gamma, weight, n_lanes = (float(sum(c)) for c in zip(*(part[5:] for part in parts), strict=True))
+        class_counts = np.sum([part.class_counts for part in parts], axis=0)
+        return SdemStatistics(words, rows, met, entries, class_counts, gamma, class_gamma, weight, n_lanes)
+
+    def counted(self, state: SdemState, s: SdemStatistics, n_documents: float) -> SdemState:
+        """Return the counts with statistics added to those before."""
+        words = state.words.copy()
+        words[s.words] += s.rows
+        counts, t = state.class_counts + s.class_counts, state.t + s.weight
+        return state._replace(words=words, totals=sums_of_columns(words), class_counts=counts, t=t)
+
+    def initial_block(self, block: int, n_blocks: int, seed: int) -> SdemState:
+        """Return one block of `init`."""
+        return self.start(*bounds(self.n_features, block, n_blocks), seed)
+
+    def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
+        """Return one block of a whole state."""
+        words = state.words[slice(*bounds(self.n_features, block, n_blocks))].copy()
+        return state._replace(words=words, totals=words.sum(axis=0))
+
+    def block_of_statistics(self, statistics: SdemStatistics, block: int, n_blocks: int) -> SdemStatistics:
+        """Return what one block's update needs of statistics."""
+        first, last = bounds(self.n_features, block, n_blocks)
+        inside = (statistics.words >= first) & (statistics.words < last)
+        of_words = {name: getattr(statistics, name)[inside] for name in ("rows", "met", "entries")}
+        return statistics._replace(words=statistics.words[inside] - np.uint32(first), **of_words)
+
+    def joined(self, states: Sequence[SdemState]) -> SdemState:
+        """Return blocks as one state without copying a row."""
+        if len(states) == 1:
+            return states[0]
+        table: np.ndarray = BlockedTable([b.words for b in states])  # type: ignore[assignment]
+        return states[0]._replace(words=table, totals=np.sum([b.totals for b in states], axis=0))
+
+    def whole(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
+        """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
+        block: SdemState = get(0)
+        if n_blocks == 1:
+            return block
+        words = np.empty((self.n_features, *block.words.shape[1:]))
+        rest, totals = block._replace(words=words), np.zeros_like(block.totals)
+        for number in range(n_blocks):
+            if number:
+                del block  # before the next comes
+                block = get(number)
+            words[slice(*bounds(self.n_features, number, n_blocks))] = block.words
+            totals += block.totals
+        return rest._replace(totals=totals)
+
+
+def check_log_prior(log_prior: tuple[float, ...] | None, n_columns: int) -> None:
+    """Raise ValueError unless a fixed ln p(y) is one of each class, or component."""
+    if log_prior is not None and len(log_prior) != n_columns:
+        raise ValueError(f"log_prior has {len(log_prior)} numbers for {n_columns} classes")
 
 
 def log_class_prior(state: SdemState, fixed: tuple[float, ...] | None) -> np.ndarray:
@@ -99,13 +353,3 @@ def working_table(
     prior = np.zeros(len(counts)) if log_prior is None else np.array(log_prior)
     table = Table(words, state.totals.copy(), counts, prior, log_prior is None, n_features)
     return table, Moment(float(state.gamma), float(state.class_gamma), float(state.t))
-
-
-class Steps(NamedTuple):
-    """How a lane of sequential sdEM steps."""
-
-    schedule: Schedule
-    frozen: float  # the gamma of a whole lane, where it cannot follow the moment's
-    literal: bool  # steps are the paper's, to the letter
-    loss: LossForm
-    tolerance: float

@@ -29,7 +29,7 @@ from sdem_dist.fitting.prior_start import Known
 from sdem_dist.inputs.label_sets import WithMembers
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.weighted import WeightedCorpus
-from sdem_dist.learners.em import WordEm
+from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.several import NO_FOLD, Several, States, Words
 from sdem_dist.learners.side_by_side import fits
 from sdem_dist.models.weighting import Weighting
@@ -231,7 +231,7 @@ class SideBySide:
             self._chunk(group[i : i + size])
             for group in groups.values()
             # Settings that only count have the same counts in a fold.
-            for most in [len(group) if isinstance(group[0][1].learner, WordEm) else n]
+            for most in [len(group) if isinstance(group[0][1].learner.rule, ClosedForm) else n]
             for size in [max(1, min(most, chunk // state_bytes(group[0][1].initial)))]
             for i in range(0, len(group), size)
         ]

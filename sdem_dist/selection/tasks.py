@@ -13,9 +13,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import Bundling, submit_round
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.several import Several, States
-from sdem_dist.learners.word_statistics import SdemStatistics
-from sdem_dist.models.naive_bayes import lengths
-from sdem_dist.models.word_counts import LocalDocuments
+from sdem_dist.models.word_counts import LocalDocuments, SdemStatistics, lengths
 from sdem_dist.selection.metrics import log_sums
 
 Feed = tasks.Feed[States, tuple[SdemStatistics, ...], LocalDocuments]

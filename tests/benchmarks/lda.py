@@ -24,7 +24,9 @@ from sklearn.svm import LinearSVC
 from sdem_dist import LDAClassifier, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.lda import Inference, LdaClasses
 
 GIBBS = {"inference": "gibbs"}
@@ -106,8 +108,8 @@ def sampler(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -> dict
     tokens = float(split.X.sum())
     corpus = MemoryCorpus(split.X, np.zeros(split.X.shape[0], np.int32), ("all",), random_state=0)
     inference = Inference("gibbs", "each", 1.0 / n_topics, sweeps, sweeps - 1)
-    model = LdaClasses(split.X.shape[1], 1, n_topics, 0.1, inference=inference)
-    learner = Sdem(model, float(split.X.shape[0]), loss="nll", merge="sum")
+    model = LdaClasses(split.X.shape[1], Classes(1), n_topics, 0.1, inference=inference)
+    learner = SdEM(model, float(split.X.shape[0]), Merge(local=False))
     n = split.X.shape[0]
     documents, lane = learner.prepare(corpus.read(0, n)), Lane(0, 0, 0, 0, n, n)
     state = learner.init()

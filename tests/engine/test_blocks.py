@@ -16,7 +16,9 @@ from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import submit_round
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 
 X, Y = random_counts(200, 30, 3, seed=3)
@@ -53,7 +55,7 @@ def test_blocks_change_rounding_only(n_blocks, settings):
 
 @given(st.integers(1, 30))
 def test_blocks_of_a_state_are_the_state(n_blocks):
-    learner = Sdem(NaiveBayes(30, 3), 200)
+    learner = SdEM(NaiveBayes(30, Classes(3)), 200, Merge(), "ncll")
     words = np.random.default_rng(0).gamma(1.0, 1.0, (30, 3))
     state = learner.init()._replace(words=words, totals=words.sum(axis=0))
     blocks = [learner.block_of_state(state, b, n_blocks) for b in range(n_blocks)]
@@ -62,7 +64,8 @@ def test_blocks_of_a_state_are_the_state(n_blocks):
     np.testing.assert_allclose(whole.totals, state.totals)
     some = np.array([0, 4, 5, 29], np.uint32)
     np.testing.assert_allclose(
-        learner.parameters(learner.joined(blocks), some).log_words, learner.parameters(state, some).log_words
+        learner.model.parameters(learner.joined(blocks), some).log_words,
+        learner.model.parameters(state, some).log_words,
     )
     fresh = learner.whole(n_blocks, lambda b: learner.initial_block(b, n_blocks))
     np.testing.assert_array_equal(fresh.words, learner.init().words)
@@ -70,7 +73,7 @@ def test_blocks_of_a_state_are_the_state(n_blocks):
 
 @given(st.integers(1, 30))
 def test_blocks_of_statistics_hold_every_row_once(n_blocks):
-    learner = Sdem(NaiveBayes(30, 3), 200)
+    learner = SdEM(NaiveBayes(30, Classes(3)), 200, Merge(), "ncll")
     found = learner.map(learner.init(), learner.prepare(CORPUS.read(0, 10)), Lane(0, 0, 0, 0, 10, 10))
     parts = [learner.block_of_statistics(found, b, n_blocks) for b in range(n_blocks)]
     words = [part.words + 30 * b // n_blocks for b, part in enumerate(parts)]
@@ -98,7 +101,7 @@ def test_no_task_updates_all_words():
                 sizes.append(handle.result().value.words.shape[0])
             return handle
 
-    learner = Sdem(NaiveBayes(30, 3), 200)
+    learner = SdEM(NaiveBayes(30, Classes(3)), 200, Merge(), "ncll")
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
         source = tasks.Feed(learner, CORPUS, Claim("run", 0, 1 << 30))

@@ -14,7 +14,9 @@ from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, StageStarted
 from sdem_dist.errors import OtherRunError
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage import archive, publish
@@ -129,7 +131,7 @@ def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
         ({"loss": "ncll", "step": 0.2}, "learner.loss: 'ncll', before 'hinge'"),
         ({"n_lanes": 4}, "plan.n_lanes: 4, before 5"),
         ({"random_state": 2}, "learner.seed: 2, before 1; plan.seed: 2, before 1"),
-        ({"step": 0.1}, "learner.steps.class_start: .*, before .*; learner.steps.start: .*, before .*"),
+        ({"step": 0.1}, "learner.rule.steps.class_start: .*, before .*; learner.rule.steps.start: .*, before .*"),
         ({"class_weight": "balanced"}, r"learner.class_weight: \[.*\], before None"),
         ({"alpha": 2.0, "loss": "ncll", "n_lanes": 4}, r"learner.*alpha.*; \.\.\."),
     ],
@@ -285,7 +287,7 @@ def test_settings_of_checkpoints_need_a_folder(given, corpus):
 
 
 def test_infinite_losses_are_kept(tmp_path):
-    learner = Sdem(NaiveBayes(4, 2), 10.0)
+    learner = SdEM(NaiveBayes(4, Classes(2)), 10.0, Merge())
     progress = Progress(
         0, 1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
     )

@@ -14,14 +14,16 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 
 X, Y = random_counts(40, 30, 3)
 
 
 def test_the_formula():
-    state = state_bytes(Sdem(NaiveBayes(1000, 10), 5).init())
+    state = state_bytes(SdEM(NaiveBayes(1000, Classes(10)), 5, Merge()).init())
     assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
     check_state(state, 1, 700_000)
     assert cache_bytes(needed_bytes(state, 1), 4 << 30) == pytest.approx(
@@ -38,7 +40,7 @@ def test_the_formula():
 
 
 def test_a_run_is_refused_before_its_first_task():
-    learner = Sdem(NaiveBayes(30, 3), 40)
+    learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     with InProcess(1, memory_bytes=1000) as small:
         small.submit = None  # whatever is submitted would fail otherwise
@@ -52,7 +54,7 @@ def test_what_this_process_may_use():
 
 @pytest.mark.parametrize("memory", [100_000, 1 << 34])
 def test_a_small_budget_changes_no_bit(memory):
-    learner = Sdem(NaiveBayes(30, 3), 40)
+    learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
     corpus = MemoryCorpus(X, Y, (0, 1, 2))
     stage = Stage("train", learner, Plan(40, 3, 2, 4, 0))
     with InProcess(2, memory_bytes=memory) as executor:

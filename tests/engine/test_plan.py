@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.engine.plan import Plan, cut
-from sdem_dist.learners.local_words import lane_key
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import lane_key
 
 plans = st.builds(
     Plan,

@@ -19,7 +19,9 @@ from unittest import mock
 import numpy as np
 
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.storage.archive import write_archive
 
@@ -70,7 +72,7 @@ def watched(stop: int | None, action: Callable[[], None]) -> Iterator[list[str]]
         yield calls
 
 
-LEARNER = Sdem(NaiveBayes(6, 2), 10.0)
+LEARNER = SdEM(NaiveBayes(6, Classes(2)), 10.0, Merge())
 
 
 def publish(what: str, folder: Path, generation: int) -> None:

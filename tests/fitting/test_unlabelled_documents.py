@@ -13,10 +13,11 @@ from sdem_dist.documents import Documents
 from sdem_dist.fitting import unlabelled_documents
 from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
 from sdem_dist.fitting.unlabelled_documents import Choice, alone_is_better
-from sdem_dist.learners.em import WordEm
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.class_weight import trained_part
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 
@@ -45,7 +46,7 @@ def test_they_help_where_few_have_labels(loss):
 def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():
     words = RNG.gamma(1.0, 1.0, (20, 3)) + 0.1
     generative = SdemState(words, words.sum(axis=0), np.ones(3), 0.0, 0.0, 0.0)
-    model = NaiveBayes(20, 3, log_prior=(0.0, 0.0, 0.0))
+    model = NaiveBayes(20, Classes(3), log_prior=(0.0, 0.0, 0.0))
     initial = model.start_at(RNG.gamma(2.0, 1.0, 20) + 0.5)
     start = start_at(initial, generative, 0.3)
     documents = documents_of(sp.csr_matrix(RNG.poisson(1.0, (6, 20)).astype(float)))
@@ -85,8 +86,8 @@ def test_the_weight_puts_the_median_margin_where_it_is_to_be(owners, margin):
 
 @pytest.mark.parametrize("kind", ["em", "sdem"])
 def test_labelled_documents_are_held_out_and_no_others(kind):
-    model = NaiveBayes(X.shape[1], 4)
-    learner = Sdem(model, 100.0, seed=3) if kind == "sdem" else WordEm(model, 100.0, seed=3, rule="maximise")
+    model = NaiveBayes(X.shape[1], Classes(4))
+    learner = SdEM(model, 100.0, Merge() if kind == "sdem" else ClosedForm(), seed=3)
     lane = Lane(0, 0, 0, 0, N, N)
     documents = replace(documents_of(X[:N]), labels=HIDDEN.astype(np.int32), weights=np.ones(N))
     out = ~trained_part(3, 0, N, 0.5) & (HIDDEN >= 0)

@@ -10,7 +10,7 @@ from hypothesis.extra import numpy as hnp
 
 from sdem_dist import losses
 from sdem_dist.kernels import losses as kernel
-from sdem_dist.models.components import by_class
+from sdem_dist.models.heads import by_class
 
 COSTS = ((0.0, 2.0, 5.0), (1.0, 0.0, 3.0), (0.5, 4.0, 0.0))
 NAMED = {

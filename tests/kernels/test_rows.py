@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.kernels import rows as kernel
-from sdem_dist.learners.word_statistics import rows_added, words_of
+from sdem_dist.models.word_counts import rows_added, words_of
 
 N_WORDS, WIDTH = 12, 3
 words_of_lane = st.lists(st.sets(st.integers(0, N_WORDS - 1)), min_size=1, max_size=5)

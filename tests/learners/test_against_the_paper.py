@@ -16,8 +16,10 @@ from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners import step_sizes
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import paper_steps
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 
 LOSSES = ("ncll", "hinge")
@@ -141,7 +143,7 @@ def test_whole_corpora_twenty_documents_at_a_time(corpus, loss, prior):
     classes, y = np.unique(y, return_inverse=True)
     (n, n_words), alpha, chunk, seed = X.shape, alpha_of(prior, X.shape[1]), 20, 3
     documents = as_pairs(X)
-    learner = Sdem(NaiveBayes(n_words, 8, alpha), n, seed=seed, loss=loss, steps=paper_steps())
+    learner = SdEM(NaiveBayes(n_words, Classes(8), alpha), n, Merge(paper_steps()), loss, seed=seed)
     memory = MemoryCorpus(X, y, tuple(classes.tolist()), shuffle=False)
     counts = paper.Counts.start(8, n_words, alpha)
     for number, start in enumerate(range(0, n, chunk)):

@@ -13,14 +13,15 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.families import Exponential, Gaussian, Poisson
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.features import started
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.em_forms import EXACT, FORMS, EmForm
-from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.word_counts import state_at
 
 N, OWNERS = 90, (0, 0, 1, 1, 1)
 RNG = np.random.default_rng(0)
@@ -44,7 +45,8 @@ def table(gaps=False, hidden=True):
 def of_table(family, documents, form=EXACT, n_classes=2, owners=OWNERS):
     model = FeatureModel((Block(family, (0, 1)),))
     weight = float(documents.weights.sum())
-    learner = FeatureEm(FeatureClasses(model, n_classes, owners), weight, monitored=True, form=form)
+    rule = ClosedForm(form, monitored=True)
+    learner = SdEM(FeatureClasses(model, Classes(n_classes, owners)), weight, rule)
     values = np.where(np.isnan(documents.values), 1.0, documents.values)
     rows = model.features(values).statistics
     mu = np.stack([rows[RNG.integers(0, N, 20)].mean(axis=0) for _ in owners])
@@ -57,14 +59,14 @@ def words(owners=OWNERS, n_classes=2, form=EXACT):
     labels = np.where(RNG.random(N) < 0.2, -1, LABELS) if n_classes > 1 else None
     classes = ("a", "b") if n_classes > 1 else ()
     corpus = MemoryCorpus(X, labels, classes, weights=RNG.uniform(0.5, 1.5, N), shuffle=False)
-    learner = WordEm(NaiveBayes(12, n_classes, 0.3, owners=owners), N, seed=3, rule="maximise", form=form)
-    state = learner.start_at(RNG.gamma(2.0, 1.0, (12, len(owners))) + 0.3, RNG.gamma(5.0, 1.0, len(owners)))
+    learner = SdEM(NaiveBayes(12, Classes(n_classes, owners), 0.3), N, ClosedForm(form), seed=3)
+    state = state_at(RNG.gamma(2.0, 1.0, (12, len(owners))) + 0.3, RNG.gamma(5.0, 1.0, len(owners)))
     return learner, state, corpus.read(0, N)
 
 
 def objective_of_words(learner, state, documents: Documents) -> float:
     """What no iteration may lower, written out."""
-    model, form, K = learner.model, learner.form, len(learner.model.owners)
+    model, form, K = learner.model, learner.rule.form, learner.model.n_columns
     rows, totals, counts = state.words, state.words.sum(axis=0), state.class_counts
     prior = 0.0
     if form.kind == "variational":
@@ -80,7 +82,7 @@ def objective_of_words(learner, state, documents: Documents) -> float:
         prior = model.alpha * log_words.sum() + log_shares.sum()
     scores = documents.to_csr() @ log_words + log_shares
     labels = np.zeros(N, int) if documents.labels is None else documents.labels
-    scores[(labels[:, None] != np.array(model.owners)) & (labels[:, None] >= 0)] = -np.inf
+    scores[(labels[:, None] != np.array(model.head.component_class)) & (labels[:, None] >= 0)] = -np.inf
     values = scores.max(axis=1) if form.kind == "hard" else logsumexp(scores, axis=1)
     return float((documents.weights * values).sum() + prior)
 
@@ -202,7 +204,7 @@ def test_annealing_flattens_posteriors_and_ends_at_em():
 def test_a_temperature_of_1_is_em_to_the_bit():
     learner, state, documents = words()
     prepared = learner.prepare(documents)
-    late = replace(learner, form=EmForm(annealing=4.0))
+    late = replace(learner, rule=ClosedForm(EmForm(annealing=4.0)))
     plain, annealed = (m.map(state, prepared, lane(40)) for m in (learner, late))
     assert plain.rows.tobytes() == annealed.rows.tobytes()
     assert late.map(state, prepared, lane(0)).rows.tobytes() != plain.rows.tobytes()
@@ -212,7 +214,7 @@ def test_generalised_em_of_the_whole_way_is_em():
     documents = table()
     learner, state = of_table(Gaussian(alpha=1.0), documents)
     statistics = learner.map(state, learner.prepare(documents), lane())
-    whole = replace(learner, form=EmForm("generalised", 1.0)).update(state, statistics)
+    whole = replace(learner, rule=ClosedForm(EmForm("generalised", 1.0), monitored=True)).update(state, statistics)
     for mine, its in zip(whole, learner.update(state, statistics), strict=True):
         np.testing.assert_array_equal(mine, its)
 
@@ -225,7 +227,7 @@ def test_online_em_of_tables_stays_where_em_ends(family):
     prepared = learner.prepare(documents)
     for epoch in range(600):
         state = learner.update(state, learner.map(state, prepared, lane(epoch)))
-    online = replace(learner, form=EmForm("online"))
+    online = replace(learner, rule=ClosedForm(EmForm("online"), monitored=True))
     after = online.update(state, online.map(state, prepared, lane()))
     np.testing.assert_allclose(after.mu, state.mu, rtol=1e-6)
     np.testing.assert_allclose(after.class_counts, state.class_counts, rtol=1e-5, atol=1e-9)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from scipy.special import logsumexp
@@ -9,11 +11,13 @@ from sklearn.linear_model import LogisticRegression
 
 from sdem_dist import MixedNB
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Gaussian, GaussianFull, Multinomial, Poisson
-from sdem_dist.learners.feature_sdem import FeatureSdem
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.safe_step import RADIUS, PaperStep, SafeStep, safe_step, statistics_at
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll, Nll
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.heads import Classes
 
 FAMILIES = [
     Bernoulli(), Categorical(3), Multinomial(3, length=4), Poisson(), Exponential(), Gaussian(alpha=0.5), GaussianFull(2),
@@ -27,7 +31,7 @@ def problem(family, loss, seed=0, n=12, gaps=False, **settings):
     """Return a learner, its documents, and a point inside S with N that sums to n."""
     rng = np.random.default_rng(seed)
     model = FeatureModel((Block(family, tuple(range(family.width))),))
-    learner = FeatureSdem(FeatureClasses(model, K), float(n), loss=loss, **settings)
+    learner = SdEM(FeatureClasses(model, Classes(K)), float(n), SafeStep(**settings), loss)
     theta = family.to_natural(np.tile(family.centre, (40, 1)))
     drawn = family.statistics(family.sample(theta, rng))
     mu = np.stack([0.4 * family.centre + 0.6 * drawn[rng.integers(0, 40, 12)].mean(axis=0) for _ in range(K)])
@@ -62,8 +66,8 @@ def loss_at(learner, features, coordinates):
     total = learner.model.loss_weights(model.scores(parameters, features), features, learner.loss)[1].sum()
     nu = model.prior_weight
     pseudo = (nu * model.centre * theta).sum() - model.blocks[0].family.prior_weight * partitions.sum()
-    share = learner.prior_scale * features.weights.sum() / learner.n_documents
-    return total - share * (pseudo + learner.class_alpha * log_prior.sum())
+    share = learner.rule.prior_scale * features.weights.sum() / learner.n_documents
+    return total - share * (pseudo + learner.model.class_alpha * log_prior.sum())
 
 
 def jacobian(function, at, step=1e-6):
@@ -80,7 +84,9 @@ def jacobian(function, at, step=1e-6):
 @pytest.mark.parametrize("gaps", [False, True])
 def test_theorem_2(family, loss, gaps):
     learner, features, counts, mu = problem(family, loss, gaps=gaps)
-    class_step, step = learner.natural_gradient(counts, mu, learner.expected(counts, mu, features))
+    class_step, step = learner.rule.natural_gradient(
+        learner, (counts, mu), statistics_at(learner, (counts, mu), features)
+    )
     theta = to_theta(learner.model.variables, counts, mu)
     by_theta = jacobian(lambda t: loss_at(learner, features, t), theta)[0]
     np.testing.assert_allclose(np.concatenate([class_step[1:], step.ravel()]), -by_theta, rtol=1e-4, atol=1e-5)
@@ -111,11 +117,11 @@ def test_what_is_judged_falls_as_the_natural_gradient_says(family, loss):
         of_n = np.concatenate([[0.0], (theta + rho[0] * np.concatenate([class_step[1:], step.ravel()]))[: K - 1]])
         new = np.exp(of_n + partitions - logsumexp(of_n + partitions)) * counts.sum()
         at = new, variables.blocks[0].family.to_expectation(moved)
-        found = learner.expected(*at, features)
-        return found.loss * learner.n_documents / found.weight + learner.n_documents * learner.penalty(*at)
+        found = statistics_at(learner, at, features)
+        return found.loss * learner.n_documents / found.weight + learner.n_documents * learner.rule.penalty(learner, at)
 
-    found = learner.expected(counts, mu, features)
-    class_step, step = learner.natural_gradient(counts, mu, found)
+    found = statistics_at(learner, (counts, mu), features)
+    class_step, step = learner.rule.natural_gradient(learner, (counts, mu), found)
     slope = jacobian(judged, np.zeros(1))[0, 0]
     share = learner.n_documents / found.weight
     expected = -share * ((class_step[1:] ** 2).sum() + (step**2).sum())
@@ -128,13 +134,14 @@ def test_nll_steps_are_satos_online_em(family, hidden):
     learner, features, counts, mu = problem(family, Nll(), gaps=True, prior_scale=0.0)
     if hidden:
         features = features._replace(labels=np.full(len(features.labels), -1, np.int32))
-    found = learner.expected(counts, mu, features)
-    learner = FeatureSdem(learner.model, found.weight, loss=Nll(), prior_scale=0.0)
+    found = statistics_at(learner, (counts, mu), features)
+    learner = replace(learner, n_documents=found.weight)
     counts = counts * found.weight / counts.sum()
     rho = 0.125
-    new_counts, new_mu, taken = learner.safe_step(counts, mu, found, rho)
+    way = learner.rule.natural_gradient(learner, (counts, mu), found)
+    new_counts, new_mu, taken = safe_step(learner.model.variables, (counts, mu), way, rho, RADIUS)
     assert taken == rho
-    np.testing.assert_allclose(new_counts, (1 - rho) * counts + rho * found.class_sums, rtol=1e-12)
+    np.testing.assert_allclose(new_counts, (1 - rho) * counts + rho * found.class_counts, rtol=1e-12)
     old, new = counts[:, None] * mu, new_counts[:, None] * new_mu
     np.testing.assert_allclose(new, (1 - rho) * old + rho * found.sums, rtol=1e-10, atol=1e-12)
 
@@ -167,9 +174,8 @@ def test_without_a_prior_ncll_reaches_logistic_regression():
 
 def test_the_papers_own_steps_stay_inside():
     """Section 4.1: whatever the steps, the check keeps the point inside S."""
-    learner, features, _, _ = problem(
-        Gaussian(alpha=1.0), Ncll(), merge="mean", step="paper", step_decay=0.01, judged=False
-    )
+    learner, features, _, _ = problem(Gaussian(alpha=1.0), Ncll())
+    learner = replace(learner, rule=PaperStep(decay=0.01))
     state = learner.init()
     for epoch in range(3):
         state = learner.update(state, learner.map(state, features, Lane(epoch, 0, 0, 0, 12, 12)))

@@ -12,25 +12,25 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Gaussian, GaussianFull, Poisson
 from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.columns import Columns
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.feature_sdem import FeatureSdem
-from sdem_dist.learners.features import started
-from sdem_dist.learners.fields import restored_state
 from sdem_dist.learners.multiplicative import Multiplicative
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.protocol import restored_state
+from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.safe_step import PaperStep, SafeStep
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.learners.survey import Survey
 from sdem_dist.learners.words import Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 from sdem_dist.models.em_forms import EmForm
-from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.heads import Classes, Labels
 from sdem_dist.models.lda import Inference, LdaClasses
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.regression import JointGaussian
 from sdem_dist.models.supervised_lda import MirrorDescent
+from sdem_dist.models.word_counts import state_at
 from sdem_dist.testing import check_learner
 
 N, WIDTH, K = 30, 14, 3
@@ -52,32 +52,32 @@ def dense(positive=False, **settings) -> DenseDocuments:
     return replace(DenseDocuments(np.abs(table) if positive else table, LABELS, WEIGHTS), **settings)
 
 
-NAIVE, MIXED = NaiveBayes(WIDTH, K, 0.5), NaiveBayes(WIDTH, K, 0.5, owners=OWNERS)
-CLUSTERS = NaiveBayes(WIDTH, 1, 0.5, owners=(0, 0, 0))
-LDA = LdaClasses(WIDTH, K, alpha=0.5)
+NAIVE, MIXED = NaiveBayes(WIDTH, Classes(K), 0.5), NaiveBayes(WIDTH, Classes(K, OWNERS), 0.5)
+CLUSTERS = NaiveBayes(WIDTH, Classes(1, (0, 0, 0)), 0.5)
+LDA = LdaClasses(WIDTH, Classes(K), alpha=0.5)
 MEAN = StepSizes(0.05, 0.02, 1e-5, floor=1e-4, class_floor=1e-4, mean_square=9.0)
 PAPER = StepSizes(decay=0.01, correction=True, floor=0.0, class_floor=0.0)
 FIXED = replace(NAIVE, log_prior=tuple(np.log([0.2, 0.3, 0.5]).tolist()))
 TOTAL = float(WEIGHTS.sum())
+SUM, WEIGHED = Merge(local=False), (1.0, 2.0, 0.5)
 COUNTS = {
-    "naive Bayes, mean": Sdem(NAIVE, TOTAL, steps=MEAN),
-    "naive Bayes, hinge": Sdem(FIXED, TOTAL, (1.0, 2.0, 0.5), loss="hinge", steps=MEAN),
-    "naive Bayes, exact": Sdem(NAIVE, TOTAL, steps=PAPER),
-    "components, mean": Sdem(MIXED, TOTAL, loss="hinge", steps=MEAN),
-    "LDA, mean": Sdem(LDA, TOTAL, steps=MEAN),
-    "LDA by EM, mean": Sdem(replace(LDA, inference=Inference("map")), TOTAL, loss="hinge"),
+    "naive Bayes, mean": SdEM(NAIVE, TOTAL, Merge(MEAN), "ncll"),
+    "naive Bayes, hinge": SdEM(FIXED, TOTAL, Merge(MEAN), "hinge", WEIGHED),
+    "naive Bayes, exact": SdEM(NAIVE, TOTAL, Merge(PAPER), "ncll"),
+    "components, mean": SdEM(MIXED, TOTAL, Merge(MEAN), "hinge"),
+    "LDA, mean": SdEM(LDA, TOTAL, Merge(MEAN), "ncll"),
+    "LDA by EM, mean": SdEM(replace(LDA, inference=Inference("map")), TOTAL, Merge(), "hinge"),
+    "labels": SdEM(NaiveBayes(WIDTH, Labels(K, exclusive=True), 0.5), TOTAL, Merge(MEAN), "hinge"),
 }
 SUMS_OF_COUNTS = {
-    "naive Bayes, sum": Sdem(NAIVE, TOTAL, merge="sum"),
-    "naive Bayes, NLL": Sdem(NAIVE, TOTAL, loss="nll", merge="sum"),
-    "components, sum": Sdem(MIXED, TOTAL, merge="sum"),
-    "LDA, sum": Sdem(LDA, TOTAL, merge="sum"),
-    "LDA, NLL, occurrences": Sdem(
-        replace(LDA, inference=Inference(occurrences="each")), TOTAL, loss="nll", merge="sum"
-    ),
-    "counting": WordEm(NAIVE, TOTAL, (1.0, 2.0, 0.5)),
-    "EM": WordEm(MIXED, TOTAL, rule="maximise"),
-    "clusters, online": WordEm(CLUSTERS, TOTAL, rule="maximise", form=EmForm("online")),
+    "naive Bayes, sum": SdEM(NAIVE, TOTAL, SUM, "ncll"),
+    "naive Bayes, NLL": SdEM(NAIVE, TOTAL, SUM),
+    "components, sum": SdEM(MIXED, TOTAL, SUM, "ncll"),
+    "LDA, sum": SdEM(LDA, TOTAL, SUM, "ncll"),
+    "LDA, NLL, occurrences": SdEM(replace(LDA, inference=Inference(occurrences="each")), TOTAL, SUM),
+    "counting": SdEM(replace(NAIVE, class_alpha=0.0), TOTAL, ClosedForm(complete=True), class_weight=WEIGHED),
+    "EM": SdEM(MIXED, TOTAL, ClosedForm()),
+    "clusters, online": SdEM(CLUSTERS, TOTAL, ClosedForm(EmForm("online"))),
 }
 
 
@@ -88,30 +88,31 @@ def test_means_of_lanes_of_counts(name):
 
 @pytest.mark.parametrize("name", SUMS_OF_COUNTS)
 def test_sums_of_counts(name):
-    merged = isinstance(SUMS_OF_COUNTS[name], Sdem)  # documents side by side: what they have in common is averaged
+    merged = isinstance(
+        SUMS_OF_COUNTS[name].rule, Merge
+    )  # documents side by side: what they have in common is averaged
     check_learner(SUMS_OF_COUNTS[name], counted(), additive=True, apart=not merged)
 
 
 def test_hidden_classes():
     hidden = np.where(np.arange(N) % 4 == 1, -1, LABELS).astype(np.int32)
-    learner, documents = WordEm(NAIVE, TOTAL, rule="maximise", unlabelled_weight=0.5), counted(labels=hidden)
+    learner = SdEM(replace(NAIVE, class_alpha=0.0), TOTAL, ClosedForm(), unlabelled_weight=0.5)
+    documents = counted(labels=hidden)
     check_learner(learner, documents, additive=True)
     words = RNG.gamma(2.0, 1.0, (WIDTH, K))
-    check_learner(learner, documents, state=learner.start_at(words, np.ones(K))._replace(t=30.0), additive=True)
+    check_learner(learner, documents, state=state_at(words, np.ones(K))._replace(t=30.0), additive=True)
 
 
 MODEL = FeatureModel((Block(Gaussian(alpha=1.0), (0, 1, 2), (0.0, 1.0, 2.0), (1.0, 2.0, 3.0)), Block(Gaussian(), (3,))))
-CLASSES, COMPONENTS = FeatureClasses(MODEL, K), FeatureClasses(MODEL, K, OWNERS)
+CLASSES, COMPONENTS = FeatureClasses(MODEL, Classes(K)), FeatureClasses(MODEL, Classes(K, OWNERS))
 COSTS = CostSensitiveHinge(((0.0, 1.0, 2.0), (0.5, 0.0, 1.0), (1.0, 3.0, 0.0)))
 SUMS_OF_FEATURES = {
-    "naive Bayes": FeatureSdem(CLASSES, TOTAL),
-    "naive Bayes, fixed prior": FeatureSdem(
-        replace(CLASSES, log_prior=FIXED.log_prior), TOTAL, loss=COSTS, judged=False
-    ),
-    "components": FeatureSdem(COMPONENTS, TOTAL, (1.0, 2.0, 0.5), loss=Blend(Hinge(), 0.3)),
-    "generative": FeatureEm(CLASSES, TOTAL, complete=True),
-    "EM": FeatureEm(COMPONENTS, TOTAL, monitored=True),
-    "hard EM": FeatureEm(COMPONENTS, TOTAL, form=EmForm("hard", step=0.5)),
+    "naive Bayes": SdEM(CLASSES, TOTAL, SafeStep(), "ncll"),
+    "naive Bayes, fixed prior": SdEM(replace(CLASSES, log_prior=FIXED.log_prior), TOTAL, SafeStep(judged=False), COSTS),
+    "components": SdEM(COMPONENTS, TOTAL, SafeStep(), Blend(Hinge(), 0.3), WEIGHED),
+    "generative": SdEM(CLASSES, TOTAL, ClosedForm(complete=True)),
+    "EM": SdEM(COMPONENTS, TOTAL, ClosedForm(monitored=True)),
+    "hard EM": SdEM(COMPONENTS, TOTAL, ClosedForm(EmForm("hard", step=0.5))),
 }
 
 
@@ -132,16 +133,17 @@ def test_sums_of_features(name, gaps):
     check_learner(learner, documents, state=start_of(learner), additive=True)
 
 
-@pytest.mark.parametrize("settings", [{"step": "paper", "judged": False}, {"batch_size": 4}, {"loss": Hinge()}])
-def test_means_of_lanes_of_features(settings):
-    learner = FeatureSdem(CLASSES, TOTAL, merge="mean", **settings)
+@pytest.mark.parametrize(
+    ("rule", "loss"), [(PaperStep(), "ncll"), (SafeStep(True, 4), "ncll"), (SafeStep(True), Hinge())]
+)
+def test_means_of_lanes_of_features(rule, loss):
+    learner = SdEM(CLASSES, TOTAL, rule, loss)
     check_learner(learner, dense(), state=start_of(learner))
 
 
-@pytest.mark.parametrize("kind", [FeatureEm, FeatureSdem])
-def test_regression(kind):
-    settings = {"loss": Ncll()} if kind is FeatureSdem else {}
-    learner = kind(JointGaussian(FeatureModel((Block(GaussianFull(4, 1.0), (0, 1, 2, 3)),))), TOTAL, **settings)
+@pytest.mark.parametrize("rule", [ClosedForm(), SafeStep()])
+def test_regression(rule):
+    learner = SdEM(JointGaussian(FeatureModel((Block(GaussianFull(4, 1.0), (0, 1, 2, 3)),))), TOTAL, rule, Ncll())
     documents = dense()
     documents.values[::5, 1] = np.nan
     check_learner(learner, documents, additive=True)
@@ -204,7 +206,7 @@ class Moody(Columns):
 
 
 @dataclass(frozen=True)
-class Guessing(WordEm):
+class Guessing(SdEM):
     """A learner whose parameters are other ones every time."""
 
     def parameters(self, state):
@@ -212,7 +214,7 @@ class Guessing(WordEm):
 
 
 @dataclass(frozen=True)
-class Greedy(WordEm):
+class Greedy(SdEM):
     """A learner that changes what it is given."""
 
     def update(self, state, statistics):
@@ -228,9 +230,9 @@ def test_what_breaks_a_law_is_found():
     with pytest.raises(AssertionError, match="metrics gives other bits"):
         check_learner(Moody(4), dense(), weighted=False)
     with pytest.raises(AssertionError, match="parameters gives other bits"):
-        check_learner(Guessing(NAIVE, TOTAL), counted())
+        check_learner(Guessing(NAIVE, TOTAL, ClosedForm(complete=True)), counted())
     with pytest.raises(AssertionError, match="update"):
-        check_learner(Greedy(NAIVE, TOTAL), counted())
+        check_learner(Greedy(NAIVE, TOTAL, ClosedForm(complete=True)), counted())
 
 
 GOOD = COUNTS["naive Bayes, mean"]
@@ -274,9 +276,9 @@ def test_settings_that_do_not_fit_together_are_refused(learner, match):
     [
         (lambda: replace(NAIVE, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
         (lambda: replace(LDA, log_prior=(0.0, 0.0)), "log_prior has 2 numbers for 3 classes"),
-        (lambda: NaiveBayes(WIDTH, K, owners=(0, 2, 1)), "ascending"),
-        (lambda: NaiveBayes(WIDTH, 10**12, owners=(0, 1, 2)), "every class"),
-        (lambda: FeatureClasses(FeatureModel((Block(Poisson(), (0,)),)), K, (0, 0, 1)), "every class"),
+        (lambda: Classes(K, (0, 2, 1)), "ascending"),
+        (lambda: Classes(10**12, (0, 1, 2)), "every class"),
+        (lambda: Classes(K, (0, 0, 1)), "every class"),
         (lambda: JointGaussian(FeatureModel((Block(Poisson(), (0,)),))), "GaussianFull"),
         (lambda: Block(Poisson(), (0, 1), (0.0,), (1.0,)), "location and scale"),
     ],
@@ -287,7 +289,7 @@ def test_models_that_do_not_fit_together_are_not_made(make, match):
 
 
 def test_points_outside_are_refused():
-    learner = FeatureEm(CLASSES, TOTAL)
+    learner = SdEM(CLASSES, TOTAL, ClosedForm())
     state = start_of(learner)
     mu = state.mu.copy()
     mu[0, 1] = -9.0  # a second moment

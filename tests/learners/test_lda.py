@@ -9,8 +9,10 @@ from reference.random_documents import random_counts, topic_counts
 from sdem_dist import LDAClassifier, MultinomialNB
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import margin_steps
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.lda import Inference, LdaClasses
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.unit import Unit
@@ -26,11 +28,11 @@ def documents_of(X, y):
 def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
     X, y = random_counts(seed=2)
     steps = margin_steps(0.3, Unit(20.0, 25.0), 0.5, 1.0)
-    shared = {"loss": loss, "merge": merge, "steps": steps}
-    topics = LdaClasses(X.shape[1], 3, 1, alpha=0.5, inference=Inference(method=inference))
+    rule = Merge(steps, merge == "mean")
+    topics = LdaClasses(X.shape[1], Classes(3), 1, alpha=0.5, inference=Inference(method=inference))
     found = []
-    for model in (topics, NaiveBayes(X.shape[1], 3, 0.5)):
-        made = Sdem(model, float(len(y)), **shared)
+    for model in (topics, NaiveBayes(X.shape[1], Classes(3), 0.5)):
+        made = SdEM(model, float(len(y)), rule, loss)
         state, prepared = made.init(), made.prepare(documents_of(X, y))
         for epoch in range(3):
             state = made.update(state, made.map(state, prepared, Lane(epoch, 0, 0, 0, len(y), len(y))))
@@ -45,12 +47,12 @@ def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
 def test_one_topic_a_class_takes_the_steps_of_naive_bayes(loss):
     X, y = random_counts(seed=2)
     shared = {"loss": loss, "n_epochs": 3, "n_lanes": 1}
-    ours = LDAClassifier(n_components=1, step=0.2, **shared).fit(X, y).learner_.steps
+    ours = LDAClassifier(n_components=1, step=0.2, **shared).fit(X, y).learner_.rule.steps
     theirs = MultinomialNB(step=0.2, norm=None, weighting="counts", validation_fraction=0.0, **shared).fit(X, y)
     # Naive Bayes scales its documents to a mean length of 10, and words that are frequent start from larger counts.
     scale = theirs.weighting_.scale
-    assert ours.mean_square * scale**2 == pytest.approx(theirs.learner_.steps.mean_square)
-    assert ours.start / scale**2 == pytest.approx(theirs.learner_.steps.start, rel=0.6)
+    assert ours.mean_square * scale**2 == pytest.approx(theirs.learner_.rule.steps.mean_square)
+    assert ours.start / scale**2 == pytest.approx(theirs.learner_.rule.steps.start, rel=0.6)
 
 
 @pytest.mark.parametrize(
@@ -74,8 +76,8 @@ def test_one_topic_and_nll_is_naive_bayes_by_counting(settings):
 
 
 def learner(loss="ncll", merge="mean", n_documents=120.0, seed=0, **model):
-    classes = LdaClasses(**{"n_features": 30, "n_classes": 3, "alpha": 0.5, **model})
-    return Sdem(classes, n_documents, seed=seed, loss=loss, merge=merge)
+    classes = LdaClasses(**{"n_features": 30, "head": Classes(3), "alpha": 0.5, **model})
+    return SdEM(classes, n_documents, Merge(local=merge == "mean"), loss, seed=seed)
 
 
 def distance(state, n_classes=2):
@@ -88,7 +90,7 @@ def distance(state, n_classes=2):
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
 def test_topics_part_in_16_lanes_and_averaging_keeps_them_apart(method, loss):
     X, y, _ = topic_counts(1_600)
-    settings = {"n_features": 40, "n_classes": 2, "n_documents": 1_600.0, "loss": loss, "alpha": 0.05}
+    settings = {"n_features": 40, "head": Classes(2), "n_documents": 1_600.0, "loss": loss, "alpha": 0.05}
     made = learner(**settings, inference=Inference(method=method))
     lanes = [Lane(0, 0, i, 100 * i, 100 * i + 100, 1_600) for i in range(16)]
     documents = [made.prepare(documents_of(X, y)[lane.start : lane.stop]) for lane in lanes]

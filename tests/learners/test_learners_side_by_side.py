@@ -10,10 +10,12 @@ import pytest
 from sdem_dist.documents import Documents
 from sdem_dist.learners import side_by_side
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.several import Several
 from sdem_dist.learners.step_sizes import StepSizes, paper_steps
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 
 N, V = 120, 300
@@ -32,15 +34,23 @@ def documents(n_classes):
     return Documents(data, indices, indptr, V, labels, weights, folds)
 
 
+SHORT = replace(STEPS, mean_square=5.0, floor=0.1)
+
+
 def learners(n_classes):
-    model, fixed = NaiveBayes(V, n_classes), tuple(np.log(np.full(n_classes, 1.0 / n_classes)))
-    first = Sdem(model, float(N), loss="hinge", steps=STEPS, tolerance=1e-3)
+    model, fixed = NaiveBayes(V, Classes(n_classes)), tuple(np.log(np.full(n_classes, 1.0 / n_classes)))
+    first = SdEM(model, float(N), Merge(STEPS, tolerance=1e-3), "hinge")
     return [
         first,
-        replace(first, loss="ncll", steps=replace(STEPS, start=2.0)),
+        replace(first, loss="ncll", rule=Merge(replace(STEPS, start=2.0), tolerance=1e-3)),
         replace(first, loss=Blend(Hinge(), 0.1), class_weight=tuple(np.arange(1.0, n_classes + 1))),
         replace(first, loss=Hinge(margin=0.5), model=replace(model, log_prior=fixed)),
-        replace(first, loss="ncll", model=replace(model, alpha=0.3), steps=replace(STEPS, mean_square=5.0, floor=0.1)),
+        replace(
+            first,
+            loss="ncll",
+            model=replace(model, alpha=0.3),
+            rule=Merge(replace(STEPS, mean_square=5.0, floor=0.1), tolerance=1e-3),
+        ),
     ]
 
 
@@ -71,10 +81,10 @@ def test_the_same_bits_as_alone(n_classes, at_once, monkeypatch):
 def test_who_steps_alone():
     first = learners(3)[0]
     others = [
-        replace(first, merge="sum"),
-        replace(first, steps=paper_steps()),
+        replace(first, rule=Merge(STEPS, local=False)),
+        replace(first, rule=Merge(paper_steps())),
         replace(first, loss=CostSensitiveHinge(((0.0, 1.0, 2.0), (1.0, 0.0, 1.0), (1.0, 1.0, 0.0)))),
-        replace(first, model=NaiveBayes(V, 3, owners=(0, 0, 1, 2))),
+        replace(first, model=NaiveBayes(V, Classes(3, (0, 0, 1, 2)))),
     ]
     assert side_by_side.fits(first)
     assert not any(map(side_by_side.fits, others))

@@ -9,13 +9,13 @@ from scipy.stats import norm
 from sdem_dist import EMMixtureClassifier, GaussianNB, MultinomialNB, TrainingError
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import Gaussian
-from sdem_dist.learners.feature_em import FeatureEm
-from sdem_dist.learners.feature_sdem import FeatureSdem
-from sdem_dist.learners.features import started
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import NAMED
-from sdem_dist.models.feature_classes import FeatureClasses
+from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.heads import Classes
 
 LANE = Lane(0, 0, 0, 0, 1, 1)
 OWNERS = (0, 0, 1, 1, 1)
@@ -24,7 +24,7 @@ OWNERS = (0, 0, 1, 1, 1)
 def learner_and_point(family, n, seed=0, **settings):
     rng = np.random.default_rng(seed)
     model = FeatureModel((Block(family, (0, 1)),))
-    learner = FeatureEm(FeatureClasses(model, 2, OWNERS), float(n), monitored=True, **settings)
+    learner = SdEM(FeatureClasses(model, Classes(2, OWNERS)), float(n), ClosedForm(monitored=True, **settings))
     drawn = rng.gamma(2.0, 1.0, (50, 2))
     statistics = model.features(drawn).statistics
     mu = np.stack([statistics[rng.integers(0, 50, 20)].mean(axis=0) for _ in OWNERS])
@@ -75,9 +75,9 @@ def test_a_rise_is_an_error():
 def test_steps_with_hidden_components_follow_the_natural_gradient(loss):
     """Table 2: minus the gradient by theta of a component is the sum of its weights times (statistics - mu)."""
     learner, state = learner_and_point(Gaussian(), 80)
-    learner, model = FeatureSdem(learner.model, 80.0), learner.model
+    model = learner.model
     prepared = learner.prepare(rows(gaps=True))
-    parameters = model.parameters(state.class_counts, state.mu)
+    parameters = model.parameters_at(state.class_counts, state.mu)
     weights, _ = model.loss_weights(model.variables.scores(parameters, prepared), prepared, NAMED[loss])
     sums = model.variables.weighted_statistics(weights, prepared, state.mu)
     expected = sums - weights.sum(axis=0)[:, None] * state.mu

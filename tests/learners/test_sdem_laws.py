@@ -15,26 +15,27 @@ from reference.random_documents import random_counts
 from sdem_dist import losses
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import Documents
-from sdem_dist.learners.em import WordEm
-from sdem_dist.learners.local_words import localised
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.sdem import Sdem
+from sdem_dist.learners.rules import DAMPING, ClosedForm, Merge
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import StepSizes
-from sdem_dist.learners.word_statistics import DAMPING
 from sdem_dist.models import naive_bayes
+from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import localised
 
 N, WORDS, CLASSES = 40, 15, 3
 X, Y = random_counts(N, WORDS, CLASSES, seed=4)
 WEIGHTS = np.random.default_rng(0).choice([0.0, 0.5, 1.0, 3.0], N)
 CORPUS = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS, shuffle=False)
-MODEL = NaiveBayes(WORDS, CLASSES)
+MODEL = NaiveBayes(WORDS, Classes(CLASSES))
 PAPER = StepSizes(decay=0.01, correction=True, floor=0.0, class_floor=0.0)
 MARGIN = StepSizes(0.05, 0.02, floor=1e-3, class_floor=1e-3, mean_square=9.0)
-LEARNER = Sdem(MODEL, float(WEIGHTS.sum()), steps=PAPER)
+LEARNER = SdEM(MODEL, float(WEIGHTS.sum()), Merge(PAPER), "ncll")
+SUM = Merge(PAPER, local=False)
 
 
-def state_of(learner: Sdem, seed: int = 1):
+def state_of(learner: SdEM, seed: int = 1):
     """A state in the midst of training."""
     rng = np.random.default_rng(seed)
     words = rng.gamma(0.5, 2.0, (WORDS, CLASSES))
@@ -43,7 +44,7 @@ def state_of(learner: Sdem, seed: int = 1):
     )
 
 
-def statistics(learner: Sdem, start: int, stop: int, state=None, lane: int = 0):
+def statistics(learner: SdEM, start: int, stop: int, state=None, lane: int = 0):
     place = Lane(0, 0, lane, start, stop, N)
     prepared = learner.prepare(CORPUS.read(start, stop))
     return learner.map(state_of(learner) if state is None else state, prepared, place)
@@ -67,7 +68,7 @@ cuts = st.lists(st.integers(0, N), max_size=6).map(lambda inner: [0, *sorted(inn
 @pytest.mark.parametrize("loss", losses.LOSSES)
 @given(bounds=cuts, order=st.randoms(use_true_random=False))
 def test_statistics_of_all_are_the_parts_combined(loss, bounds, order):
-    learner = replace(LEARNER, loss=loss, merge="sum")
+    learner = replace(LEARNER, loss=loss, rule=SUM)
     parts = [statistics(learner, a, b) for a, b in itertools.pairwise(bounds)]
     whole = statistics(learner, 0, N)
     together = learner.combine(parts)
@@ -82,7 +83,7 @@ def test_statistics_of_all_are_the_parts_combined(loss, bounds, order):
 
 @pytest.mark.parametrize("loss", losses.LOSSES)
 def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
-    learner = replace(LEARNER, loss=loss, merge="sum")
+    learner = replace(LEARNER, loss=loss, rule=SUM)
     state = state_of(learner)
     documents, labels = CORPUS.read(0, N), CORPUS.read(0, N).labels
     theta = learner.parameters(state)
@@ -113,7 +114,7 @@ def test_statistics_are_minus_the_gradient_of_the_total_loss(loss):
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
 def test_a_sum_round_is_one_step_then_the_check(loss):
-    learner = replace(LEARNER, loss=loss, merge="sum", model=replace(MODEL, alpha=0.7))
+    learner = replace(LEARNER, loss=loss, rule=SUM, model=replace(MODEL, alpha=0.7))
     state = state_of(learner)
     sums = statistics(learner, 0, N, state)
     new = learner.update(state, sums)
@@ -130,7 +131,7 @@ def test_a_sum_round_is_one_step_then_the_check(loss):
 
 
 def test_a_small_sum_step_lowers_the_loss():
-    learner = replace(LEARNER, merge="sum")
+    learner = replace(LEARNER, rule=SUM)
     state = state_of(learner)
 
     def loss_of(s) -> float:
@@ -143,7 +144,7 @@ def test_a_small_sum_step_lowers_the_loss():
 
 @pytest.mark.parametrize("steps", [PAPER, MARGIN])
 def test_one_lane_alone_is_taken_as_it_is(steps):
-    learner = replace(LEARNER, loss="hinge", steps=steps)
+    learner = replace(LEARNER, loss="hinge", rule=Merge(steps))
     state = state_of(learner)
     part = statistics(learner, 0, N, state)
     new = learner.update(state, part)
@@ -157,7 +158,7 @@ def test_one_lane_alone_is_taken_as_it_is(steps):
 
 @given(bounds=cuts)
 def test_merged_lanes_lie_between_their_mean_and_their_sum_but_for_the_mean_document(bounds):
-    learner = replace(LEARNER, loss="ncll", steps=MARGIN)
+    learner = replace(LEARNER, loss="ncll", rule=Merge(MARGIN))
     state = state_of(learner)
     parts = [statistics(learner, a, b, state, lane) for lane, (a, b) in enumerate(itertools.pairwise(bounds)) if b > a]
     if len(parts) < 2:
@@ -186,7 +187,7 @@ def test_merged_lanes_lie_between_their_mean_and_their_sum_but_for_the_mean_docu
 def test_what_lanes_have_in_common_is_averaged():
     X_alike, y_alike = sp.csr_matrix(np.tile([[3, 1], [1, 3]], (32, 1))), np.tile([0, 1], 32)
     alike = MemoryCorpus(X_alike, y_alike, (0, 1), shuffle=False)
-    learner = Sdem(NaiveBayes(2, 2), 64.0, loss="ncll", steps=replace(MARGIN, start=0.5, mean_square=10.0))
+    learner = SdEM(NaiveBayes(2, Classes(2)), 64.0, Merge(replace(MARGIN, start=0.5, mean_square=10.0)), "ncll")
     lanes = [
         learner.map(learner.init(), learner.prepare(alike.read(a, a + 8)), Lane(0, 0, a // 8, a, a + 8, 64))
         for a in range(0, 64, 8)
@@ -198,9 +199,9 @@ def test_what_lanes_have_in_common_is_averaged():
 
 
 LEARNERS = [
-    replace(LEARNER, loss=loss, merge=merge, steps=MARGIN)
+    replace(LEARNER, loss=loss, rule=Merge(MARGIN, merge == "mean"))
     for loss, merge in (("ncll", "mean"), ("hinge", "mean"), ("ncll", "sum"))
-] + [WordEm(MODEL, float(WEIGHTS.sum()))]
+] + [SdEM(replace(MODEL, class_alpha=0.0), float(WEIGHTS.sum()), ClosedForm(complete=True))]
 
 
 @pytest.mark.parametrize("learner", LEARNERS)
@@ -221,7 +222,7 @@ def test_a_lane_of_weight_zero_changes_nothing(learner):
 @pytest.mark.parametrize("merge", ["mean", "sum"])
 def test_class_weights_are_weights_of_documents(merge):
     by_class = (0.5, 2.0, 3.0)
-    learner = replace(LEARNER, merge=merge, class_weight=by_class, steps=MARGIN)
+    learner = replace(LEARNER, rule=Merge(MARGIN, merge == "mean"), class_weight=by_class)
     weighed = MemoryCorpus(X, Y, tuple(range(CLASSES)), weights=WEIGHTS * np.array(by_class)[Y], shuffle=False)
     place, state = Lane(0, 0, 0, 0, N, N), state_of(learner)
     one = learner.map(state, learner.prepare(CORPUS.read(0, N)), place)
@@ -263,7 +264,9 @@ def test_parameters_are_distributions(seed):
     np.testing.assert_allclose(np.exp(theta.log_words - theta.log_totals).sum(axis=0), 1.0)
     assert np.exp(theta.log_prior).sum() == pytest.approx(1.0)
     some = np.array([2, 7], np.uint32)
-    np.testing.assert_array_equal(learner.parameters(state_of(learner, seed), some).log_words, theta.log_words[some])
+    np.testing.assert_array_equal(
+        learner.model.parameters(state_of(learner, seed), some).log_words, theta.log_words[some]
+    )
 
 
 def test_evaluation_sums_add_up_over_batches():

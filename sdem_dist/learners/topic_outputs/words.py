@@ -8,8 +8,8 @@ import numpy as np
 
 from sdem_dist.kernels import topic_outputs
 from sdem_dist.learners.topic_outputs.protocol import Seen, Settings, TopicOutput
-from sdem_dist.models.naive_bayes import lengths
 from sdem_dist.models.supervised_lda import TopicParameters
+from sdem_dist.models.word_counts import lengths
 
 
 class NoOutput(TopicOutput):

@@ -1,4 +1,4 @@
-"""What one array of a learner's state is."""
+"""What one array of a state is."""
 
 from dataclasses import dataclass
 
@@ -27,9 +27,3 @@ class Field:
             raise ValueError(f"array {name!r} holds a value that is not finite")
         if (value < self.low).any():
             raise ValueError(f"array {name!r} holds {value.min():.6g}, and its least value is {self.low:g}")
-
-
-def check_class_weight(class_weight: tuple[float, ...] | None, n_classes: int) -> None:
-    """Raise ValueError unless there are no weights of classes, or one of each."""
-    if class_weight is not None and len(class_weight) != n_classes:
-        raise ValueError(f"class_weight has {len(class_weight)} numbers for {n_classes} classes")

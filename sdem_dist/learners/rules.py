@@ -1,0 +1,185 @@
+"""Rules for expectation parameters: in closed form (counting, EM), and steps whose lanes are merged (words)."""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+
+from sdem_dist.errors import TrainingError
+from sdem_dist.kernels.merge import add_changes, damped_changes, shifts
+from sdem_dist.kernels.rows import column_sums
+from sdem_dist.learners.sdem import At, SdEM
+from sdem_dist.learners.step_sizes import StepSizes
+from sdem_dist.losses import kernel_form, named
+from sdem_dist.models.em_forms import EXACT, EmForm, EStep
+from sdem_dist.models.heads import Labels
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, Steps
+from sdem_dist.records import record
+
+ROUNDING = 1e-9
+"""Relative rise of the objective that EM allows as rounding."""
+DAMPING = 30.0
+"""Damping of words: the larger, the sooner a word's change is averaged over lanes rather than added up."""
+MEAN_DAMPING = 100.0
+"""The same for the score of the mean document, which all lanes correct alike."""
+LEAST = 1e-6
+"""Stands for a count of 0 where logarithms are compared."""
+
+
+@record
+@dataclass(frozen=True)
+class ClosedForm:
+    """Maximisation in closed form: a round of all documents is an iteration of EM, in one of its forms.
+
+    It is a step of the NLL over all documents whose mu becomes that of the expected statistics.
+
+    `complete`: nothing is hidden, and documents count by their label: one round is the fit. Counts of words are added
+    to those before.
+    `monitored`: compute the objective, keep its state, and raise an error where it rises although `form` forbids it.
+    """
+
+    form: EmForm = EXACT
+    complete: bool = False
+    monitored: bool = False
+
+    local: ClassVar[bool] = False
+    cache_key: ClassVar[str] = "whole"
+
+    def expected(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
+        """Return the expected statistics of one lane (E-step)."""
+        if self.complete:
+            return sdem.model.complete(batch)
+        keys = at.keys(len(batch.weights))
+        step = EStep(self.form, self.form.temperature(at.lane.epoch), keys, sdem.unlabelled_weight)
+        return sdem.model.posterior(state, batch, step)
+
+    def local_steps(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
+        """Return what `expected` does."""
+        return self.expected(sdem, state, batch, at)
+
+    def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
+        """Return the next mu (M-step).
+
+        Raises TrainingError: the objective rose.
+        """
+        model, n = sdem.model, sdem.n_documents
+        if not s.class_counts.any():  # no document has a label
+            return state
+        if self.complete:
+            return model.counted(state, s, n)
+        new = model.maximum(state, s, n, self.form)
+        if not (self.monitored and self.form.rises):
+            return new
+        objective = model.em_objective(state, s, self.form.kind == "variational")
+        rise = objective - state.best_objective
+        if not np.isfinite(objective) or rise > ROUNDING * max(1.0, abs(objective)):
+            raise TrainingError(
+                f"the objective of EM went from {state.best_objective:.17g} to {objective:.17g} a document after "
+                f"{state.t:g} documents, which it cannot do: are there values that no component can have?"
+            )
+        return new._replace(best_counts=state.class_counts, best_mu=state.mu, best_objective=objective)
+
+
+@record
+@dataclass(frozen=True)
+class Merge:
+    """Steps over tables of words, whose lanes are merged (Masegosa 2014, Algorithms 1 to 7).
+
+    `local`: every lane runs Algorithm 2 over its documents from the broadcast mu, and what the lanes learned is merged.
+    Otherwise one step with the statistics of all documents at the broadcast theta, each like a lane of one document.
+    `tolerance`: documents whose largest loss weight is not above it ask for no step.
+    """
+
+    steps: StepSizes = field(default_factory=StepSizes)
+    local: bool = True
+    tolerance: float = 0.0
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents depend on how words are numbered."""
+        return "steps" if self.local else "whole"
+
+    def local_steps(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
+        """Return how far a lane moves."""
+        local, model, n = _labelled(batch), sdem.model, batch.documents.n_documents
+        weight = local.weight
+        schedule = self.steps.of_lane(model.alpha, model.class_alpha, sdem.n_documents, at.scale(n))
+        # Kernels that cannot follow gamma within a lane take that of its middle.
+        frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
+        form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
+        steps = Steps(schedule, frozen, self.steps.literal, form, self.tolerance)
+        changes, counts, end = model.run(state, local, at.order(n), at.keys(n), steps)
+        met, entries = np.zeros((2, len(changes)))
+        if at.lane.round_documents > n:  # a lane that is alone needs no merging
+            met, entries = np.any(changes, axis=1).astype(np.float64), local.entries()
+        gammas = end.gamma - state.gamma, end.class_gamma - state.class_gamma
+        return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
+
+    def expected(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
+        """Return statistics of documents that each step from the broadcast theta: lanes of one document, by weight."""
+        local = _labelled(batch)
+        reach = local.weights
+        if self.steps.mean_square:
+            squares = local.squares()
+            longest = np.where(squares > 0, squares, self.steps.mean_square)
+            reach = reach * np.minimum(1.0, self.steps.mean_square / longest)
+        keys = at.keys(len(reach))
+        sums = sdem.model.expected(state, local._replace(weights=reach), named(sdem.loss), keys, self.tolerance)
+        met, weight = local.occurrences(), local.weight
+        return sums._replace(met=met, entries=local.entries(), weight=weight, n_lanes=weight)  # type: ignore[no-any-return]
+
+    def step(self, sdem: SdEM[Any], state: SdemState, lanes: SdemStatistics) -> SdemState:
+        """Merge what the lanes of a round learned into the next mu."""
+        steps, model = self.steps, sdem.model
+        if not self.local:
+            rho = steps.rho(state.t + lanes.weight)
+            share = steps.class_start / steps.start
+            lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
+            if steps.literal:  # a step of Algorithm 1, without damping
+                gain = rho * steps.corrected(state.t, lanes.weight) / sdem.n_documents
+                lanes = lanes._replace(gamma=model.alpha * gain, class_gamma=model.class_alpha * gain, n_lanes=1.0)
+        return merged(state, lanes, steps.floor, steps.class_floor)
+
+
+def _labelled(local: LocalDocuments) -> LocalDocuments:
+    """Return documents, those of a hidden class with weight 0: they have no rivals."""
+    return local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))
+
+
+def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:
+    """Return the counts moved by what lanes learned side by side.
+
+    Each lane corrects what all have in common, such as the classes' overall scores: a sum of their changes would do
+    that once for each lane. Rare words are learned by one lane alone: a mean would lose them. So each word's change is
+    between sum and mean, by how far it moves (`damped_changes`). Then multiples of the mean document are subtracted
+    until its scores move as far as in the mean lane.
+
+    `floor`, `class_floor`: least counts (the check).
+    """
+    if not lanes.n_lanes:
+        return state
+    n, words = max(lanes.n_lanes, 1.0), state.words.copy()
+    of_mean, changes, entries = np.zeros(lanes.rows.shape[1]), lanes.rows, np.zeros(len(lanes.words))
+    classes = lanes.class_counts
+    if n > 1:
+        entries, least = lanes.entries / (lanes.weight or 1.0), max(floor, LEAST)
+        before = np.maximum(state.words[lanes.words], least)
+        in_mean, _ = shifts(before, lanes.rows, of_mean, 1.0 / n, entries, state.totals, least)
+        in_sum, _ = shifts(before, lanes.rows, of_mean, 1.0, entries, state.totals, least)
+        wanted = in_mean + (in_sum - in_mean) / (1.0 + MEAN_DAMPING * np.abs(in_sum))
+        changes = lanes.rows.copy()
+        damped_changes(changes, lanes.met, before, DAMPING)
+        for _ in range(2):
+            moved, slopes = shifts(before, changes, of_mean, 1.0, entries, state.totals, least)
+            of_mean += np.where(slopes > 0, (wanted - moved) / np.where(slopes > 0, slopes, 1.0), 0.0)
+        share = np.abs(lanes.class_counts) / np.maximum(state.class_counts, 1e-300)
+        classes = lanes.class_counts * (1.0 / n + (1.0 - 1.0 / n) / (1.0 + DAMPING * share))
+    add_changes(changes, entries, of_mean, floor, lanes.words, words)
+    return SdemState(
+        words=words,
+        totals=column_sums(words),
+        class_counts=np.maximum(state.class_counts + classes, class_floor),
+        gamma=state.gamma + lanes.gamma / n,
+        class_gamma=state.class_gamma + lanes.class_gamma / n,
+        t=state.t + lanes.weight,
+    )

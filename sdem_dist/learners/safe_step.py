@@ -1,0 +1,246 @@
+"""Rules for models of tables: steps that stay inside S, judged by the objective; and the paper's own."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from sdem_dist.learners.sdem import At, SdEM
+from sdem_dist.losses import Nll, named, share_of_nll
+from sdem_dist.models.feature_classes import FeatureState, FeatureStatistics
+from sdem_dist.models.features import FeatureModel
+from sdem_dist.records import record
+
+RADIUS = 1.0
+"""Largest KL divergence, of any variable in any class, that one safe step may go."""
+LANE_RADIUS = 0.1
+"""The same for steps inside a lane, whose batches are small and noisy."""
+GROWTH, SHRINKAGE = 2.0, 0.25
+"""Factors of the step after an accepted and after a rejected round."""
+HALVINGS = 40
+"""How often a step is halved at most."""
+LEAST_SHARE = 0.5
+"""What a safe step leaves of each class's count, at least."""
+_ROUNDING = 1e-12
+_STALLED = 1e-3
+"""Size of steps after five rejected rounds."""
+Point = tuple[np.ndarray, np.ndarray]
+"""N of shape (n_components,) and mu of shape (n_components, n_statistics); or how N and S move."""
+
+
+@dataclass(frozen=True)
+class TableSteps:
+    """Steps of mu with sums of loss weights times statistics.
+
+    `local`: lanes step through batches of their documents, and their results are averaged. Otherwise one step a round.
+    `batch_size`: documents of a step inside a lane.
+    `decay`: lambda of ``rho = 1 / (1 + lambda t)``.
+    `prior_scale`: multiplies the prior.
+    """
+
+    local: bool = False
+    batch_size: int = 32
+    decay: float = 1e-5
+    prior_scale: float = 1.0
+
+    cache_key = "table"
+
+    def expected(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:
+        """Return the sums of a lane at the broadcast theta."""
+        return statistics_at(sdem, (state.class_counts, state.mu), batch)
+
+    def local_steps(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:
+        """Return where a lane ends: its N and S, times its weight."""
+        point, t, n = (state.class_counts, state.mu), state.t, len(batch.weights)
+        weight, order, scale = float(batch.weights.sum()), at.order(n), at.scale(n)
+        loss = self._loss_before(sdem, point, batch)
+        for first in range(0, n, self.batch_size):
+            s = statistics_at(sdem, point, batch.take(order[first : first + self.batch_size]))
+            t += s.weight * scale
+            point = self._inner_step(sdem, state, point, s, t, weight)
+        counts, mu = point
+        none = np.zeros((len(counts), 0))
+        return FeatureStatistics(weight * counts, weight * counts[:, None] * mu, none, loss, weight)
+
+    def _loss_before(self, sdem: SdEM[Any], point: Point, batch: Any) -> float:
+        return 0.0
+
+    def _inner_step(
+        self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
+    ) -> Point:
+        """Return the point after one batch of a lane of some weight, with t documents seen."""
+        raise NotImplementedError
+
+
+def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistics:
+    """Return the sum of loss weights times expected statistics at one theta, and the loss there (Table 2)."""
+    return sdem.model.expected(*point, batch, named(sdem.loss), sdem.unlabelled_weight)  # type: ignore[no-any-return]
+
+
+def mean_of_lanes(s: FeatureStatistics) -> Point:
+    """Return the mean of where lanes ended: S is convex."""
+    return s.class_counts / s.weight, s.sums / s.class_counts[:, None]
+
+
+@record
+@dataclass(frozen=True)
+class PaperStep(TableSteps):
+    """The steps of Masegosa 2014, section 4.1, in unnormalised sums: a step, then the check."""
+
+    local: bool = True
+
+    def _inner_step(
+        self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
+    ) -> Point:
+        """Step N without shrinkage (nu = 0), S with."""
+        variables, rho = sdem.model.variables, 1.0 / (1.0 + self.decay * t)
+        share = self.prior_scale * rho * s.weight / sdem.n_documents  # of the prior that belongs to these documents
+        (counts, mu), nu, pseudo = point, variables.prior_weight, share * sdem.model.class_alpha
+        new = np.maximum(counts + rho * s.class_counts + pseudo, pseudo)
+        sums = (1.0 - share * nu) * counts[:, None] * mu + rho * s.sums + share * nu * variables.centre
+        return new, variables.check(sums / new[:, None])[0]
+
+    def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
+        """Return the mean of the lanes."""
+        counts, mu = mean_of_lanes(s)
+        rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))
+        return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
+
+
+@record
+@dataclass(frozen=True)
+class SafeStep(TableSteps):
+    """Steps that are halved until they stay inside S and within `RADIUS`.
+
+    `judged`: a round is a whole epoch. What it leads to is kept only if the objective falls, and the size of steps
+    follows the rounds' success. Otherwise it falls with the documents seen.
+    """
+
+    judged: bool = True
+
+    def _loss_before(self, sdem: SdEM[Any], point: Point, batch: Any) -> float:
+        return statistics_at(sdem, point, batch).loss if self.judged else 0.0
+
+    def _inner_step(
+        self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
+    ) -> Point:
+        """Step as far as a round of all documents would: a lane is alone."""
+        if not s.weight > 0:
+            return point
+        rho = state.rho * sdem.n_documents / weight
+        return safe_step(sdem.model.variables, point, self.natural_gradient(sdem, point, s), rho, LANE_RADIUS)[:2]
+
+    def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
+        """Merge the lanes of a round into the next mu."""
+        if self.judged:
+            return self._judge(sdem, state, s)
+        rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))
+        counts, mu, _ = self._moved(sdem, (state.class_counts, state.mu), s, rho)
+        return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
+
+    def _judge(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
+        """Keep the broadcast mu if its objective is the lowest yet, else go back; step on from the best.
+
+        Nor may the loss end above the start's, except for a loss with a share of p(x). The start, a fit without a
+        prior, is nearly the best for such a loss, so this bound would leave no room for the prior and for p(y | x).
+        """
+        loss = s.loss / s.weight
+        first = state.first_loss if np.isfinite(state.first_loss) else loss
+        objective = loss + self.penalty(sdem, (state.class_counts, state.mu))
+        blended = _ROUNDING < share_of_nll(named(sdem.loss), sdem.model.n_classes) < 1.0 - _ROUNDING
+        better = objective <= state.best_objective and (loss <= first or blended)
+        # Without counts to go back to, the start itself is not finite.
+        if better or not len(state.best_counts):
+            rho = state.rho * GROWTH if len(state.best_counts) else state.rho
+            best = (state.class_counts, state.mu)
+            counts, mu, rho = self._moved(sdem, best, s, rho)
+            return FeatureState(counts, mu, rho, *best, objective, first, state.t + s.weight)
+        best = state.best_counts, state.best_mu
+        # The rejected point lies on the way that was tried: S is convex, so a part of that way stays inside.
+        counts = (1 - SHRINKAGE) * best[0] + SHRINKAGE * state.class_counts
+        sums = (1 - SHRINKAGE) * best[0][:, None] * best[1] + SHRINKAGE * state.class_counts[:, None] * state.mu
+        rho = state.rho * SHRINKAGE
+        return state._replace(class_counts=counts, mu=sums / counts[:, None], rho=rho, t=state.t + s.weight)
+
+    def _moved(
+        self, sdem: SdEM[Any], point: Point, s: FeatureStatistics, rho: float
+    ) -> tuple[np.ndarray, np.ndarray, float]:
+        """Return where a round leads: to the mean of its lanes, or one step with their sum."""
+        if self.local:
+            return *mean_of_lanes(s), rho
+        return safe_step(sdem.model.variables, point, self.natural_gradient(sdem, point, s), rho, RADIUS)
+
+    def penalty(self, sdem: SdEM[Any], point: Point) -> float:
+        """Return -ln prior, up to a constant, a document."""
+        (counts, mu), model = point, sdem.model
+        nu = model.variables.weight_of_variables
+        penalty = -model.class_alpha * float(np.log(np.maximum(counts / counts.sum(), 1e-300)).sum())
+        if nu.any():
+            centre = np.broadcast_to(model.variables.centre, mu.shape)
+            moved = model.variables.divergence(centre, model.under_prior(mu, named(sdem.loss)))
+            penalty += float((nu * moved).sum())
+        return self.prior_scale * penalty / sdem.n_documents
+
+    def held_back(self, sdem: SdEM[Any], state: FeatureState) -> bool:
+        """Say whether a judged run gained nothing in many rounds, under a prior that weighs more than the loss."""
+        ran = len(state.best_counts) and 0.05 < state.first_loss < np.inf
+        if isinstance(named(sdem.loss), Nll) or state.rho > _STALLED or not ran:
+            return False
+        penalty = self.penalty(sdem, (state.best_counts, state.best_mu))
+        ended = state.best_objective - penalty
+        return penalty > state.first_loss and ended > (1.0 - 1e-3) * state.first_loss
+
+    def natural_gradient(self, sdem: SdEM[Any], point: Point, s: FeatureStatistics) -> Point:
+        """Return minus the gradient of the summed loss and the prior's share by theta: how N and S move (Theorem 2).
+
+        The coordinates of theta that belong to N are ``ln p(y) - A(theta_y)``, up to a constant.
+        """
+        (counts, mu), model = point, sdem.model
+        variables, mass = model.variables, counts.sum()
+        share = self.prior_scale * s.weight / sdem.n_documents
+        # NLL's weights sum to the documents, and pull mu back by as much (equation 11); others' sum to 0.
+        pull = s.class_counts.sum() / mass
+        class_step = s.class_counts - pull * counts
+        away = variables.centre - model.under_prior(mu, named(sdem.loss))
+        step = s.sums - pull * counts[:, None] * mu + share * variables.prior_weight * away
+        prior = share * model.class_alpha * (1.0 - len(counts) * counts / mass)
+        return class_step + prior, step + prior[:, None] * mu
+
+
+def safe_step(
+    variables: FeatureModel, at: Point, way: Point, rho: float, radius: float
+) -> tuple[np.ndarray, np.ndarray, float]:
+    """Step along a way, halved for each variable until it stays inside S and within `radius` (section 3.2).
+
+    Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
+
+    Returns `rho`, the largest step that a variable has gone.
+    """
+    (counts, mu), (class_step, step) = at, way
+    for _ in range(HALVINGS):
+        new = counts + rho * class_step
+        if (new > 0).all() and (new >= LEAST_SHARE * counts).all():
+            break
+        rho *= 0.5
+    else:
+        return counts, mu, rho
+    # A generative fit may lie outside (a probability of 0 without a prior): from there no step would be inside.
+    start = variables.check(mu)[0]
+    along = (step - class_step[:, None] * start) / new[:, None]
+    rhos = np.full((len(counts), variables.n_variables), rho)
+    for _ in range(HALVINGS):
+        moved = start + rhos[:, variables.variable_of] * along
+        far = ~_within(variables, moved, start, radius)
+        if not far.any():
+            return new, moved, float(rhos.max())
+        rhos[far] *= 0.5
+    return new, np.where(far[:, variables.variable_of], start, moved), float(rhos.max())
+
+
+def _within(variables: FeatureModel, moved: np.ndarray, start: np.ndarray, radius: float) -> np.ndarray:
+    """Return which variables of which classes stay inside S and within `radius` of where they were."""
+    finite = variables.all_of_variables(np.isfinite(moved))
+    moved = np.where(finite[:, variables.variable_of], moved, start)
+    checked, outside = variables.check(moved)
+    inside = variables.all_of_variables(checked == moved) if outside else True
+    return np.asarray(finite & inside & (variables.divergence(checked, start) <= radius))

@@ -1,0 +1,237 @@
+"""What the scores of a model mean: classes, components of classes, clusters, several labels, a number.
+
+A head makes of scores what a loss asks of each column of a model, and how well documents are predicted.
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import NamedTuple, cast
+
+import numpy as np
+
+from sdem_dist import label_scores
+from sdem_dist.evaluation import (
+    Scored,
+    choosing_metrics,
+    choosing_sums,
+    classifier_metrics,
+    classifier_sums,
+    evaluation_sums,
+    finish,
+    joined,
+)
+from sdem_dist.losses import Loss, marginal_log_likelihood
+from sdem_dist.records import record
+
+TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "
+"""Before the number of a label: names of the metrics that held-out documents choose by."""
+
+
+@record
+@dataclass(frozen=True)
+class Classes:
+    """One class for each document; a class may be a mixture of components, and scores with their sum.
+
+    `component_class`: the class of each component, ascending; empty: each column of the model is a class. Components of
+    a single class are clusters: documents have no labels.
+    """
+
+    n_classes: int
+    component_class: tuple[int, ...] = ()
+
+    def __post_init__(self) -> None:
+        used = sorted(set(self.component_class))
+        right = sorted(self.component_class) == list(self.component_class) and len(used) == self.n_classes
+        if self.component_class and not (right and used == list(range(self.n_classes))):
+            raise ValueError("component_class must be classes, ascending, and every class must have a component")
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the model: classes, or components."""
+        return len(self.component_class) or self.n_classes
+
+    @property
+    def clusters(self) -> bool:
+        """Whether there are components and no classes to tell apart."""
+        return self.n_classes == 1 and bool(self.component_class)
+
+    def by_class(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
+        """Return what classes score, and the posteriors of their components, if there are any, see `by_class`."""
+        return by_class(scores, self.component_class) if self.component_class else (scores, None)
+
+    def loss_weights(
+        self, loss: Loss, scores: np.ndarray, labels: np.ndarray, unlabelled_weight: float = 1.0
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return minus the gradient of a loss by the columns' scores, and what each row costs (Table 2).
+
+        `scores`: shape (n, n_columns).
+        `labels`: shape (n,), integers, -1: the class is hidden too, and the row costs ``-ln p(x)`` whatever the loss.
+        `unlabelled_weight`: of rows without a label.
+        Returns `weights`, shape (n, n_columns): the weight of the class times ``p(z | y, x)``.
+        Returns `values`, shape (n,).
+        """
+        of_class, posteriors = self.by_class(scores)
+        hidden = labels < 0
+        known = np.where(hidden, 0, labels)
+        weights, values = loss.weights(of_class, known), loss.value(of_class, known)
+        if hidden.any():
+            total = marginal_log_likelihood(of_class)
+            posterior = np.exp(of_class - total[:, None])
+            weights = np.where(hidden[:, None], unlabelled_weight * posterior, weights)
+            values = np.where(hidden, -unlabelled_weight * total, values)
+        return (weights if posteriors is None else weights[:, self.component_class] * posteriors), values
+
+    def sums(self, batches: Iterable[Scored], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return the sums of `evaluation.classifier_sums` over all batches; of clusters those of `evaluation_sums`.
+
+        `held_out`: only what held-out documents choose by. `tempered`: with the log-loss at each temperature.
+        """
+        if held_out:
+            return np.sum([choosing_sums(b.scores, b.labels, b.weights) for b in batches], axis=0)
+        documents = joined(batches)
+        return evaluation_sums(documents) if self.clusters else classifier_sums(documents, tempered=tempered)
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only that of p(x)."""
+        if held_out:
+            return choosing_metrics(sums)
+        if self.clusters:
+            means = finish(sums)
+            return {name: means[name] for name in ("nll", "perplexity")}
+        return classifier_metrics(sums, self.n_classes)
+
+
+def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+    """Return what classes score, and the posteriors of their components.
+
+    `scores`: shape (n, n_components), ``ln p(z, y, x)``.
+    Returns `scores`, shape (n, n_classes): ``ln p(y, x) = ln sum_z p(z, y, x)``.
+    Returns `posteriors`, shape (n, n_components): ``p(z | y, x)`` for the class y of each component; zeros for a
+    class of score -inf.
+    """
+    starts = first_components(component_class)
+    top = np.maximum.reduceat(scores, starts, axis=1)
+    top = np.where(np.isneginf(top), 0.0, top)
+    posteriors = np.exp(scores - top[:, component_class])
+    totals = np.add.reduceat(posteriors, starts, axis=1)
+    posteriors /= np.where(totals > 0, totals, 1.0)[:, component_class]
+    with np.errstate(divide="ignore"):
+        return top + np.log(totals), posteriors
+
+
+def first_components(component_class: tuple[int, ...]) -> np.ndarray:
+    """Return the first component of each class."""
+    return np.searchsorted(np.asarray(component_class), np.arange(component_class[-1] + 1))
+
+
+def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return 1 in the column of each label, and zeros where there is none."""
+    weights = np.zeros((len(labels), n_columns))
+    known = np.flatnonzero(labels >= 0)
+    weights[known, labels[known]] = 1.0
+    return weights
+
+
+class ScoredLabels(NamedTuple):
+    """A batch of documents with several labels."""
+
+    odds: np.ndarray  # log-odds of each label, shape (n_documents, n_labels)
+    members: np.ndarray  # 1 where a document has a label, of the same shape
+    weights: np.ndarray
+
+
+@record
+@dataclass(frozen=True)
+class Labels:
+    """Several labels for each document, or none: for each label two columns, ``2 l`` (the rest) and ``2 l + 1``.
+
+    `temperatures`, `thresholds`: of each label, see `sdem_dist.label_scores.Decisions`. Empty: 1 and 0.5.
+    `exclusive`: each document has one label. Then labels are classes, and the strongest one is predicted.
+    """
+
+    n_classes: int  # labels
+    temperatures: tuple[float, ...] = ()
+    thresholds: tuple[float, ...] = ()
+    exclusive: bool = False
+
+    component_class = ()
+    clusters = False
+
+    def __post_init__(self) -> None:
+        for name, values in (("temperatures", self.temperatures), ("thresholds", self.thresholds)):
+            if len(values) not in (0, self.n_classes):
+                raise ValueError(f"there are {len(values)} {name} for {self.n_classes} labels")
+
+    @property
+    def n_columns(self) -> int:
+        """Columns of the model: two a label."""
+        return 2 * self.n_classes
+
+    @property
+    def decisions(self) -> label_scores.Decisions:
+        """How log-odds become probabilities and labels."""
+        return label_scores.decisions_of(self.n_classes, self.thresholds, self.temperatures)
+
+    def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
+        """Return minus the gradient of each label's own loss by the scores of its two columns."""
+        weights = np.empty(scores.shape)
+        for label in range(self.n_classes):
+            pair = slice(2 * label, 2 * label + 2)
+            weights[:, pair] = loss.weights(scores[:, pair], members[:, label].astype(np.intp))
+        return weights
+
+    def sums(
+        self, batches: Iterable[Scored] | Iterable[ScoredLabels], *, held_out: bool = False, tempered: bool = True
+    ) -> np.ndarray:
+        """Return the sums of `sdem_dist.label_scores` over batches; held-out documents have those to fit to, too.
+
+        Where labels exclude each other: those of `Classes`.
+        """
+        if self.exclusive:
+            return Classes(self.n_classes).sums(cast("Iterable[Scored]", batches), held_out=held_out)
+        odds, members, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
+        sums = label_scores.label_sums(odds, members, weights, self.decisions)
+        return np.concatenate([sums, label_scores.fitting_sums(odds, members, weights)]) if held_out else sums
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return how well labels are predicted; with documents held out, also what these choose."""
+        if self.exclusive:
+            return Classes(self.n_classes).metrics(sums, held_out=held_out)
+        n_sums = len(label_scores.COUNTS) + 4 * self.n_classes
+        means = label_scores.finish(sums[:n_sums])
+        if not held_out or sums[0] == 0.0:
+            return means
+        decisions, fit = label_scores.fitted(sums[n_sums:], self.n_classes)
+        chosen = {f"{TEMPERATURE}{i}": t for i, t in enumerate(decisions.temperatures.tolist())}
+        chosen |= {f"{THRESHOLD}{i}": t for i, t in enumerate(decisions.thresholds.tolist())}
+        return means | fit | chosen
+
+
+class Losses(NamedTuple):
+    """What each document of a batch costs."""
+
+    weights: np.ndarray
+    nll: np.ndarray  # ``-ln p(y, x)``
+    ncll: np.ndarray  # ``-ln p(y | x)``
+
+
+@record
+@dataclass(frozen=True)
+class Number:
+    """A number for each document."""
+
+    n_classes = n_columns = 1
+    component_class = ()
+    clusters = False
+
+    def sums(self, batches: Iterable[Losses], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return sums of the weights and of both losses over all batches."""
+        sums = np.zeros(3)
+        for weights, nll, ncll in batches:
+            sums += [float((weights * column).sum()) for column in (np.ones(len(weights)), nll, ncll)]
+        return sums
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return the mean of each loss per row."""
+        weight, nll, ncll = sums.tolist()
+        return {"nll": nll / weight, "ncll": ncll / weight}
