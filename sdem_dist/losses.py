@@ -167,8 +167,13 @@ def kin(loss: str | Loss) -> str:
     return "hinge" if isinstance(loss, Hinge | CostSensitiveHinge) else "ncll"
 
 
-def kernel_form(loss: str | Loss, n_classes: int) -> LossForm:
-    """Return a loss as the compiled steps take it.
+SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
+
+OURS_ALONE = "this estimator takes the losses of sdem_dist.losses alone"
+
+
+def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossForm:
+    """Return a loss as the compiled steps take it; `hint` says what to do about one that they do not know.
 
     Raises
     ------
@@ -184,10 +189,7 @@ def kernel_form(loss: str | Loss, n_classes: int) -> LossForm:
             raise ValueError(f"costs are of {len(costs)} classes, and there are {n_classes}")
     kinds: dict[type, int] = {Nll: NLL, Ncll: NCLL, Hinge: HINGE, CostSensitiveHinge: HINGE}
     if type(loss) not in kinds:
-        raise ValueError(
-            f'{loss!r} is a loss of your own, which the compiled steps do not know: it takes merge="sum", whose statistics '
-            "are computed over batches"
-        )
+        raise ValueError(f"{loss!r} is a loss of your own, which the compiled steps do not know: {hint}")
     margin = loss.margin if isinstance(loss, Hinge) else 1.0
     return LossForm(kinds[type(loss)], float(margin), costs, float(share))
 

@@ -88,6 +88,9 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
     """
     from sdem_dist import open_corpus, text
 
+    for name, option in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
+        if options[name] and not where.here:
+            raise click.UsageError(f"{option} is for threads of this process, not for workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
         raise click.ClickException(

@@ -1,6 +1,8 @@
 """Kinds of values that options take."""
 
+import csv
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -98,6 +100,82 @@ class StopWords(ParamType):
         except (OSError, UnicodeDecodeError) as error:
             why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
             self.fail(f"it is english or a file of words, and {value} is not one: {why}", param, ctx)
+
+
+LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
+
+
+class LossName(ParamType):
+    """A loss by name, with its numbers after colons."""
+
+    name = LOSS_FORMS.replace(", ", "|").replace(" or ", "|")
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """Return a name that estimators know, or a loss; see `parse_loss`."""
+        try:
+            return parse_loss(str(value))
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
+
+
+def parse_loss(text: str) -> object:
+    """Return the loss of "hinge", "perceptron", "hinge:2", "blend:.1" (with ncll) or "blend:.1:hinge:2".
+
+    Raises ValueError: it is none of these.
+    """
+    from sdem_dist.losses import Blend, Hinge, named
+
+    name, _, rest = text.partition(":")
+    try:
+        if name == "hinge" and rest:
+            return Hinge(_number(rest))
+        if name == "blend":
+            share, _, other = rest.partition(":")
+            loss = parse_loss(other or "ncll")
+            if loss != "auto":
+                return Blend(named(loss), _number(share))  # type: ignore[arg-type]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"{text!r} is not a loss ({error}); losses are {LOSS_FORMS}") from error
+    if text == "perceptron":
+        return Hinge(0.0)
+    if text not in ("auto", "ncll", "hinge", "nll"):
+        raise ValueError(f"{text!r} is not a loss; losses are {LOSS_FORMS}, and --costs FILE for costs of confusions")
+    return text
+
+
+def _number(text: str) -> float:
+    """Return a finite number that is not negative."""
+    number = float(text)
+    if not 0.0 <= number < float("inf"):
+        raise ValueError(f"{text} is not a finite number from 0 on")
+    return number
+
+
+def read_costs(path: Path, classes: Sequence[object]) -> object:
+    """Return the loss of a CSV file of costs: a row for each true class, a column for each predicted one, with names.
+
+    Raises click.UsageError: it is not such a table, or its classes are not those of the documents.
+    """
+    from sdem_dist.losses import CostSensitiveHinge
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        columns = {name: k for k, name in enumerate(rows[0]) if k}
+        costs = {row[0]: row for row in rows[1:]}
+        names = [str(name) for name in classes]
+        if not set(costs) == set(columns) == set(names):
+            raise ValueError(f"its first row and first column must name the classes {', '.join(names)}")
+        return CostSensitiveHinge(tuple(tuple(float(costs[y][columns[k]]) for k in names) for y in names))
+    except (OSError, ValueError, IndexError, csv.Error) as error:
+        reason = (
+            error.strerror
+            if isinstance(error, OSError)
+            else "a row is too short"
+            if isinstance(error, IndexError)
+            else error
+        )
+        raise click.UsageError(f"--costs {path}: {reason}") from error
 
 
 class Alpha(ParamType):

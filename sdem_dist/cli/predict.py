@@ -135,7 +135,7 @@ def _run(
     **how_read: Any,
 ) -> None:
     from sdem_dist.cli.answers import chosen
-    from sdem_dist.cli.sources import refuse_for_a_corpus
+    from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.table_files import altered, check_table, part_of, write_table
     from sdem_dist.loading import load_model
@@ -144,6 +144,9 @@ def _run(
     from sdem_dist.text.validation import RowValidator
 
     _refuse_the_wrong_order(model, paths)
+    for path in paths:
+        if str(path) != "-":
+            is_source(str(path))  # raises where there is nothing
     if not where.here and (verbose or jobs is not None):
         raise click.UsageError(
             f"{'--verbose' if verbose else '--jobs'} is for threads of this process, not for workers"

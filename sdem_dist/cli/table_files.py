@@ -203,7 +203,7 @@ def _column(values: Any) -> Any:
         return values
     try:
         return pa.array(values)
-    except (pa.ArrowException, UnicodeEncodeError):
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
         return pa.array([None if value is None else as_text(value) for value in values], pa.string())
 
 

@@ -15,7 +15,7 @@ from sdem_dist.cli.endings import told
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
 from sdem_dist.cli.outputs import refuse_existing, refuse_lasting
-from sdem_dist.cli.parameters import Alpha, Place
+from sdem_dist.cli.parameters import Alpha, LossName, Place, parse_loss, read_costs
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     corpus_of,
@@ -76,9 +76,16 @@ class TrainCommand(SectionedCommand):
 @click.argument("model", type=Place())
 @click.option(
     "--loss",
-    type=click.Choice(["auto", "ncll", "hinge", "nll"]),
-    help="What training lowers: -ln p(y|d), the hinge loss, or -ln p(y,d) (plain naive Bayes).  "
-    "[default: auto for naive Bayes, else ncll]",
+    type=LossName(),
+    help="Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2, "
+    "blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]",
+)
+@click.option(
+    "--costs",
+    type=click.Path(path_type=Path),
+    metavar="FILE.csv",
+    help="Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted "
+    "one, with their names.",
 )
 @click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
 @click.option(
@@ -161,6 +168,8 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
         options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
     ):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
+    if options["costs"] is not None and options["loss"] is not None:
+        raise click.UsageError("--costs is a loss of its own: leave --loss out")
     if options["patience"] is not None and options["validation"] is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
@@ -189,6 +198,8 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             where.client(options["lifetime"]) as client,
         ):
             take_counts(estimator, documents, options)
+            if options["costs"] is not None:
+                estimator.set_params(loss=read_costs(options["costs"], documents.header.classes))
             _check_fits(estimator, documents)
             if estimator.spec.target == "labels":
                 warn_of_many_classes(documents, label_column(corpora, options["label"], options["format"]))
@@ -215,7 +226,8 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
         raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
     figures = _figures(estimator, options["validation"])
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(estimator.kept_, estimator.n_iter_)
-    say(f"{model}: {options['estimator']}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
+    loss = f", loss {estimator.learner_.loss}" if getattr(estimator, "loss", None) == "auto" else ""
+    say(f"{model}: {options['estimator']}{loss}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
     if hidden:
         say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
         for how in ("with", "without"):
@@ -353,4 +365,9 @@ def _value(name: str, text: str) -> object:
             continue
         except (RecursionError, MemoryError):
             raise click.UsageError(f"--set {name}={text[:20]}...: its brackets are nested too deep") from None
+    if name == "loss":
+        try:
+            return parse_loss(text)
+        except ValueError as error:
+            raise click.UsageError(f"loss={text}: {error}") from None
     return text

@@ -218,7 +218,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in history if watched in entry]
         if self.patience is not None and scored:
-            return min(scored, key=lambda entry: entry[watched])
+            of_training = {name: value for name, value in history[-1].items() if name.startswith("held_out_")}
+            return of_training | min(scored, key=lambda entry: entry[watched])
         return history[-1] if history else {}
 
     @property

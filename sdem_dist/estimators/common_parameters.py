@@ -8,6 +8,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.estimators.parameters import (
     Constraint,
     checked_later,
+    either,
     estimator,
     integer,
     one_of,
@@ -34,7 +35,9 @@ class Running:
     n_jobs: int | None = param(
         None, integer(optional=True), "Threads where there is no client; None: all cores. No bit depends on it."
     )
-    verbose: bool = param(False, truth(), "Show progress on standard error.")
+    verbose: bool | int = param(
+        False, either(truth(), integer(0)), "Show progress on standard error; a number as scikit-learn has it."
+    )
 
 
 @estimator

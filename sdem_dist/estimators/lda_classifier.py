@@ -24,7 +24,7 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import StepSizes, counting_steps, margin_steps, paper_steps
-from sdem_dist.losses import Loss, kernel_form, kin
+from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, kin
 from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.lda import (
     INFERENCE,
@@ -173,7 +173,7 @@ class LDAClassifier(
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
-        kernel_form(self.loss, n_classes)  # says what is wrong with it
+        kernel_form(self.loss, n_classes, OURS_ALONE)
         weights, weight = weights_of_classes(self.class_weight, source), source.weight
         if counts and weights is not None:
             weight = float(np.dot(weights, source.class_counts))

@@ -15,7 +15,7 @@ from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
-from sdem_dist.losses import Loss, kernel_form, named
+from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, named
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.unit import unit_of
 
@@ -80,7 +80,7 @@ class SdemMixtureClassifier(JointMixture):
         documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
         prior = alpha + START_SHARE * (fitted.words.mean(axis=1) - alpha)
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
-        kernel_form(self.loss, em.model.n_classes)  # says what is wrong with it
+        kernel_form(self.loss, em.model.n_classes, OURS_ALONE)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
         learner = SdEM(em.model, n_labelled, Merge(sizes), self.loss, em.class_weight, seed=once.seed)
         even = em.model.start_at(prior)._replace(class_counts=class_alpha + START_SHARE * fitted.class_counts)

@@ -93,7 +93,7 @@ class WeighedWords(Weighing):
         "history_": "list of dict\n"
         "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
         "temperature) of the held-out documents, by the training without them. Where folds or documents without labels were\n"
-        "tried first, all entries have their figures, and ``unlabelled_weight``. If evaluated:\n"
+        "tried first, the last entry alone has their figures; all have ``unlabelled_weight``. If evaluated:\n"
         "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
         "documents with the prefix ``validation_``.",
     }

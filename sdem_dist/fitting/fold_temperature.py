@@ -86,7 +86,8 @@ def calibrated_by_folds(
     if has_rare_classes(source) and np.isfinite(said.accuracy):
         scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
         held_out["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
-    return found._replace(history=[{**entry, **held_out} for entry in found.history])
+    # One figure for the whole training: of the last epoch, so that nobody takes it for a curve.
+    return found._replace(history=[*found.history[:-1], {**found.history[-1], **held_out}])
 
 
 def is_better(first: list[Scores], second: list[Scores]) -> bool:

@@ -146,7 +146,10 @@ def _trained(trainer: Trainer, e: Any, source: Source, alone: Source, plan: Plan
         # The name tells a resumed run whether the weight is still the same.
         trained = final_stage(trainer, learner, plan, start_with, f", unlabelled_weight {weight:g}")
     said["unlabelled_weight"] = weight
-    return trained._replace(history=[{**entry, **said} for entry in trained.history])
+    # Held-out figures are of the whole training: the last entry alone has them, so that none takes them for a curve.
+    every = {name: value for name, value in said.items() if not name.startswith("held_out_")}
+    *earlier, last = trained.history
+    return trained._replace(history=[*({**entry, **every} for entry in earlier), {**last, **said}])
 
 
 def _of(source: Source) -> Callable[[AnyStage], AnyStage]:

@@ -191,6 +191,7 @@ def _explained(
         words=word_parts(words, parts),
         topics=parts.topics,
         text=text,
+        generative=getattr(estimator, "loss", "nll") == "nll",
         marks=tuple(marks),
         temperature=float(getattr(estimator.learner_, "temperature", 1.0)),
         unknown=tuple(unknown),

@@ -54,6 +54,9 @@ class Explanation(Explained):
     temperature : float
     unknown : tuple of str
         Words of the text that are not in the model's vocabulary.
+    generative : bool
+        Whether ``log_p`` of words are probabilities that can be read as such. After discriminative training only their
+        differences mean something, and tables leave them out.
     """
 
     label: object
@@ -70,6 +73,7 @@ class Explanation(Explained):
     marks: tuple[tuple[int, int, float], ...] = ()
     temperature: float = 1.0
     unknown: tuple[str, ...] = ()
+    generative: bool = True
 
     _word: ClassVar = WordPart
     _part_name: ClassVar = "log-odds"
@@ -91,10 +95,10 @@ class Explanation(Explained):
     def _how(self) -> str:
         """Return what a word's part is made of, where the columns of the table give it."""
         divided = "" if self.temperature == 1.0 else f" / temperature {self.temperature:.3g}"
-        ours, theirs = f"p(word|{self.label})", f"p(word|{self.against})"
         products = [w.weight * (w.log_p - w.log_p_against) / self.temperature for w in self.words]
         if products and np.allclose([w.part for w in self.words], products, rtol=1e-3, atol=1e-6):
-            return f"; of a word: weight x ln({ours} / {theirs}){divided}"
+            ratio = f"ln(p(word|{self.label}) / p(word|{self.against}))" if self.generative else "log-odds of the word"
+            return f"; of a word: weight x {ratio}{divided}"
         return f" (scores divided by the temperature, {self.temperature:.3g})" if divided else ""
 
     def _rows(self) -> Rows:
@@ -115,7 +119,8 @@ class Explanation(Explained):
     @property
     def _heads(self) -> tuple[str, ...]:
         heads = ("word", "log-odds", "weight", f"p(word|{self.label})", f"p(word|{self.against})")
-        return heads if any(w.log_p == w.log_p or w.log_p_against == w.log_p_against for w in self.words) else heads[:3]
+        known = any(w.log_p == w.log_p or w.log_p_against == w.log_p_against for w in self.words)
+        return heads if self.generative and known else heads[:3]
 
     @property
     def _sides(self) -> tuple[str, str]:

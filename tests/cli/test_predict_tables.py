@@ -254,3 +254,11 @@ def test_texts_that_a_tsv_cannot_hold_are_counted(made, tmp_path, workers):
     quiet = run("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / "q.tsv"), "--quiet")
     assert quiet.exit_code == 0 and not quiet.stderr
     assert (tmp_path / "q.tsv").read_bytes() == (tmp_path / "o.tsv").read_bytes()
+
+
+def test_integers_of_any_size_become_text_in_parquet(made, tmp_path):
+    (tmp_path / "t.jsonl").write_text(
+        "".join(json.dumps({"text": "goal", "n": n}) + "\n" for n in (2**70, -(2**64), 1))
+    )
+    ok("predict", str(made / "model"), str(tmp_path / "t.jsonl"), "-o", str(tmp_path / "x.parquet"))
+    assert pq.read_table(tmp_path / "x.parquet").column("n").to_pylist() == [str(2**70), str(-(2**64)), "1"]

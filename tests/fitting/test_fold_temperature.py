@@ -47,6 +47,12 @@ def test_the_temperature_is_close_to_the_best_of_new_documents(loss):
     assert log_loss < scored(MultinomialNB(loss=loss, calibrate=False).fit(X, Y))[1]
 
 
+def test_one_figure_of_all_folds_is_no_curve():
+    """Figures that are of the whole training stand in the last entry of a history alone."""
+    model = MultinomialNB().fit(X, Y)
+    assert ["held_out_accuracy" in entry for entry in model.history_] == [False] * (model.n_iter_ - 1) + [True]
+
+
 def test_a_fold_is_not_trained_on():
     """Another label in a fold changes the other folds' models, and not its own."""
     fits: list[dict[str, np.ndarray]] = []
