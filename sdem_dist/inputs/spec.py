@@ -145,7 +145,7 @@ class Estimator(Protocol):
     vectorizer: VectorizerSettings | None = None
     evaluate_every: int
     n_jobs: int | None
-    verbose: bool
+    verbose: bool | int
     # What fitting adds.
     learner_: Any
     state_: Any
