@@ -69,7 +69,9 @@ def test_one_epoch_is_not_many(made, tmp_path):
         "validation_fraction=0",
         "--quiet",
     )
-    assert shown.endswith(": MultinomialNB, loss hinge, 1 epoch\n")  # and no metrics of training, which cost as much as it
+    assert shown.endswith(
+        ": MultinomialNB, loss hinge, 1 epoch\n"
+    )  # and no metrics of training, which cost as much as it
 
 
 def test_every_option_reaches_the_estimator(made, tmp_path):
