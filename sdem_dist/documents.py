@@ -152,3 +152,19 @@ class CorpusLike(Protocol):
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
+
+
+@dataclass(frozen=True)
+class View:
+    """Base of corpora that read another one; subclasses define `read`, and `cache_key`, a name of the result."""
+
+    corpus: CorpusLike
+
+    @property
+    def n_documents(self) -> int:
+        """How many positions there are to read."""
+        return self.corpus.n_documents
+
+    def place(self, document: int) -> str:
+        """Return where a document is, for people."""
+        return self.corpus.place(document)

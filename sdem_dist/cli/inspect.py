@@ -101,7 +101,7 @@ def facts(corpus: Corpus, *, values: bool) -> str:
 
 def _missing(corpus: Corpus) -> str:
     """Return how many values of a dense corpus are missing, and which columns miss most."""
-    from sdem_dist.corpus.check import missing_values
+    from sdem_dist.corpus.skip_damaged import missing_values
 
     missing, n = missing_values(corpus), corpus.header.n_documents
     if not missing.any():

@@ -171,14 +171,12 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
     It is as `corpus_of`: a source is read as the options say, and its corpus lies in a hidden folder meanwhile.
     """
     from sdem_dist import open_corpus
-    from sdem_dist.corpus.joined import JoinedCorpus
     from sdem_dist.text import ingest
 
     path = options["validation"]
     if path is None or not is_source(path):
         yield None if path is None else open_corpus(path)
         return
-    words = documents.corpora[0] if isinstance(documents, JoinedCorpus) else documents
     with hidden_folder(beside.absolute(), "validation") as folder:
         counted_there, reading = folder / "validation.zarr", taken_reading(dict(options))
         with shown_progress(quiet=options["quiet"]) as progress:
@@ -187,7 +185,7 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
                 counted_there,
                 reading=reading,
                 on_error=options["on_error"],
-                vocabulary_from=words.path,
+                vocabulary_from=documents.paths[0],
                 progress=progress,
             )
         with _by_source(counted_there, [path]):

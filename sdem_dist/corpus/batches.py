@@ -7,7 +7,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.corpus.checks import VALUE_RULE, check_structure, first_invalid
 from sdem_dist.corpus.rows import Canonical
 from sdem_dist.corpus.shards import narrowed
 from sdem_dist.errors import CorpusError
@@ -153,9 +153,9 @@ def compact_data(data: np.ndarray, indptr: np.ndarray, first: int) -> np.ndarray
     """Return entries in the smallest dtype of the format that holds them; see `canonical_csr`."""
     if data.dtype.kind == "b" or len(data) == 0:
         return data.astype(np.uint8)
-    if (row := unfit_row(data, indptr)) is not None:
+    if (row := first_invalid(data, indptr)) is not None:
         document, entry = row
-        raise CorpusError(f"document {first + document} holds the entry {entry}: {FIT}")
+        raise CorpusError(f"document {first + document} holds the entry {entry}: {VALUE_RULE}")
     top = data.max()
     if top < 2**32 and (data.dtype.kind != "f" or (data == np.floor(data)).all()):
         return data.astype(np.min_scalar_type(int(top)))

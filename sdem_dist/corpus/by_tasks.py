@@ -16,7 +16,7 @@ from sdem_dist.corpus.batches import Batch, batches
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.contents import destination, reopened, write_contents
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.layout import Classes
+from sdem_dist.corpus.manifest import Classes
 from sdem_dist.corpus.parts import column_kinds, is_frame, parts_of
 from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.reader import Corpus

@@ -9,12 +9,12 @@ from typing import cast
 import numpy as np
 
 from sdem_dist.corpus.batches import Ids, Taken, canonical_csr, dense_rows
+from sdem_dist.corpus.checks import checked_targets, checked_weights
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.layout import Facts, index_dtype
+from sdem_dist.corpus.manifest import Facts, index_dtype
 from sdem_dist.corpus.rows import Canonical, KeyedRows
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.corpus.spill import Spill
-from sdem_dist.corpus.targets import checked_targets, checked_weights
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.strings import encode_strings
 
@@ -105,7 +105,7 @@ def collect(
                     f"the batch from document {n_documents} on has {table.shape[1]} targets, not {n_targets}"
                 )
             if weights is not None:
-                beside = checked_weights(weights, len(keys), f"the batch from document {n_documents} on")
+                beside = checked_weights(weights, len(keys), f"the batch from document {n_documents} on")[:, None]
                 table = np.concatenate([table, beside], axis=1)
             indices = indices.astype(index_dtype(width), copy=False)
             spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import (
+from sdem_dist.corpus.manifest import (
     DENSE,
     DOCUMENT_FREQUENCY,
     MANIFEST,

@@ -1,60 +1,69 @@
-"""Folds of a corpus for cross-validation: masks over documents, by a keyed hash of their place, even in each class."""
+"""Folds of a corpus for cross-validation, even in each class, and chosen documents: masks over positions."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Protocol
+from itertools import pairwise
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.dealing import dealt, group_codes
-from sdem_dist.corpus.dense_memory import DenseMemoryCorpus
-from sdem_dist.corpus.layout import Header
-from sdem_dist.corpus.memory import InMemory, MemoryCorpus
-from sdem_dist.counted import is_count
-from sdem_dist.documents import CorpusLike, DenseDocuments, Documents
+from sdem_dist.corpus.base import BaseCorpus
+from sdem_dist.corpus.manifest import Header
+from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.counted import counted, is_count
+from sdem_dist.documents import CorpusLike
+from sdem_dist.errors import CorpusError
 
-
-class OnDisk(CorpusLike, Protocol):
-    """What folds need of a corpus on disk, see `sdem_dist.corpus.reader.Corpus`."""
-
-    @property
-    def header(self) -> Header: ...  # noqa: D102
-    @property
-    def document_frequency(self) -> np.ndarray: ...  # noqa: D102
-    @property
-    def weights(self) -> np.ndarray | None: ...  # noqa: D102
-    def vocabulary(self) -> list[str] | None: ...  # noqa: D102
-    def labels(self) -> np.ndarray | None: ...  # noqa: D102
-    def all_groups(self) -> np.ndarray | None: ...  # noqa: D102
-    def part(self, folds: Masks, number: int, inside: bool) -> Part: ...  # noqa: D102
-
-
-SHARES = (1 << 32) - 3  # stands where an epoch would in the keys that decide which documents are in a share
-_MOST_KEPT = 8
+FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
+"""Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
+MOST_KEPT = 8
 _kept: dict[tuple[str, str], np.ndarray] = {}  # folds of the corpora of this process: hundreds of tasks ask for them
+GroupsAt: TypeAlias = Callable[[np.ndarray | list[str]], np.ndarray]
+"""From the ids of documents to the hashes of their groups."""
 
-AnyCorpus = OnDisk | MemoryCorpus | DenseMemoryCorpus
 
+@dataclass(frozen=True)
+class Selection:
+    """Chosen documents: a mask, eight of them a byte."""
 
-class Masks(Protocol):
-    """What decides which documents are in a part: folds, or a choice of documents."""
+    bits: bytes
+    n_documents: int
+    inside: bool = True
 
-    reads: CorpusLike
-    k: int
+    @classmethod
+    def of(cls, mask: np.ndarray) -> Selection:
+        """Return those for which a mask is true."""
+        return cls(np.packbits(mask).tobytes(), len(mask))
 
     @property
-    def corpus(self) -> AnyCorpus: ...  # noqa: D102
+    def others(self) -> Selection:
+        """All other documents."""
+        return Selection(self.bits, self.n_documents, not self.inside)
+
     @property
-    def name(self) -> str: ...  # noqa: D102
+    def name(self) -> str:
+        """What tells these from others."""
+        return f"subset {hashlib.sha256(self.bits).hexdigest()} 0 {self.inside}"
+
     @property
-    def labels(self) -> np.ndarray | None: ...  # noqa: D102
-    def title(self, number: int, inside: bool) -> str: ...  # noqa: D102
-    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray: ...  # noqa: D102
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"a subset of {int(self.mask(0, self.n_documents).sum())} documents"
+
+    def mask(self, start: int, stop: int) -> np.ndarray:
+        """Return which of the documents `start` up to `stop` are chosen."""
+        first = start // 8
+        bits = np.unpackbits(np.frombuffer(self.bits, np.uint8)[first : -(-stop // 8)])
+        return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
+
+    def decoded(self) -> None:
+        """Return None: what is read is the corpus."""
+        return
 
 
 class Folds:
@@ -72,202 +81,183 @@ class Folds:
     """
 
     def __init__(
-        self, corpus: AnyCorpus, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
+        self, corpus: BaseCorpus, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
     ) -> None:
         if not is_count(k, 2):
             raise ValueError(f"the number of folds must be a whole number, 2 or more, not {k!r}")
         if k > corpus.n_documents:
             raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
-        self.reads: CorpusLike = corpus
-        """The corpus that parts read; a search gives one that is decoded already."""
-        self.given = None if groups is None else group_codes(groups, corpus.n_documents)
+        self.reads: CorpusLike | None = None
+        """What folds read in place of the corpus: a search gives one that is decoded already."""
+        self.groups = None if groups is None else group_codes(groups, corpus.n_documents)
         """The number of each document's group, where groups were given."""
 
-    def __reduce__(self) -> tuple[type[Folds], tuple[Any, ...]]:
-        return Folds, (self.corpus, self.k, self.seed, self.share, self.given)
+    def __reduce__(self) -> tuple[type[Folds], tuple[object, ...], dict[str, object]]:
+        return Folds, (self.corpus, self.k, self.seed, self.share, self.groups), {"reads": self.reads}
 
     @cached_property
     def name(self) -> str:
         """What tells these folds of a corpus from others."""
-        groups = "" if self.given is None else f" {hashlib.sha256(self.given.tobytes()).hexdigest()}"
+        groups = "" if self.groups is None else f" {hashlib.sha256(self.groups.tobytes()).hexdigest()}"
         return f"{self.k} {self.seed} {self.share}{groups}"
 
     def __repr__(self) -> str:
         return f"Folds({self.corpus!r}, k={self.k}, seed={self.seed})"
 
-    def title(self, number: int, inside: bool) -> str:
-        """Return what a part is, for people."""
-        return f"{'fold' if inside else 'all but fold'} {number} of {self.k}"
-
     def __len__(self) -> int:
         return self.k
 
-    def __iter__(self) -> Iterator[tuple[Part, Part]]:
+    def __iter__(self) -> Iterator[tuple[BaseCorpus, BaseCorpus]]:
         """Yield, for each fold, the corpus without it, and the fold."""
         for number in range(self.k):
             yield self.train(number), self.test(number)
 
-    def train(self, number: int) -> Part:
+    def train(self, number: int) -> BaseCorpus:
         """Return the corpus without a fold, from 0: it trains any estimator."""
-        return part_of(self, number, False)
+        return self.corpus.within(FoldMask(self, number, False))
 
-    def test(self, number: int) -> Part:
+    def test(self, number: int) -> BaseCorpus:
         """Return a fold: estimators evaluate it."""
-        return part_of(self, number, True)
-
-    @cached_property
-    def labels(self) -> np.ndarray | None:
-        """The labels of all documents, int32 of shape (n_documents,)."""
-        return labels_of(self.corpus)
+        return self.corpus.within(FoldMask(self, number, True))
 
     @property
     def numbers(self) -> np.ndarray:
         """The fold of each document, in stored order: int16 of shape (n_documents,)."""
         key = (self.corpus.cache_key, self.name)
         if key not in _kept:
-            while len(_kept) >= _MOST_KEPT:
+            while len(_kept) >= MOST_KEPT:
                 _kept.pop(next(iter(_kept)), None)
-            groups = groups_of(self.corpus) if self.given is None else self.given
-            _kept[key] = dealt(self._apart, self.corpus.n_documents, self.k, self.seed, groups)
+            groups = self.corpus.all_groups() if self.groups is None else self.groups
+            _kept[key] = assign_folds(self._strata(), self.corpus.n_documents, self.k, self.seed, groups)
         return _kept[key]
 
-    @property
-    def _apart(self) -> np.ndarray | None:
-        """The labels; documents that a part leaves out have others, so that those inside are dealt evenly."""
-        if not isinstance(self.corpus, Part):
-            return self.labels
-        labels = np.zeros(self.corpus.n_documents, np.int64) if self.labels is None else self.labels
-        return labels + np.where(self.corpus.mask, 0, int(labels.max(initial=0)) + 2)
+    def _strata(self) -> np.ndarray | None:
+        """Return the labels; documents outside of a subset have others, so that those inside are dealt evenly."""
+        labels, mask = self.corpus.labels(), self.corpus.mask
+        if mask is None:
+            return labels
+        labels = np.zeros(self.corpus.n_documents, np.int64) if labels is None else labels
+        return labels + np.where(mask, 0, int(labels.max(initial=0)) + 2)
 
-    def mask(self, number: int, inside: bool, start: int, stop: int) -> np.ndarray:
-        """Return which of the documents `start` up to `stop` are in a fold, or are trained on without it."""
-        found = (self.numbers[start:stop] == number) == inside
-        if inside or self.share >= 1.0:
-            return np.asarray(found)
+
+@dataclass(frozen=True)
+class FoldMask:
+    """A fold of a corpus, or all but this fold."""
+
+    folds: Folds
+    number: int
+    inside: bool
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.number < self.folds.k:
+            raise IndexError(f"fold {self.number} is not among the {self.folds.k}, from 0")
+
+    @property
+    def name(self) -> str:
+        """What tells it from other folds of the corpus."""
+        return f"{self.folds.name} {self.number} {self.inside}"
+
+    @property
+    def title(self) -> str:
+        """What it is, for people."""
+        return f"{'fold' if self.inside else 'all but fold'} {self.number} of {self.folds.k}"
+
+    def mask(self, start: int, stop: int) -> np.ndarray:
+        """Return which of the documents `start` up to `stop` are in the fold, or are trained on without it."""
+        folds = self.folds
+        inside = (folds.numbers[start:stop] == self.number) == self.inside
+        if self.inside or folds.share >= 1.0:
+            return np.asarray(inside)
         from sdem_dist.kernels.randomness import document_keys  # numba comes with it
 
-        return found & (document_keys(self.seed, SHARES, start, stop) < np.uint64(self.share * 2.0**64))
+        return inside & (document_keys(folds.seed, SHARES, start, stop) < np.uint64(folds.share * 2.0**64))
+
+    def decoded(self) -> CorpusLike | None:
+        """Return what is read in place of the corpus."""
+        return self.folds.reads
 
 
-def groups_of(corpus: AnyCorpus) -> np.ndarray | None:
-    """Return a hash of each document's group, uint64 of shape (n_documents,); None where a corpus keeps no groups."""
-    if isinstance(corpus, Part):
-        return groups_of(corpus.whole)
-    if isinstance(corpus, InMemory):
-        return None
-    return corpus.all_groups()
+def assign_folds(
+    labels: np.ndarray | None, n_documents: int, k: int, seed: int, groups: ArrayLike | None = None
+) -> np.ndarray:
+    """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn.
 
-
-def weights_of(corpus: AnyCorpus | Part) -> np.ndarray | None:
-    """Return the weights of all documents, float64 of shape (n_documents,); None: all are 1."""
-    if isinstance(corpus, Part):
-        return corpus._weights
-    return corpus.read(0, corpus.n_documents).weights if isinstance(corpus, InMemory) else corpus.weights
-
-
-def labels_of(corpus: AnyCorpus) -> np.ndarray | None:
-    """Read the labels of all documents and nothing else, int32 of shape (n_documents,); None where there are none."""
-    return corpus.read(0, corpus.n_documents).labels if isinstance(corpus, InMemory) else corpus.labels()
-
-
-class Part:
-    """Some documents of a corpus, a fold or a subset: it reads all documents, and the others have weight 0.
-
-    So ranges, lanes and random numbers are those of the whole corpus. Document frequencies are the whole corpus's, too.
-
-    `number`: a fold; of a subset 0.
-    `inside`: the fold; otherwise all but the fold.
+    With groups, the largest come first; each goes into the fold that has fewest documents of its classes.
     """
+    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
 
-    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
-        if not 0 <= number < folds.k:
-            raise IndexError(f"fold {number} is not among the {folds.k}, from 0")
-        self.masks, self.number, self.inside, self.whole = folds, number, inside, folds.corpus
-
-    def __reduce__(self) -> tuple[Callable[..., Part], tuple[object, ...]]:
-        return part_of, (self.masks, self.number, self.inside)
-
-    def __repr__(self) -> str:
-        return f"{self.masks.title(self.number, self.inside)} of {self.whole!r}"
-
-    @property
-    def mask(self) -> np.ndarray:
-        """Which documents are in it, bool of shape (n_documents,)."""
-        mask = self.masks.mask(self.number, self.inside, 0, self.n_documents)
-        return mask & self.whole.mask if isinstance(self.whole, Part) else mask
-
-    @cached_property
-    def _weights(self) -> np.ndarray:
-        weights = weights_of(self.whole)
-        return np.where(self.mask, 1.0 if weights is None else weights, 0.0)
-
-    @property
-    def weight(self) -> float:
-        """Documents in it, by weight."""
-        return float(self._weights.sum())
-
-    @cached_property
-    def class_weights(self) -> tuple[float, ...]:
-        """Documents in it of each class, by weight."""
-        labels, n = self.masks.labels, len(self.whole.header.classes)
-        if labels is None:
-            return ()
-        known = labels >= 0
-        return tuple(np.bincount(labels[known], self._weights[known], n).tolist())
-
-    @cached_property
-    def header(self) -> Header:
-        """The corpus's, with the counts of these documents and an identity of its own."""
-        labels, n = self.masks.labels, len(self.whole.header.classes)
-        inside = () if labels is None else labels[(labels >= 0) & self.mask]
-        counts = () if labels is None else tuple(np.bincount(inside, minlength=n).tolist())
-        header = replace(self.whole.header, class_counts=counts)
-        name = f"{self.whole.header.uid} {self.masks.name} {self.number} {self.inside}"
-        header.__dict__["uid"] = hashlib.sha256(name.encode()).hexdigest()
-        return header
-
-    @cached_property
-    def cache_key(self) -> str:
-        """A name for the content."""
-        return f"{self.whole.cache_key} part {self.masks.name} {self.number} {self.inside}"
-
-    @property
-    def n_documents(self) -> int:
-        """How many positions there are to read: the corpus's."""
-        return self.whole.n_documents
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return the documents `start` up to `stop` of the corpus, with weight 0 where they are not in this part."""
-        documents = self.masks.reads.read(start, stop)
-        weights = np.ones(stop - start) if documents.weights is None else documents.weights
-        mask = self.masks.mask(self.number, self.inside, start, stop)
-        return replace(documents, weights=np.where(mask, weights, 0.0))
-
-    def part(self, folds: Masks, number: int, inside: bool) -> Part:
-        """Return some documents of these."""
-        return Part(folds, number, inside)
-
-    def labels(self) -> np.ndarray | None:
-        """Read the labels of all documents of the corpus."""
-        return labels_of(self.whole)
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.whole.place(document)
-
-    def vocabulary(self) -> list[str] | None:
-        """Return the corpus's words."""
-        return self.whole.vocabulary()
-
-    @property
-    def document_frequency(self) -> np.ndarray:
-        """The whole corpus's: folds share the weights that are made of counts."""
-        assert not isinstance(self.whole, DenseMemoryCorpus)
-        return self.whole.document_frequency
+    keys = document_keys(seed, FOLDS, 0, n_documents)
+    if groups is not None:
+        return _folds_of_groups(labels, group_codes(groups, n_documents), k, keys)
+    order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
+    numbers = np.empty(n_documents, np.int16)
+    numbers[order] = np.arange(n_documents) % k
+    return numbers
 
 
-def part_of(folds: Masks, number: int, inside: bool) -> Part:
-    """Return a fold, or the corpus without it; or a subset."""
-    corpus = folds.corpus
-    return Part(folds, number, inside) if isinstance(corpus, InMemory) else corpus.part(folds, number, inside)
+def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
+    """Return groups numbered from 0, int64 of shape (n_documents,); ValueError where there is not one per document."""
+    names = np.asarray(groups)
+    if names.shape != (n_documents,):
+        raise ValueError(f"there are {n_documents:,} documents, and groups have shape {names.shape}")
+    return np.unique(names, return_inverse=True)[1].astype(np.int64)
+
+
+def _folds_of_groups(labels: np.ndarray | None, codes: np.ndarray, k: int, keys: np.ndarray) -> np.ndarray:
+    from sdem_dist.kernels.groups import deal_groups
+
+    n = int(codes.max(initial=-1)) + 1
+    if n < k:
+        raise ValueError(f"{counted(n, 'group')} cannot be cut into {k} folds: a group is in one fold")
+    classes = np.zeros(len(codes), np.int64) if labels is None else labels.astype(np.int64) + 1
+    n_classes = int(classes.max()) + 1
+    pairs, counts = np.unique(codes * n_classes + classes, return_counts=True)
+    sizes, least = np.bincount(codes, minlength=n), np.full(n, np.iinfo(np.uint64).max, np.uint64)
+    np.minimum.at(least, codes, keys)
+    order = np.lexsort((least, -sizes))
+    starts = np.searchsorted(pairs // n_classes, np.arange(n + 1))
+    of_groups = deal_groups(order, starts, pairs % n_classes, counts, np.bincount(classes, minlength=n_classes), k)
+    return of_groups[codes]
+
+
+def group_hashes(groups: ArrayLike) -> np.ndarray:
+    """Return 64 bits for the name of each group, uint64: equal for names that are the same text."""
+    names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
+    hashed = [hashlib.blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names]
+    return np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)[codes]
+
+
+def groups_of_shards(header: Header, groups: Callable[[int], np.ndarray]) -> np.ndarray | None:
+    """Return a hash of the group of each document, uint64 of shape (n_documents,); None where no shard keeps groups.
+
+    Where only some corpora of those that were joined keep groups, each document of the others is a group of its own.
+    """
+    kept = ["groups" in shard.checksums for shard in header.shards]
+    if not any(kept):
+        return None
+    borders = pairwise(header.shard_starts.tolist())
+    return np.concatenate([groups(i) if kept[i] else shuffle_keys(0, *pair) for i, pair in enumerate(borders)])
+
+
+def groups_at(
+    groups: ArrayLike | GroupsAt | None, ids: Sequence[int | str] | np.ndarray | None, n_documents: int
+) -> GroupsAt | None:
+    """Return what finds the groups of documents by their ids, as `write_corpus` is given both.
+
+    Raises CorpusError: there is not one group per document, or two documents of one id are in different groups.
+    """
+    if groups is None or callable(groups):
+        return groups
+    hashes = group_hashes(groups)
+    if hashes.shape != (n_documents,):
+        raise CorpusError(f"there are {n_documents:,} documents, and groups have shape {hashes.shape}")
+    if ids is None:
+        return lambda rows: hashes[np.asarray(rows)]
+    named: dict[int | str, np.uint64] = {}
+    for name, group in zip(ids, hashes, strict=True):
+        if named.setdefault(name, group) != group:
+            raise CorpusError(
+                f"two documents have the id {name!r} and different groups: with groups, ids have to differ"
+            )
+    return lambda names: np.array([named[name] for name in names], np.uint64)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.labels import plain_label
-from sdem_dist.corpus.layout import ClassLabel, LabelSet
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from typing import cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.layout import Classes, ClassLabel, LabelSet
+from sdem_dist.corpus.manifest import Classes, ClassLabel, LabelSet
 from sdem_dist.errors import CorpusError
 
 

@@ -1,41 +1,51 @@
-"""Opening a corpus and reading its documents."""
+"""Corpora on disk: opening, joining, and reading documents with their ids, texts and labels."""
 
 from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, overload
+from typing import TYPE_CHECKING, Any, Self, cast, overload
 from weakref import WeakValueDictionary
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.dealing import groups_of_shards
-from sdem_dist.corpus.document import StoredDocument, gathered, stored_document
-from sdem_dist.corpus.folds import Folds, Masks, Part
-from sdem_dist.corpus.layout import MANIFEST, Header
-from sdem_dist.corpus.missing import check_folder
-from sdem_dist.corpus.of_columns import read_column, read_document_frequency, read_vocabulary
-from sdem_dist.corpus.shards import read_groups, read_ids, read_shard, read_texts
-from sdem_dist.corpus.subsets import Which, chosen
+from sdem_dist.corpus.base import AnyDocuments, BaseCorpus, Which
+from sdem_dist.corpus.folds import groups_of_shards
+from sdem_dist.corpus.manifest import (
+    DOCUMENT_FREQUENCY,
+    MANIFEST,
+    VOCABULARY,
+    Classes,
+    ClassLabel,
+    Header,
+    LabelSet,
+    vocabulary_hash,
+)
+from sdem_dist.corpus.shards import read_arrays, read_groups, read_ids, read_shard, read_texts
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import identity_of, is_url, place
+from sdem_dist.storage.publish import set_aside
+from sdem_dist.storage.strings import decode_strings
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
 # A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it here.
-_opened: dict[str, tuple[tuple[int, ...], Group, Header]] = {}
-_MAX_OPENED = 32
+_opened: dict[str, tuple[tuple[int, ...], _Contents]] = {}
+MAX_OPENED = 32
 SHARDS_AT_ONCE = 4  # of a corpus in a bucket, which answers late
-# To see whether a corpus at a URL has changed costs requests: tasks share it while any of them uses it.
-_received_urls: WeakValueDictionary[str, Corpus] = WeakValueDictionary()
+# To see whether a corpus at a URL has changed costs requests: tasks share what was opened while any of them uses it.
+_urls: WeakValueDictionary[str, _Contents] = WeakValueDictionary()
+JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
+"""What corpora have to share to be joined."""
+SHOWN_WORDS = 12
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -53,7 +63,7 @@ def open_corpus(path: str | Path) -> Corpus:
     Raises
     ------
     CorpusError
-        There is no complete corpus, its manifest is damaged, or it was made by a newer format.
+        There is no complete corpus, its manifest is damaged, or it was made by another format.
     BucketError
         The bucket is not there, or refuses.
     """
@@ -62,144 +72,202 @@ def open_corpus(path: str | Path) -> Corpus:
     return corpus
 
 
-class Corpus:
-    """A corpus on disk. Holds its path only until something is read; pickles as its path.
+def concat(corpora: Sequence[Corpus]) -> Corpus:
+    """Return several corpora as one, whose documents are theirs, in order; nothing is read or copied.
+
+    Lanes are neighbouring documents, so corpora that differ much in their classes are better ingested together.
+    Where only some keep groups, folds take each document of the others as a group of its own.
 
     Parameters
     ----------
-    path : str or Path
-        A directory, or a URL.
+    corpora : sequence of Corpus
+        They have one vocabulary and the same classes, as ``sdem ingest --vocabulary-from`` makes them.
+
+    Returns
+    -------
+    Corpus
+        It trains and is evaluated like one; its parts stay on disk where they are.
+
+    Raises
+    ------
+    CorpusError
+        There is no corpus, they differ in what they have to share, or one of them is a subset.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from tempfile import mkdtemp
+    >>> from sdem_dist import concat, write_corpus
+    >>> folder = mkdtemp()
+    >>> monday, tuesday = (write_corpus(f"{folder}/{day}", np.eye(2, dtype=int), ["a", "b"]) for day in ("mon", "tue"))
+    >>> len(concat([monday, tuesday]))
+    4
+    """
+    if not corpora:
+        raise CorpusError("there are no corpora to join")
+    for corpus in corpora:
+        if not isinstance(corpus, Corpus) or corpus.name or corpus.shards is not None:
+            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, and take a subset of the whole")
+    return corpora[0] if len(corpora) == 1 else Corpus(*(path for corpus in corpora for path in corpus.paths))
+
+
+class Corpus(BaseCorpus):
+    """A corpus on disk, or several as one. Holds paths only until something is read; pickles as its paths.
+
+    Parameters
+    ----------
+    *paths : str or Path
+        Directories, or URLs.
 
     Attributes
     ----------
     path : str
-        The absolute path, or the URL.
+        The absolute path, or the URL; of several joined by "and".
+    paths : tuple of str
+    shards : tuple of int, or None
+        Which shards it has; None: all.
     """
 
-    def __init__(self, path: str | Path) -> None:
-        self.path: str = str(place(path)) if is_url(path) else os.path.abspath(path)
+    _state = ("paths", "path", "shards", "_class_counts", *BaseCorpus._state)
 
-    def __reduce__(self) -> tuple[Callable[..., Corpus], tuple[object, ...]]:
-        return _received, (self.path,)
+    def __init__(self, *paths: str | Path) -> None:
+        self.paths = tuple(str(place(path)) if is_url(path) else os.path.abspath(path) for path in paths)
+        self.path: str = " and ".join(self.paths)
+        self.shards: tuple[int, ...] | None = None
+        self._class_counts: tuple[int, ...] = ()
+        self._received = False  # from another process
+
+    def of_shards(self, shards: Sequence[int], class_counts: Sequence[int]) -> Self:
+        """Return the documents of some shards, numbered through them; `class_counts` are how many each class has."""
+        return self._with(shards=tuple(shards), _class_counts=tuple(class_counts))
 
     def __repr__(self) -> str:
-        return f"Corpus({self.path!r})"
+        name = repr(self.path) if len(self.paths) == 1 else ", ".join(map(repr, self.paths))
+        return "".join(f"{mask.title} of " for mask in reversed(self.subsets)) + f"Corpus({name})"
 
-    @property
-    def header(self) -> Header:
-        """The manifest: counts, classes, shards, identity."""
-        return self._parts[1]
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state, _received=True)
 
-    @property
-    def _group(self) -> Group:
-        return self._parts[0]
+    def _with(self, **changes: object) -> Self:
+        copy = super()._with(**changes)
+        if "_sources" in self.__dict__:  # to open a bucket's again costs requests
+            copy.__dict__["_sources"] = self._sources
+        return copy
 
     @cached_property
-    def _parts(self) -> tuple[Group, Header]:
-        identity = identity_of(self.path)
-        if identity is None:
-            return self._open()
-        known = _opened.get(self.path)
-        if known is None or known[0] != identity:
-            known = identity, *self._open()
-            while len(_opened) >= _MAX_OPENED:
-                _opened.pop(next(iter(_opened)), None)
-            _opened[self.path] = known
-        return known[1:]
+    def _sources(self) -> list[_Contents]:
+        return [_contents(path, self._received) for path in self.paths]
 
-    def _open(self) -> tuple[Group, Header]:
-        from sdem_dist.storage.contents import open_contents
+    @cached_property
+    def _places(self) -> list[tuple[int, int]]:
+        """The source of each shard, and its number there."""
+        places = [(i, n) for i, source in enumerate(self._sources) for n in range(len(source.header.shards))]
+        return places if self.shards is None else [places[shard] for shard in self.shards]
 
-        if not is_url(self.path):
-            check_folder(Path(self.path))
-        group, attributes = open_contents(self.path)
-        if MANIFEST not in attributes:
-            raise CorpusError(f"{self.path}: not a corpus, or one whose writing was cut short: it has no manifest")
-        return group, Header.from_json(attributes[MANIFEST], self.path)
+    @cached_property
+    def _stored_header(self) -> Header:
+        headers = [source.header for source in self._sources]
+        header = headers[0]
+        if len(headers) > 1:
+            header = self._joined(headers)
+        if self.shards is None:
+            return header
+        shards = tuple(header.shards[i] for i in self.shards)
+        n_documents, n_nonzeros = (sum(getattr(s, name) for s in shards) for name in ("n_documents", "n_nonzeros"))
+        return replace(
+            header, n_documents=n_documents, n_nonzeros=n_nonzeros, class_counts=self._class_counts, shards=shards
+        )
 
-    @property
-    def cache_key(self) -> str:
-        """A name for the content: equal names, equal documents."""
-        return self.header.uid
+    def _joined(self, headers: list[Header]) -> Header:
+        from sdem_dist.storage.checksum import crc32c
 
-    @property
-    def n_documents(self) -> int:
-        """Number of documents."""
-        return self.header.n_documents
+        first = headers[0]
+        for path, header in zip(self.paths[1:], headers[1:], strict=True):
+            if unlike := [name for name in JOINED_ALIKE if getattr(header, name) != getattr(first, name)]:
+                raise CorpusError(
+                    f"{path} and {self.paths[0]} differ in {', '.join(unlike)}: ingest one of them with the vocabulary of "
+                    "the other (--vocabulary-from), or all sources together"
+                )
+        separator = {} if first.label_separator is None else {"label_separator": first.label_separator}
+        sparse = first.document_frequency_checksum is not None
+        return replace(
+            first,
+            n_documents=sum(header.n_documents for header in headers),
+            n_nonzeros=sum(header.n_nonzeros for header in headers),
+            class_counts=tuple(map(sum, zip(*(header.class_counts for header in headers), strict=True))),
+            shards=tuple(shard for header in headers for shard in header.shards),
+            weighted=any(header.weighted for header in headers),
+            document_frequency_checksum=crc32c(self._document_frequency()) if sparse else None,
+            made_by={"joined": list(self.paths), **separator},
+        )
 
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Read the documents `start` up to `stop`, in stored order.
+    def _header(self) -> Header:
+        return self._stored_header
 
-        Parameters
-        ----------
-        start, stop : int
-            Positions in the corpus, ``0 <= start <= stop <= n_documents``. Every shard that holds one of them is read
-            whole, so ranges that follow the shards' borders waste nothing.
+    def _key(self) -> str:
+        return self._stored_header.uid
 
-        Returns
-        -------
-        Documents, or DenseDocuments
-            By the corpus's layout. Not to be changed: arrays may be views of a shard kept in `shard_cache`. ``labels``
-            is None if the corpus has no classes.
-
-        Raises
-        ------
-        CorpusError
-            A shard is damaged; the message names it and the array.
-        IndexError
-            The range is not within the corpus.
-        """
-        header = self.header
-        if not 0 <= start <= stop <= header.n_documents:
-            raise IndexError(f"documents {start} to {stop} are not within the {header.n_documents} of {self.path}")
+    def _read(self, start: int, stop: int) -> AnyDocuments:
+        header = self._stored_header
         starts = header.shard_starts
-        first = int(np.searchsorted(starts, start, side="right")) - 1
-        first = min(first, len(header.shards) - 1)
+        first = min(int(np.searchsorted(starts, start, side="right")) - 1, len(header.shards) - 1)
         last = max(int(np.searchsorted(starts, stop, side="left")), first + 1)
+        remote = is_url(self.paths[0])
 
-        def found(shard: int) -> Documents | DenseDocuments:
+        def part(shard: int) -> AnyDocuments:
             base, size = int(starts[shard]), header.shards[shard].n_documents
             rows = slice(max(start - base, 0), min(stop - base, size))
-            if rows == slice(0, size) and not far:
+            if rows == slice(0, size) and not remote:
                 return self.read_shard(shard)
-            # its other documents are probably wanted next, and those of a bucket by the next stage
-            whole = shard_cache.get((header.uid, shard), partial(self.read_shard, shard))
-            return whole[rows]
+            # Its other documents are probably wanted next, and those of a bucket by the next stage.
+            return shard_cache.get((header.uid, shard), partial(self.read_shard, shard))[rows]
 
-        far = is_url(self.path)
-        if far and last - first > 1:
+        if remote and last - first > 1:
             with ThreadPoolExecutor(SHARDS_AT_ONCE) as pool:
-                parts = list(pool.map(found, range(first, last)))
+                parts = list(pool.map(part, range(first, last)))
         else:
-            parts = [found(shard) for shard in range(first, last)]
+            parts = [part(shard) for shard in range(first, last)]
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
-    def read_shard(self, shard: int) -> Documents | DenseDocuments:
-        """Read the documents of one shard; see `read`."""
+    def read_shard(self, shard: int) -> AnyDocuments:
+        """Read all documents of one shard as they are stored; see `read`."""
         return read_shard(*self._place_of(shard))
 
-    def place(self, document: int) -> str:
-        """Return where the document at a stored position is, for people."""
+    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
+        """Return root and manifest of the corpus that has a shard, its number there, and the corpus's path."""
+        if not 0 <= shard < len(self._places):
+            raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
+        source, number = self._places[shard]
+        contents = self._sources[source]
+        return contents.group, contents.header, number, self.paths[source]
+
+    def _place(self, document: int) -> str:
         shard, row = self._at(document)
-        return f"{self.path}: shard {self._stored(shard)}, its document {row}"
+        _, _, number, path = self._place_of(shard)
+        return f"{path}: shard {number}, its document {row}"
 
     def _at(self, document: int) -> tuple[int, int]:
         """Return the shard of the document at a stored position, and its place in it."""
-        starts = self.header.shard_starts
+        starts = self._stored_header.shard_starts
         shard = int(np.searchsorted(starts, document, side="right")) - 1
         return shard, document - int(starts[shard])
 
-    def labels(self) -> np.ndarray | None:
-        """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        return self._column("labels", "int32") if self.header.classes else None
+    def _labels(self) -> np.ndarray | None:
+        return self._array("labels", "int32") if self._stored_header.classes else None
 
-    @cached_property
-    def weights(self) -> np.ndarray | None:
-        """The weights of all documents, float64 of shape (n_documents,); None where there are none."""
-        return self._column("weights", "float64") if self.header.has_weights else None
+    def _weights(self) -> np.ndarray | None:
+        return self._array("weights", "float64") if self._stored_header.has_weights else None
 
-    def _column(self, name: str, kind: str) -> np.ndarray:
-        return read_column(self._group, self.header, self._stored, self.path, name, kind)
+    def _array(self, name: str, dtype: str) -> np.ndarray:
+        """Read an array of all documents and nothing else."""
+        parts = []
+        for shard, info in enumerate(self._stored_header.shards):
+            root, _, number, path = self._place_of(shard)
+            parts.append(read_arrays(root, info, number, {name: ((info.n_documents,), dtype)}, path)[name])
+        return np.concatenate(parts)
+
+    def _groups(self) -> np.ndarray | None:
+        return groups_of_shards(self._stored_header, self.groups)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
@@ -210,38 +278,46 @@ class Corpus:
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[object]:
-        """Return the ids of the documents at some stored positions, in the order asked for, see `ids`."""
-        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in gathered(self.ids, self._at, documents)]
+        """Return the ids of the documents at some positions, in the order asked for, see `ids`."""
+        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._of_each(self.ids, documents)]
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
-        """Return the texts of the documents at some stored positions, in the order asked for, see `texts`."""
-        return gathered(self.texts, self._at, documents)
+        """Return the texts of the documents at some positions, in the order asked for, see `texts`."""
+        return self._of_each(self.texts, documents)
+
+    def _of_each(self, read: Callable[[int], Any], documents: Iterable[int]) -> list[Any]:
+        """Return what `read` gives of a shard for each of some documents; every shard is read once."""
+        rows = [document if self.rows is None else int(self.rows[document]) for document in documents]
+        values: dict[int, Any] = {}
+        last, of_shard = -1, None
+        for row in sorted(set(rows)):
+            shard, number = self._at(row)
+            if shard != last:
+                last, of_shard = shard, read(shard)
+            values[row] = of_shard[number]  # type: ignore[index]  # it was read: no shard is -1
+        return [values[row] for row in rows]
 
     @property
     def has_texts(self) -> bool:
         """Whether the texts of the documents were kept."""
-        return all("texts_bytes" in shard.checksums for shard in self.header.shards)
+        return all("texts_bytes" in shard.checksums for shard in self._stored_header.shards)
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
         return read_texts(*self._place_of(shard))
 
+    def text(self, document: int) -> str:
+        """Return the text of the document at a position, see `texts`; its shard's are read whole."""
+        return self.texts_at([self._position(document)])[0]
+
     @property
     def has_groups(self) -> bool:
         """Whether groups of documents were kept; folds keep each group together."""
-        return all("groups" in shard.checksums for shard in self.header.shards)
+        return all("groups" in shard.checksums for shard in self._stored_header.shards)
 
     def groups(self, shard: int) -> np.ndarray:
         """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
         return read_groups(*self._place_of(shard))
-
-    def all_groups(self) -> np.ndarray | None:
-        """Read the groups of all documents, see `groups`; None where none were kept."""
-        return groups_of_shards(self.header, self.groups)
-
-    def text(self, document: int) -> str:
-        """Return the text of the document at a stored position, see `texts`; its shard's are read whole."""
-        return self.texts_at([self._position(document)])[0]
 
     def __len__(self) -> int:
         return self.n_documents
@@ -259,19 +335,24 @@ class Corpus:
 
     def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
         if isinstance(document, slice):
-            return [self[place] for place in range(self.n_documents)[document]]
-        document = self._position(document)
-        return self._described(self.read(document, document + 1), self.ids_at([document])[0])
+            return [self[position] for position in range(self.n_documents)[document]]
+        position = self._position(document)
+        return self._described(self.read(position, position + 1), self.ids_at([position])[0])
 
     def __iter__(self) -> Iterator[StoredDocument]:
         """Yield the documents in their stored order; each shard is read once."""
-        for shard in range(len(self.header.shards)):
-            documents, ids = self.read_shard(shard), self.ids(shard)
-            for i, id_ in enumerate(ids if isinstance(ids, list) else ids.tolist()):
-                yield self._described(documents[i : i + 1], id_)
+        starts = self._stored_header.shard_starts
+        rows = np.arange(starts[-1]) if self.rows is None else self.rows
+        for shard, borders in enumerate(zip(*np.searchsorted(rows, [starts[:-1], starts[1:]]), strict=True)):
+            if borders[0] == borders[1]:
+                continue
+            documents, ids = self.read(*map(int, borders)), self.ids(shard)
+            for i, row in enumerate(rows[slice(*borders)].tolist()):
+                id_ = ids[row - int(starts[shard])]
+                yield self._described(documents[i : i + 1], int(id_) if isinstance(id_, np.integer) else id_)
 
-    def _described(self, found: Documents | DenseDocuments, id_: object) -> StoredDocument:
-        return stored_document(found, id_, self._words, self.header.classes)
+    def _described(self, documents: AnyDocuments, id_: object) -> StoredDocument:
+        return StoredDocument.of(documents, cast("int | str", id_), self._words, self.header.classes)
 
     @cached_property
     def _words(self) -> list[str] | None:
@@ -288,48 +369,27 @@ class Corpus:
         except IndexError:
             raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
 
-    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
-        """Return where a shard is: root and manifest of its corpus, its number there, and the corpus's path."""
-        return *self._parts, self._stored(shard), self.path
-
-    def _stored(self, shard: int) -> int:
-        """Return the number of a shard on disk."""
-        if not 0 <= shard < len(self.header.shards):
-            raise IndexError(f"shard {shard} is not among the {len(self.header.shards)} of {self.path}")
-        return shard
-
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
-        return read_vocabulary(self._group, self.header, self.path)
+        from sdem_dist.storage.arrays import read_array
 
-    @property
-    def weight(self) -> float:
-        """Documents, by weight: without weights their number."""
-        return float(self.n_documents if self.weights is None else self.weights.sum())
+        group, header = self._sources[0].group, self._sources[0].header
+        if not header.has_vocabulary:
+            return None
+        try:
+            offsets = read_array(group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
+            encoded = read_array(group, f"{VOCABULARY}/bytes", shape=(int(offsets[-1]),)), offsets
+            if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
+                raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
+            return decode_strings(*encoded)
+        except ValueError as error:
+            raise CorpusError(f"{self.paths[0]}: the vocabulary cannot be read: {error}") from error
 
-    @property
-    def class_weights(self) -> tuple[float, ...]:
-        """Documents of each class, by weight."""
-        labels = None if self.weights is None else self.labels()
-        if labels is None:
-            return tuple(map(float, self.header.class_counts))
-        assert self.weights is not None
-        known = labels >= 0
-        return tuple(np.bincount(labels[known], self.weights[known], len(self.header.classes)).tolist())
+    def _document_frequency(self) -> np.ndarray:
+        parts = [_document_frequency(*pair) for pair in zip(self._sources, self.paths, strict=True)]
+        return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
-    def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
-        """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
-
-        Documents of one group, of `groups` in stored order or those that the corpus keeps, are in one fold.
-        ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
-        """
-        return Folds(self, k, seed, groups=groups)
-
-    def part(self, folds: Masks, number: int, inside: bool) -> Part:
-        """Return a fold of this corpus, or the corpus without it, see `Folds`; or a subset."""
-        return CorpusPart(folds, number, inside)
-
-    def subset(self, which: Which) -> Part:
+    def subset(self, which: Which) -> Self:
         """Return some documents, which train estimators and are evaluated and predicted like a corpus.
 
         All documents are read, and those outside have weight 0. Document frequencies are those of the whole corpus.
@@ -342,7 +402,7 @@ class Corpus:
 
         Returns
         -------
-        Part
+        Corpus
 
         Raises
         ------
@@ -359,42 +419,131 @@ class Corpus:
         >>> two.weight
         5.0
         """
-        return self.part(chosen(self, which), 0, True)
+        return self.chosen(which, lambda: iter(cast("list[int | str]", self.ids_of())))
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""
         from sdem_dist.storage.arrays import stored_bytes
 
-        return stored_bytes(self.path)
-
-    @cached_property
-    def document_frequency(self) -> np.ndarray:
-        """In how many documents each column of a sparse corpus occurs, int64 of shape (n_features,).
-
-        CorpusError where the array is damaged, or the corpus is dense.
-        """
-        return read_document_frequency(self._group, self.header, self.path)
+        return sum(map(stored_bytes, self.paths))
 
 
-class CorpusPart(Part, Corpus):  # type: ignore[misc]  # what a part reads, it reads of the corpus it is of
-    """Some documents of a corpus on disk, which estimators take like a corpus."""
+@dataclass(frozen=True, repr=False)
+class StoredDocument:
+    """What a corpus holds of a document.
 
-    def __init__(self, folds: Masks, number: int, inside: bool) -> None:
-        Part.__init__(self, folds, number, inside)
-        assert isinstance(folds.corpus, Corpus)
-        self.corpus, self.path = folds.corpus, folds.corpus.path
+    `counts`: count or weight of each word, the largest first; of columns by number where they have no names. Of a table
+    all values.
+    `targets`: numbers to be predicted.
+    """
 
-    part = Corpus.part
+    counts: Mapping[str | int, float]
+    id: int | str
+    label: ClassLabel | LabelSet | None = None
+    targets: tuple[float, ...] = ()
 
-    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
-        return self.corpus._place_of(shard)
+    @classmethod
+    def of(cls, documents: AnyDocuments, id_: int | str, words: list[str] | None, classes: Classes) -> StoredDocument:
+        """Return one document with names."""
+        if isinstance(documents, DenseDocuments):
+            entries = list(enumerate(documents.values[0].tolist()))
+        else:
+            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
+            entries = sorted(pairs, key=lambda entry: (-entry[1], entry[0]))
+        labels, targets = documents.labels, documents.targets if isinstance(documents, Documents) else None
+        return cls(
+            {i if words is None else words[i]: count for i, count in entries},
+            id_,
+            None if labels is None or labels[0] < 0 else classes[int(labels[0])],
+            () if targets is None else tuple(targets[0].tolist()),
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"id {_printable(self.id)}"]
+        if self.label is not None:
+            parts.append(f"label {_printable(self.label)}")
+        if self.targets:
+            parts.append(f"targets {', '.join(f'{t:g}' for t in self.targets)}")
+        first = [f"{_printable(word)} {count:g}" for word, count in list(self.counts.items())[:SHOWN_WORDS]]
+        n_more = len(self.counts) - len(first)
+        words = ", ".join(first) + (f", and {n_more:,} more" if n_more else "")
+        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"
 
 
-def _received(path: str) -> Corpus:
-    """Return the corpus that another process pickled."""
-    corpus = _received_urls.get(path)
-    if corpus is None:
-        corpus = Corpus(path)
-        if identity_of(path) is None:
-            _received_urls[path] = corpus
-    return corpus
+def _printable(value: object) -> str:
+    """Return a value as text without characters that control a terminal."""
+    text = str(value)
+    return text if text.isprintable() else repr(text)[1:-1]
+
+
+@dataclass(frozen=True)
+class _Contents:
+    """What was opened at a path: the root, and the manifest."""
+
+    group: Group
+    header: Header
+
+
+def _contents(path: str, share: bool) -> _Contents:
+    """Open a corpus, or return what this process has opened already; at a URL only with `share`."""
+    identity = identity_of(path)
+    if identity is None:
+        contents = _urls.get(path) if share else None
+        if contents is None:
+            contents = _open(path)
+            if share:
+                _urls[path] = contents
+        return contents
+    known = _opened.get(path)
+    if known is None or known[0] != identity:
+        known = identity, _open(path)
+        while len(_opened) >= MAX_OPENED:
+            _opened.pop(next(iter(_opened)), None)
+        _opened[path] = known
+    return known[1]
+
+
+def _open(path: str) -> _Contents:
+    from sdem_dist.storage.contents import open_contents
+
+    if not is_url(path):
+        _check_folder(Path(path))
+    group, attributes = open_contents(path)
+    if MANIFEST not in attributes:
+        raise CorpusError(f"{path}: not a corpus, or one whose writing was cut short: it has no manifest")
+    return _Contents(group, Header.from_json(attributes[MANIFEST], path))
+
+
+def _check_folder(path: Path) -> None:
+    """Raise CorpusError where there cannot be a corpus; the message says what is at the path and what to do."""
+    advice = "a corpus is a folder that sdem ingest or write_corpus made"
+    if not path.exists():
+        for kept in set_aside(path)[-1:]:
+            advice = f"a process died while it replaced it, and what was there is now {kept}: rename that"
+        raise CorpusError(f"{path}: there is no such corpus; {advice}")
+    if not path.is_dir():
+        raise CorpusError(
+            f"{path} is a file, perhaps a model or a source; {advice}: ingest a source first (sdem ingest; test documents with "
+            "--vocabulary-from and the corpus of the training)"
+        )
+    if not (path / "zarr.json").exists():
+        raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
+
+
+def _document_frequency(contents: _Contents, path: str) -> np.ndarray:
+    from sdem_dist.storage.arrays import read_array
+    from sdem_dist.storage.checksum import crc32c
+
+    group, header = contents.group, contents.header
+    if header.document_frequency_checksum is None:
+        raise CorpusError(f"{path} is dense: its columns have no document frequencies")
+    try:
+        frequency = read_array(group, DOCUMENT_FREQUENCY, shape=(header.n_features,))
+    except CorpusError as error:
+        raise CorpusError(f"{path}: {error}") from error
+    if frequency.dtype != np.int64 or crc32c(frequency) != header.document_frequency_checksum:
+        raise CorpusError(
+            f"{path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing, or the corpus was "
+            "replaced since it was opened: open it again"
+        )
+    return frequency

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import DENSE, Header, ShardInfo, index_dtype, shard_name, shard_path
+from sdem_dist.corpus.manifest import DENSE, Header, ShardInfo, index_dtype, shard_name, shard_path
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.strings import decode_strings

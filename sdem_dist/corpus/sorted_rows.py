@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.layout import SHARDS, Facts, ShardInfo
+from sdem_dist.corpus.manifest import SHARDS, Facts, ShardInfo
 from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard

@@ -14,8 +14,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.contents import MEMORY_LIMIT, destination, plain_json, reopened, write_contents
-from sdem_dist.corpus.dealing import groups_at
-from sdem_dist.corpus.layout import ShardInfo
+from sdem_dist.corpus.folds import groups_at
+from sdem_dist.corpus.manifest import ShardInfo
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.shards import GroupsAt, TextsAt, ids_of_rows, write_shard
 from sdem_dist.corpus.tables import corpus_of_table, is_table

@@ -15,7 +15,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.calibration import possible
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.folds import Part
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
 from sdem_dist.inputs.source import Source, source_of
@@ -156,7 +155,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
                 stacklevel=2,
             )
         labels = np.concatenate(cast(Any, [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]))
-        labels = labels[source.corpus.mask] if isinstance(source.corpus, Part) else labels
+        labels = labels if source.corpus.mask is None else labels[source.corpus.mask]
         self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), labels)
         return self
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus.transformed import TransformedCorpus
+from sdem_dist.corpus.base import OfValues
 from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
@@ -150,7 +150,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         weights: tuple[float, ...] | None,
     ) -> MixtureWeights:
         """Run EM over the rows as the updates see them."""
-        rows = TransformedCorpus(source.corpus, transform.dense)
+        rows = source.corpus.transformed(OfValues(transform.dense))
         kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
         start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple
 import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
-from sdem_dist.corpus.entries import LARGEST
+from sdem_dist.corpus.checks import LARGEST
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import log_softmax
 
 from sdem_dist.calibration import best_temperature, tempered_losses
-from sdem_dist.corpus.folds import Folds, groups_of
+from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers, Stage
@@ -59,7 +59,7 @@ def calibrated_by_folds(
     `other`: makes the learner of NCLL and its start, which are tried on the first fold if classes seem to overlap
     there.
     """
-    names = groups_of(source.corpus)
+    names = source.corpus.all_groups()
     torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))
     folds = Folds(source.corpus, N_FOLDS, learner.seed, groups=torn)  # groups that are too few are not kept together
     parts = [_scores_without(trainer, source, folds, 0, learner, plan, initial)]
@@ -120,7 +120,7 @@ def _scores_without(
 ) -> Scores:
     """Run a training without a fold, and return the scores of the fold."""
     rest = folds.train(number)
-    without = _known_to(source, rest.mask)
+    without = _known_to(source, cast(np.ndarray, rest.mask))
     fold = without.seen(folds.test(number))
     learner = replace(learner, n_documents=rest.weight)
     state = trainer.run(Stage(f"fold {number + 1} of {N_FOLDS}{how}", learner, plan, initial, without.seen(rest))).state

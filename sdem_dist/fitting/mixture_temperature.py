@@ -13,8 +13,8 @@ from typing import Any, cast
 
 import numpy as np
 
-from sdem_dist.corpus.folds import AnyCorpus, Folds, groups_of, labels_of, part_of, weights_of
-from sdem_dist.corpus.subsets import Chosen
+from sdem_dist.corpus.base import BaseCorpus
+from sdem_dist.corpus.folds import Folds, Selection
 from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
 from sdem_dist.engine.stages import AnyStage
 from sdem_dist.engine.trainer import Trainer
@@ -57,10 +57,10 @@ def with_temperature(
     kept : callable, default=None
         Takes the history of a training that patience ended, and returns how many epochs are kept.
     """
-    held_out = held_out_of(cast(AnyCorpus, source.corpus), share, seed, class_weight)
+    held_out = held_out_of(source.corpus, share, seed, class_weight)
     if held_out is None:
         return fit(trainer, source)
-    rest, apart = part_of(held_out, 0, False), part_of(held_out, 0, True)
+    rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart)
     found = None if kept is None else fit(trainer, source)
     n_kept = None if kept is None or found is None else kept(found.history)
@@ -89,17 +89,17 @@ def with_temperature(
 
 
 def held_out_of(
-    corpus: AnyCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
-) -> Chosen | None:
+    corpus: BaseCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
+) -> Selection | None:
     """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
-    labels, weights = labels_of(corpus), weights_of(corpus)
+    labels, weights = corpus.labels(), corpus.weights
     counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
     if labels is not None:
         counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
     n = int(counted.sum())
     if share <= 0 or min(share * n, MOST_HELD_OUT) < FEWEST:
         return None
-    fewest, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), groups_of(corpus)
+    fewest, names = max(round(1 / share), -(-n // MOST_HELD_OUT)), corpus.all_groups()
     n_groups = n if names is None else len(np.unique(names))
     torn = None if names is None or n_groups >= fewest else np.arange(len(names))  # too few to be kept together
     parts = min(MOST_PARTS, n_groups) if torn is None else MOST_PARTS
@@ -110,7 +110,7 @@ def held_out_of(
     if labels is not None:
         kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= kept[labels]
-    return Chosen(corpus, np.packbits(mask).tobytes()) if mask.sum() >= FEWEST // 2 else None
+    return Selection.of(mask) if mask.sum() >= FEWEST // 2 else None
 
 
 def at_temperature(learner: Any, temperature: float) -> Any:

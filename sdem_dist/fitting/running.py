@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.sound import look_at, without_damaged
+from sdem_dist.corpus.skip_damaged import verify_shard, without_damaged
 from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.events import Callback, ShardsLeftOut
@@ -160,7 +160,7 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
     Raises CorpusError: no shard is sound, or the storage cannot be read.
     """
     header, n = corpus.header, len(corpus.header.shards)
-    looks = [executor.submit(look_at, corpus, shard, affinity=shard / n) for shard in range(n)]
+    looks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
     findings = [executor.result(look) for look in looks]
     problems = [f.problem for f in findings if f.problem]
     sound = without_damaged(corpus, findings)

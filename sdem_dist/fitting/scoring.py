@@ -9,7 +9,6 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.parts import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.ordered import in_order
@@ -111,7 +110,7 @@ def over_corpus(
             found = np.empty((X.n_documents, *piece.shape[1:]), piece.dtype)
         found[start : start + len(piece)] = piece
     assert found is not None  # a corpus has documents
-    return found[X.mask] if isinstance(X, Part) else found
+    return found if X.mask is None else found[X.mask]
 
 
 def _applied(
@@ -165,4 +164,4 @@ def pieces(X: object) -> Iterator[sp.csr_matrix]:
         return
     for start, documents in documents_in_pieces(X):
         rows = cast(Documents, documents).to_csr()
-        yield rows[X.mask[start : start + rows.shape[0]]] if isinstance(X, Part) else rows
+        yield rows if X.mask is None else rows[X.mask[start : start + rows.shape[0]]]

@@ -18,7 +18,6 @@ from typing import Any, NamedTuple, cast
 import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
-from sdem_dist.corpus.labelled import Labelled
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
@@ -73,8 +72,8 @@ def too_few(n_labelled: float) -> bool:
 def labelled_alone(source: Source) -> Source:
     """Return the labelled documents of a source, weighed as if there were no others."""
     assert source.weighting is None or source.trained_on is not None
-    corpus = Labelled.of(cast(Any, source.corpus))
-    alone = replace(source, corpus=cast(Any, corpus), weight=source.n_labelled)
+    corpus = source.corpus.labelled()
+    alone = replace(source, corpus=corpus, weight=source.n_labelled)
     if source.weighting is None:
         return alone
     frequency = corpus.document_frequency
@@ -183,7 +182,7 @@ def _compared(
     """Run trainings without held-out documents; return scores with the others, and, where asked, of these alone."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     ours, theirs = list[tuple[float, ...]](), list[tuple[float, ...]]()
-    frequency, some = cast(Labelled, alone.corpus).document_frequency, sample(source)
+    frequency, some = alone.corpus.document_frequency, sample(source)
     loss = first_loss(alone) if e.loss == "auto" else e.loss  # as they would be trained
     its, its_start = e._learner(alone, loss=loss)
     for number in range(DRAWS):

@@ -9,9 +9,8 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.label_sets import all_labels, indicator_of, membership, sets_of
-from sdem_dist.corpus.layout import ClassLabel, LabelSet
-from sdem_dist.corpus.view import View
-from sdem_dist.documents import Documents
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
+from sdem_dist.documents import Documents, View
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:

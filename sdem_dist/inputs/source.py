@@ -13,10 +13,9 @@ from sklearn.utils import check_consistent_length
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets, membership
 from sdem_dist.corpus.labels import array_of, plain_label
-from sdem_dist.corpus.layout import DENSE, ClassLabel
+from sdem_dist.corpus.manifest import DENSE, ClassLabel
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
@@ -164,10 +163,8 @@ def _hidden(corpus: Corpus) -> int:
     header = corpus.header
     if not header.classes or header.label_sets is not None:
         return 0
-    if not isinstance(corpus, Part):
-        return header.n_documents - sum(header.class_counts)
-    labels = corpus.masks.labels
-    return 0 if labels is None else int((labels[corpus.mask] < 0).sum())
+    n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
+    return n_inside - sum(header.class_counts)
 
 
 def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bool = False) -> Source:
@@ -175,20 +172,13 @@ def described(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus, *, labelled: bo
     header = corpus.header
     return Source(
         corpus=corpus,
-        weight=corpus.weight if isinstance(corpus, Corpus) else float(header.n_documents),
+        weight=corpus.weight,
         classes=array_of(header.classes) if labelled else np.empty(0),
-        class_counts=_class_weights(corpus) if labelled else (),
+        class_counts=corpus.class_weights if labelled else (),
         vocabulary=corpus.vocabulary(),
         vectorizer=None if numbering(header.vectorizer) is not None else header.vectorizer,  # a table is not text
         single=header.n_targets <= 1,
     )
-
-
-def _class_weights(corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> tuple[float, ...]:
-    """Return the documents of each class, by weight."""
-    if isinstance(corpus, Corpus | Part):
-        return corpus.class_weights
-    return tuple(map(float, corpus.header.class_counts))
 
 
 def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus | DenseMemoryCorpus) -> None:
@@ -273,7 +263,7 @@ def _of_label_sets(estimator: Estimator, X: object, y: object, sample_weight: ob
 
 def _with_labels(source: Source, members: sp.csr_matrix, names: Sequence[ClassLabel]) -> Source:
     """Return a source with the labels in the sets that its documents have."""
-    counts = members.T @ np.asarray(_class_weights(source.corpus), np.float64)
+    counts = members.T @ np.asarray(source.corpus.class_weights, np.float64)
     return replace(source, classes=np.array(names), class_counts=tuple(counts.tolist()), members=members)
 
 

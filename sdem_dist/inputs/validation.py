@@ -13,10 +13,9 @@ import scipy.sparse as sp
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
-from sdem_dist.corpus.entries import FIT, check_structure, unfit_row
+from sdem_dist.corpus.checks import VALUE_RULE, as_numbers, check_structure, first_invalid
 from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.corpus.labels import is_missing
-from sdem_dist.corpus.targets import as_numbers
 from sdem_dist.documents import Documents
 
 if TYPE_CHECKING:
@@ -127,10 +126,10 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
     if isinstance(X, np.ndarray) and X.dtype == np.float16:
         X = X.astype(np.float32)  # scipy.sparse has no half floats
     rows = sp.csr_matrix(X)
-    if (row := unfit_row(rows.data, rows.indptr)) is not None:
+    if (row := first_invalid(rows.data, rows.indptr)) is not None:
         what = "Negative values" if row[1] < 0 else "Too large values"
         raise ValueError(
-            f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {FIT}"
+            f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {VALUE_RULE}"
         )
     if (zeros := not rows.data.all()) or not rows.has_canonical_format:
         counts = rows.data.dtype.kind in "ui" and rows.indices.dtype == np.int32

@@ -10,13 +10,12 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
-from sdem_dist.corpus.view import View
-from sdem_dist.documents import Documents
+from sdem_dist.documents import Documents, View
 from sdem_dist.models.class_weight import trained_part
 from sdem_dist.offsets import offsets_of
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.folds import Part
+    from sdem_dist.corpus.base import BaseCorpus
     from sdem_dist.models.weighting import Weighting
 
 
@@ -96,7 +95,7 @@ class HeldOut(View):
 class KnownWords(View):
     """Documents of a part of a corpus, without the words that these alone have, as `HeldOut` reads them."""
 
-    corpus: Part
+    corpus: BaseCorpus
 
     @property
     def cache_key(self) -> str:

@@ -10,7 +10,6 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus.folds import Part
 from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.corpus.labels import array_of
 from sdem_dist.counted import counted
@@ -93,7 +92,7 @@ def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
 
 def _inside(corpus: Any) -> np.ndarray:
     """Return which of the documents that a corpus reads are to be reported on, bool: those of a part of it, or all."""
-    return corpus.mask if isinstance(corpus, Part) else np.ones(corpus.n_documents, bool)
+    return np.ones(corpus.n_documents, bool) if corpus.mask is None else corpus.mask
 
 
 def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
@@ -177,7 +176,7 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
             return None, np.empty(0)
         found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
         positions = np.concatenate(found)
-        return positions[X.mask] if isinstance(X, Part) else positions, array_of(X.header.classes)
+        return positions if X.mask is None else positions[X.mask], array_of(X.header.classes)
     if y is None or are_label_sets(y):
         return None, np.empty(0)
     given = np.asarray(y)

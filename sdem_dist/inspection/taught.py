@@ -6,9 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.entries import document_frequency
-from sdem_dist.corpus.folds import Part
-from sdem_dist.corpus.labelled import Labelled
+from sdem_dist.corpus.checks import document_frequency
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.storage.checksum import crc32c
 
@@ -23,8 +21,8 @@ def taught(model: Any, documents: Any) -> bool:
     without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
     """
     frequency = model.document_frequency_
-    known = isinstance(documents, Corpus | MemoryCorpus | sp.csr_matrix) and not isinstance(documents, Part)
-    if frequency is None or not known:
+    known = isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None
+    if frequency is None or not (known or isinstance(documents, sp.csr_matrix)):
         return False
     if isinstance(documents, Corpus):
         if documents.header.document_frequency_checksum == crc32c(frequency):
@@ -34,7 +32,7 @@ def taught(model: Any, documents: Any) -> bool:
     if model.kept_.get("unlabelled_weight") is None:
         return False
     # Words were weighed by the labelled documents; those that only others have count as words of one of them.
-    labelled = documents if isinstance(documents, sp.csr_matrix) else Labelled.of(documents)
+    labelled = documents if isinstance(documents, sp.csr_matrix) else documents.labelled()
     n_documents = labelled.shape[0] if isinstance(labelled, sp.csr_matrix) else labelled.n_documents
     if n_documents != model.weighting_.n_documents:
         return False

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from sdem_dist.reports.html import cell, html_table
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.layout import Header
+    from sdem_dist.corpus.manifest import Header
 
 CLASSES_SHOWN = 20
 """The largest first."""

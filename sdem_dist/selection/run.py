@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.folds import Folds, dealt, labels_of, weights_of
+from sdem_dist.corpus.folds import Folds, assign_folds
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.identity import Json, identity
 from sdem_dist.engine.memory import of_this_process
@@ -202,9 +202,9 @@ class Run:
             if groups is not None and not isinstance(corpus, Corpus):
                 groups = np.asarray(groups)[corpus.order]
             folds = Folds(corpus, cast(int, search.cv), seed_of(search.random_state), groups=groups)
-        labels = labels_of(scored)
+        labels = scored.labels()
         assert labels is not None
-        weights = weights_of(scored)
+        weights = scored.weights
         numbers = np.zeros(len(labels), np.int16) if folds is None else folds.numbers
         weights = np.ones(len(labels)) if weights is None else weights
         members = None if sets is None else sets[labels].toarray()
@@ -281,7 +281,7 @@ class Run:
                 folds = Folds(X, cast(int, search.cv), seed, groups=groups)
                 numbers = folds.numbers
             else:
-                numbers = dealt(self._labels(y), self.source.n_documents, folds.k, seed, groups)
+                numbers = assign_folds(self._labels(y), self.source.n_documents, folds.k, seed, groups)
                 folds = None
         more: dict[str, object] = {} if validation is None else {"validation": self._held_out(client).identity}
         known, metrics = self.source.classes, self._metrics
@@ -355,7 +355,7 @@ class Run:
                 trial.alive, trial.error = False, LATE
 
     def _labels(self, y: Any) -> np.ndarray | None:
-        """Return by what documents in memory are dealt evenly: their class, or their set of labels."""
+        """Return by what documents in memory are assign_folds evenly: their class, or their set of labels."""
         if self.source.members is not None:
             return coded(y, None)[0]
         return positions_of(self.estimator, y, self.source.classes) if len(self.source.classes) else None

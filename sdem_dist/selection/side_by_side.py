@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.folds import Folds, Part
+from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
 from sdem_dist.engine.anchors import Blocks
@@ -100,7 +100,7 @@ class Documents(NamedTuple):
         """Return the source that a fold's model is trained on."""
         if self.folds is None:
             return self.source
-        part: Part = self.folds.train(fold)
+        part = self.folds.train(fold)
         counts, members = part.class_weights, self.source.members
         if members is not None:
             counts = tuple((members.T @ np.asarray(counts)).tolist())

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeVar
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.folds import Part, labels_of
+from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.label_sets import are_label_sets
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
@@ -162,12 +162,12 @@ def label_suspects(
     ).fit(X, y, client=client)
     out_of_fold, inside = search.trials_[0].found, np.ones(len(search.oof_proba_), bool)
     assert out_of_fold is not None
-    if isinstance(X, Part):
+    if isinstance(X, BaseCorpus) and X.mask is not None:
         inside = X.mask
     if out_of_fold.members is not None:
-        members = members_of(X, None)[0][labels_of(X)] if isinstance(X, Corpus) else indicator_of_labels(y, None)
+        members = members_of(X, None)[0][X.labels()] if isinstance(X, Corpus) else indicator_of_labels(y, None)
         return _named(label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, inside, n), X)
-    labels = labels_of(X) if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
+    labels = X.labels() if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
     assert labels is not None
     return _named(suspects_of(search.oof_proba_, np.where(inside, labels, -1), search.classes_, n), X)
 

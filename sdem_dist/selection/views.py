@@ -7,8 +7,7 @@ import numpy as np
 
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus.folds import Folds
-from sdem_dist.corpus.view import View
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments, Documents, View
 
 
 @dataclass(frozen=True)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.dealing import group_hashes
-from sdem_dist.corpus.layout import index_dtype
+from sdem_dist.corpus.folds import group_hashes
+from sdem_dist.corpus.manifest import index_dtype
 from sdem_dist.corpus.rows import Canonical
 from sdem_dist.corpus.shuffle import GOLDEN, mixed
 from sdem_dist.errors import IngestError

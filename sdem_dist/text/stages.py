@@ -19,7 +19,7 @@ from sdem_dist.corpus import open_corpus
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.contents import MEMORY_LIMIT
 from sdem_dist.corpus.label_sets import column_of
-from sdem_dist.corpus.layout import ClassLabel, LabelSet
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.corpus.sorted_rows import write_groups, write_rows
 from sdem_dist.errors import IngestError

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Literal
 
 from sdem_dist.corpus.label_sets import name_of
-from sdem_dist.corpus.layout import ClassLabel, LabelSet
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
 
 EXAMPLES_KEPT = 5

@@ -78,7 +78,7 @@ def test_tables(tmp_path):
 @pytest.mark.parametrize(
     ("weights", "words"),
     [
-        (-W - 1, "numbers from 0 on"),
+        (-W - 1, "the weight -"),
         (np.full(200, np.nan), "the weight nan for its document 0"),
         (W[:9], "200 documents and weights of shape"),
     ],

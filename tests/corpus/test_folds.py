@@ -9,7 +9,7 @@ from distributed.protocol import deserialize, serialize
 
 from sdem_dist import GaussianNB, MultinomialNB, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.corpus.folds import Folds, dealt
+from sdem_dist.corpus.folds import Folds, assign_folds
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def test_every_class_is_dealt_evenly(corpus):
 
 
 def test_neighbours_are_not_dealt_in_turn():
-    numbers = dealt(None, 1000, 4, 0)
+    numbers = assign_folds(None, 1000, 4, 0)
     assert not np.array_equal(numbers, np.arange(1000) % 4)
     assert 0.15 < (numbers[1:] == numbers[:-1]).mean() < 0.35
 

@@ -10,9 +10,7 @@ from cli.commands import run
 from selection.conftest import made
 
 from sdem_dist import CorpusError, CorpusSearchCV, IngestError, MultinomialNB, concat, ingest, open_corpus, write_corpus
-from sdem_dist.corpus.dealing import dealt, group_hashes
-from sdem_dist.corpus.folds import Folds, groups_of
-from sdem_dist.corpus.labelled import Labelled
+from sdem_dist.corpus.folds import Folds, assign_folds, group_hashes
 from sdem_dist.text import Reading
 
 K = 4
@@ -31,18 +29,18 @@ def together(numbers, groups):
 def test_groups_are_whole_and_classes_even(documents):
     _, y, groups = documents
     labels = np.searchsorted(["a", "b", "c"], y)
-    numbers = dealt(labels, 400, K, 0, groups)
+    numbers = assign_folds(labels, 400, K, 0, groups)
     assert together(numbers, groups)
     counts = np.array([np.bincount(labels[numbers == fold], minlength=3) for fold in range(K)])
     assert (np.ptp(counts, axis=0) <= 6).all() and np.ptp(counts.sum(axis=1)) <= 6
-    assert not np.array_equal(numbers, dealt(labels, 400, K, 1, groups))
+    assert not np.array_equal(numbers, assign_folds(labels, 400, K, 1, groups))
     renamed = np.array([f"author {group}" for group in 59 - groups])
-    assert together(dealt(None, 400, K, 0, renamed), groups)
+    assert together(assign_folds(None, 400, K, 0, renamed), groups)
 
 
 def test_one_large_group_takes_a_fold_for_itself():
     groups = np.r_[np.zeros(60, int), np.arange(1, 61)]
-    numbers = dealt(np.arange(120) % 2, 120, 2, 0, groups)
+    numbers = assign_folds(np.arange(120) % 2, 120, 2, 0, groups)
     assert sorted(np.bincount(numbers)) == [60, 60] and len(set(numbers[:60])) == 1
 
 
@@ -117,12 +115,12 @@ def test_labelled_documents_keep_their_groups(documents, tmp_path):
     X, y, groups = documents
     hidden = np.where(np.random.default_rng(1).random(400) < 0.5, y, "")
     corpus = write_corpus(tmp_path / "c.zarr", X, hidden, unlabelled="", groups=groups, shard_documents=150)
-    labelled = Labelled.of(corpus)
+    labelled = corpus.labelled()
     numbers = Folds(labelled, K).numbers
-    names = groups_of(corpus)[labelled.positions]
-    assert len(numbers) == labelled.n_documents < 400 and np.array_equal(groups_of(labelled), names)
+    names = corpus.all_groups()[labelled.rows]
+    assert len(numbers) == labelled.n_documents < 400 and np.array_equal(labelled.all_groups(), names)
     assert together(numbers, names) and len(set(names)) > K
-    assert groups_of(Labelled.of(write_corpus(tmp_path / "none.zarr", X, hidden, unlabelled=""))) is None
+    assert write_corpus(tmp_path / "none.zarr", X, hidden, unlabelled="").labelled().all_groups() is None
 
 
 def test_joined_corpora_keep_their_groups(tmp_path):
@@ -142,14 +140,14 @@ def test_groups_stay_together_beside_a_corpus_without(tmp_path, first):
     X, y = np.ones((12, 3), int), list("ab") * 6
     parts = [write_corpus(tmp_path / "c", X, y, groups=np.arange(12) // 3), write_corpus(tmp_path / "plain", X, y)]
     joined = concat(parts if first == 0 else parts[::-1])
-    kept, alone = np.split(groups_of(joined), 2)[:: -1 if first else 1]
-    assert np.array_equal(kept, groups_of(parts[0])) and len(set(alone)) == 12
-    assert not joined.has_groups and together(joined.folds(4).numbers, groups_of(joined))
+    kept, alone = np.split(joined.all_groups(), 2)[:: -1 if first else 1]
+    assert np.array_equal(kept, parts[0].all_groups()) and len(set(alone)) == 12
+    assert not joined.has_groups and together(joined.folds(4).numbers, joined.all_groups())
 
 
 def test_groups_of_labelled_documents_beside_a_corpus_without(tmp_path):
     X, y = np.ones((12, 3), int), ["a", "b", ""] * 4
     kept = write_corpus(tmp_path / "c", X, y, unlabelled="", groups=np.arange(12) // 3)
     joined = concat([write_corpus(tmp_path / "plain", X, y, unlabelled=""), kept])
-    labelled = Labelled.of(joined)
-    assert np.array_equal(groups_of(labelled), groups_of(joined)[labelled.positions])
+    labelled = joined.labelled()
+    assert np.array_equal(labelled.all_groups(), joined.all_groups()[labelled.rows])

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sdem_dist import MultinomialNB
-from sdem_dist.corpus.folds import Folds, labels_of
+from sdem_dist.corpus.folds import Folds
 from sdem_dist.engine.dask import DaskExecutor
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.inputs.source import source_of
@@ -40,7 +40,7 @@ def states(corpus, executor, k=3):
     source = source_of(MultinomialNB(), corpus)
     folds = Folds(corpus, k)
     n = corpus.n_documents
-    documents = Documents(source, folds, None, labels_of(corpus), np.ones(n), folds.numbers)
+    documents = Documents(source, folds, None, corpus.labels(), np.ones(n), folds.numbers)
     trials = [Trial(i, settings, EPOCHS) for i, settings in enumerate(SETTINGS)]
     side, found, scores = SideBySide(estimator, documents, trials, executor), {}, {}
     for epoch in range(EPOCHS):
@@ -94,7 +94,7 @@ def test_the_same_bits_on_threads_and_on_a_cluster(corpus, beside, client):
 def test_settings_that_come_to_the_same_share_their_models(corpus):
     n = corpus.n_documents
     source, folds = source_of(MultinomialNB(), corpus), Folds(corpus, 3)
-    documents = Documents(source, folds, None, labels_of(corpus), np.ones(n), folds.numbers)
+    documents = Documents(source, folds, None, corpus.labels(), np.ones(n), folds.numbers)
     settings = [{}, {"step": 0.5}, {"loss": "hinge", "weighting": "tfidf"}, {"step": 0.5, "norm": 10.0}]
 
     def made(number):

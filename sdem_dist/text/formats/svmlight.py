@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.entries import FIT, unfit_row
+from sdem_dist.corpus.checks import VALUE_RULE, first_invalid
 from sdem_dist.text.files import open_binary
 from sdem_dist.text.validation import RowValidator
 
@@ -61,8 +61,8 @@ def _problem(block: list[Line]) -> str | None:
         matrix, _ = _parsed(block)
     except (ValueError, OverflowError, IndexError) as error:
         return f"not svmlight: {error}"
-    unfit = unfit_row(matrix.data, matrix.indptr)
-    return None if unfit is None else f"the value {unfit[1]}: {FIT}"
+    unfit = first_invalid(matrix.data, matrix.indptr)
+    return None if unfit is None else f"the value {unfit[1]}: {VALUE_RULE}"
 
 
 def _parsed(block: list[Line]) -> tuple[sp.csr_matrix, np.ndarray]:

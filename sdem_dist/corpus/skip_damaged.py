@@ -1,16 +1,16 @@
-"""A corpus as a whole: what is wrong with it, and what it holds."""
+"""What is wrong with a corpus, and the corpus without its damaged shards."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 
-from sdem_dist.corpus.layout import DENSE
+from sdem_dist.corpus.manifest import DENSE
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.errors import CorpusError
+from sdem_dist.errors import CorpusError, UnreadableError
 
 
 @dataclass(frozen=True)
@@ -19,6 +19,49 @@ class Problem:
 
     shard: int | None
     message: str
+
+
+class ShardStatus(NamedTuple):
+    """What reading a shard has shown."""
+
+    shard: int
+    problem: str  # what is wrong with it; empty: nothing
+    class_counts: tuple[int, ...]  # its documents of each class, where nothing is wrong
+
+
+def verify_shard(corpus: Corpus, shard: int) -> ShardStatus:
+    """Read one shard and compare it with its checksums.
+
+    Raises UnreadableError: the storage cannot be read at the moment; the shard may be sound.
+    """
+    try:
+        documents = corpus.read_shard(shard)
+    except UnreadableError:
+        raise
+    except CorpusError as error:
+        return ShardStatus(shard, str(error), ())
+    if documents.labels is None:
+        return ShardStatus(shard, "", ())
+    counts = np.bincount(documents.labels[documents.labels >= 0], minlength=len(corpus.header.classes))
+    return ShardStatus(shard, "", tuple(counts.tolist()))
+
+
+def without_damaged(corpus: Corpus, statuses: Sequence[ShardStatus]) -> Corpus:
+    """Return the sound shards of a corpus as a corpus, or the corpus itself if all are.
+
+    `statuses`: one for every shard, in order.
+    Raises CorpusError: no document is left.
+    """
+    sound = [status for status in statuses if not status.problem]
+    if len(sound) == len(statuses):
+        return corpus
+    if len(corpus.paths) > 1 or corpus.name:
+        problem = next(status.problem for status in statuses if status.problem)
+        raise CorpusError(f"{corpus!r} has a damaged shard: {problem}; of parts and joined corpora none is left out")
+    if not any(corpus.header.shards[status.shard].n_documents for status in sound):
+        raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {statuses[0].problem}")
+    counts = np.array([status.class_counts for status in sound], np.int64).sum(axis=0)
+    return corpus.of_shards([status.shard for status in sound], counts.tolist())
 
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:

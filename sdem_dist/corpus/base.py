@@ -1,0 +1,291 @@
+"""What corpora on disk and in memory share: chosen documents, subsets and transforms of what is stored."""
+
+from __future__ import annotations
+
+import hashlib
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from sdem_dist.corpus.checks import document_frequency
+from sdem_dist.corpus.manifest import ClassLabel, Header
+from sdem_dist.documents import CorpusLike, DenseDocuments, Documents
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus.folds import Folds
+
+AnyDocuments: TypeAlias = Documents | DenseDocuments
+Transform: TypeAlias = Callable[[AnyDocuments], AnyDocuments]
+"""From documents to as many documents; its ``repr`` names it."""
+Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
+"""A mask, positions, or a function of the label and the id of a document."""
+BLOCK = 1 << 15  # documents that are read at a time
+
+
+class Mask(Protocol):
+    """Which documents are in a subset: a choice, a fold, or all but a fold."""
+
+    @property
+    def name(self) -> str: ...  # noqa: D102  what tells it from other masks of the corpus
+    @property
+    def title(self) -> str: ...  # noqa: D102  what it is, for people
+    def mask(self, start: int, stop: int) -> np.ndarray: ...  # noqa: D102  of the documents `start` up to `stop`
+    def decoded(self) -> CorpusLike | None: ...  # noqa: D102  what is read in place of the corpus
+
+
+@dataclass(frozen=True)
+class OfValues:
+    """A transform of the values of tables: `function` makes as many rows of rows; its ``repr`` names it."""
+
+    function: Callable[[np.ndarray], np.ndarray]
+
+    def __call__(self, documents: AnyDocuments) -> AnyDocuments:
+        """Return documents with other values."""
+        values = cast(DenseDocuments, documents).values
+        return replace(cast(DenseDocuments, documents), values=self.function(np.asarray(values, np.float64)))
+
+
+class BaseCorpus(ABC):
+    """Documents that are read by position, and what is known of all of them.
+
+    Subclasses say what is stored. Of that, a corpus has all documents or the `rows`; documents outside of one of the
+    `subsets` have weight 0, so that ranges, lanes and random numbers are those of the whole; `transforms` change
+    documents as they are read, in turn.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_documents,), int64, or None
+        Stored positions of the documents, ascending.
+    subsets : tuple of Mask
+    transforms : tuple of callable
+    """
+
+    rows: np.ndarray | None = None
+    subsets: tuple[Mask, ...] = ()
+    transforms: tuple[Transform, ...] = ()
+    _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms")  # all else is made of it again
+
+    # What is stored.
+    @abstractmethod
+    def _header(self) -> Header: ...
+    @abstractmethod
+    def _key(self) -> str: ...
+    @abstractmethod
+    def _read(self, start: int, stop: int) -> AnyDocuments: ...
+    @abstractmethod
+    def _place(self, document: int) -> str: ...
+    @abstractmethod
+    def _labels(self) -> np.ndarray | None: ...
+    @abstractmethod
+    def _weights(self) -> np.ndarray | None: ...
+    @abstractmethod
+    def _groups(self) -> np.ndarray | None: ...
+    @abstractmethod
+    def _document_frequency(self) -> np.ndarray: ...
+    @abstractmethod
+    def vocabulary(self) -> list[str] | None:
+        """Return the words in the order of their indices; None where columns have no names."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name in self._state}
+
+    def _with(self, **changes: object) -> Self:
+        found = object.__new__(type(self))
+        found.__dict__.update({**self.__getstate__(), **changes})
+        return found
+
+    def within(self, mask: Mask) -> Self:
+        """Return the documents in a subset: all are read, and those outside have weight 0."""
+        return self._with(subsets=(*self.subsets, mask))
+
+    def transformed(self, transform: Transform) -> Self:
+        """Return the documents as a function makes them, read by read."""
+        return self._with(transforms=(*self.transforms, transform))
+
+    def labelled(self) -> Self:
+        """Return the documents that have a label, of a subset those inside, numbered from 0."""
+        labels, mask = self.labels(), self.mask
+        inside = np.zeros(0, bool) if labels is None else (labels >= 0) & (True if mask is None else mask)
+        return self._with(rows=self._of_rows(np.flatnonzero(inside)), subsets=())
+
+    def _of_rows(self, rows: np.ndarray) -> np.ndarray:
+        return rows if self.rows is None else self.rows[rows]
+
+    def _column(self, stored: np.ndarray | None) -> np.ndarray | None:
+        return stored if stored is None or self.rows is None else stored[self.rows]
+
+    @property
+    def name(self) -> str:
+        """What tells these documents from all that are stored: empty where they are all."""
+        rows = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
+        return " ".join([*rows, *(f"part {mask.name}" for mask in self.subsets), *map(repr, self.transforms)])
+
+    @cached_property
+    def cache_key(self) -> str:
+        """A name for the content: equal names, equal documents."""
+        return f"{self._key()} {self.name}".rstrip()
+
+    @cached_property
+    def header(self) -> Header:
+        """The manifest: counts, classes, shards, identity; of some documents with their counts and an own identity."""
+        header = self._header()
+        if self.rows is None and not self.subsets:
+            return header
+        labels = self.labels()
+        counts: list[int] = []
+        if labels is not None:
+            inside = labels[(labels >= 0) & (True if self.mask is None else self.mask)]
+            counts = np.bincount(inside, minlength=len(header.classes)).tolist()
+        found = replace(header, n_documents=self.n_documents, class_counts=tuple(counts))
+        found.__dict__["uid"] = hashlib.sha256(f"{header.uid} {self.name}".encode()).hexdigest()
+        return found
+
+    @property
+    def n_documents(self) -> int:
+        """Number of positions to read."""
+        return self._header().n_documents if self.rows is None else len(self.rows)
+
+    def read(self, start: int, stop: int) -> AnyDocuments:
+        """Return documents, in stored order.
+
+        Parameters
+        ----------
+        start, stop : int
+            Positions, ``0 <= start <= stop <= n_documents``. On disk every shard that holds one of them is read whole,
+            so ranges that follow the shards' borders waste nothing.
+
+        Returns
+        -------
+        Documents, or DenseDocuments
+            By the corpus's layout. Not to be changed: arrays may be views. ``labels`` is None without classes.
+
+        Raises
+        ------
+        CorpusError
+            A shard is damaged; the message names it and the array.
+        IndexError
+            The range is not within the corpus.
+        """
+        if not 0 <= start <= stop <= self.n_documents:
+            raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
+        decoded = next((found for mask in self.subsets if (found := mask.decoded()) is not None), None)
+        if decoded is not None:
+            documents = decoded.read(start, stop)
+        elif self.rows is None:
+            documents = self._read(start, stop)
+        else:
+            documents = self._gathered(self.rows[start:stop])
+        if self.subsets:
+            weights = np.ones(stop - start) if documents.weights is None else documents.weights
+            documents = replace(documents, weights=np.where(self._mask(start, stop), weights, 0.0))
+        for transform in self.transforms:
+            documents = transform(documents)
+        return documents
+
+    def _gathered(self, rows: np.ndarray) -> AnyDocuments:
+        """Read the documents at some stored positions, ascending."""
+        parts = [] if len(rows) else [self._read(0, 0)]
+        for first in range(int(rows[0]), int(rows[-1]) + 1, BLOCK) if len(rows) else ():
+            last = min(first + BLOCK, self._header().n_documents)
+            here = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
+            if len(here):
+                documents = self._read(first, last)
+                parts.append(documents[here] if isinstance(documents, DenseDocuments) else documents.taken(here))
+        return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
+
+    def _mask(self, start: int, stop: int) -> np.ndarray:
+        return np.logical_and.reduce([mask.mask(start, stop) for mask in self.subsets])
+
+    @property
+    def mask(self) -> np.ndarray | None:
+        """Which documents are in the subset, bool of shape (n_documents,); None: all are."""
+        return self._mask(0, self.n_documents) if self.subsets else None
+
+    def place(self, document: int) -> str:
+        """Return where the document at a position is, for people."""
+        return self._place(document if self.rows is None else int(self.rows[document]))
+
+    def labels(self) -> np.ndarray | None:
+        """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
+        return self._column(self._labels())
+
+    @cached_property
+    def weights(self) -> np.ndarray | None:
+        """The weights of all documents, float64 of shape (n_documents,); None: all are 1."""
+        weights, mask = self._column(self._weights()), self.mask
+        return weights if mask is None else np.where(mask, 1.0 if weights is None else weights, 0.0)
+
+    @property
+    def weight(self) -> float:
+        """Documents, by weight: without weights their number."""
+        return float(self.n_documents if self.weights is None else self.weights.sum())
+
+    @property
+    def class_weights(self) -> tuple[float, ...]:
+        """Documents of each class, by weight."""
+        labels = None if self.weights is None else self.labels()
+        if labels is None:
+            return tuple(map(float, self.header.class_counts))
+        known, weights = labels >= 0, cast(np.ndarray, self.weights)
+        return tuple(np.bincount(labels[known], weights[known], len(self.header.classes)).tolist())
+
+    def all_groups(self) -> np.ndarray | None:
+        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none were kept."""
+        return self._column(self._groups())
+
+    @cached_property
+    def document_frequency(self) -> np.ndarray:
+        """In how many documents each column of a sparse corpus occurs, int64 of shape (n_features,).
+
+        Those of a subset are the whole's: folds share the weights that are made of counts. CorpusError where the array
+        is damaged, or the corpus is dense.
+        """
+        if self.rows is None:
+            return self._document_frequency()
+        found = np.zeros(self._header().n_features, np.int64)
+        for start in range(0, len(self.rows), BLOCK):
+            block = cast(Documents, self._gathered(self.rows[start : start + BLOCK]))
+            found += document_frequency(block.indices, block.data, block.n_features)
+        return found
+
+    def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
+        """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
+
+        Documents of one group, of `groups` in stored order or those that the corpus keeps, are in one fold.
+        ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
+        """
+        from sdem_dist.corpus.folds import Folds
+
+        return Folds(self, k, seed, groups=groups)
+
+    def chosen(self, which: Which, ids: Callable[[], Iterator[int | str]] | None = None) -> Self:
+        """Return some documents, see `sdem_dist.corpus.Corpus.subset`; `ids` yields those of all documents."""
+        from sdem_dist.corpus.folds import Selection
+
+        n, classes, labels = self.n_documents, self.header.classes, self.labels()
+        mask = np.zeros(n, bool)
+        if callable(which):
+            positions: Sequence[int] = [-1] * n if labels is None else labels.tolist()
+            names = range(n) if ids is None else ids()
+            pairs = zip(positions, names, strict=True)
+            mask[:] = [bool(which(None if k < 0 else cast(ClassLabel, classes[k]), name)) for k, name in pairs]
+        else:
+            found = np.asarray(which)
+            if found.dtype == bool and found.shape == (n,):
+                mask[:] = found
+            elif found.ndim == 1 and found.dtype.kind in "iu" and (found < n).all() and (found >= 0).all():
+                mask[found] = True
+            else:
+                raise ValueError(
+                    f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
+                    f"got {found.dtype} of shape {found.shape}"
+                )
+        mask &= True if self.mask is None else self.mask
+        if not mask.any():
+            raise ValueError("the subset has no document")
+        return self.within(Selection.of(mask))
