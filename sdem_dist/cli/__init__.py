@@ -44,9 +44,6 @@ _COMMANDS = {
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 
-PYTHON = (("on_error='skip', or --on-error skip,", "--on-error skip"), ("(overwrite=True)", "(--overwrite)"))
-"""Words of messages for Python, and for the shell."""
-
 
 class LazyGroup(click.Group):
     """A group that imports a command when it is called, so that ``sdem --help`` answers at once."""
@@ -92,10 +89,7 @@ class LazyGroup(click.Group):
                 sys.stdout.flush()
                 return result
             except SdemError as error:
-                words = str(error)
-                for ours, theirs in PYTHON:
-                    words = words.replace(ours, theirs)
-                raise click.ClickException(visible(words)) from error
+                raise click.ClickException(visible(error.text(shell=True))) from error
             except click.NoSuchOption as error:
                 from sdem_dist.cli.suggestions import better
 

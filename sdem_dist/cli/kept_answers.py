@@ -11,7 +11,7 @@ from typing import Any
 
 import click
 
-from sdem_dist.cli.streaming import Job, Shared, answered_blocks, examples_of, mistake_in
+from sdem_dist.cli.streaming import Job, Shared, answered_blocks
 from sdem_dist.cli.table_files import Part, write_parts
 from sdem_dist.counted import counted
 from sdem_dist.engine.executor import Executor, Handle
@@ -110,12 +110,12 @@ def kept_task(shared: Shared[Part], job: Job, folder: Path) -> IngestError | Non
             (partial_folder / f"{len(names)}{PART}").write_bytes(part.body)
             names.append(part.names)
             altered.append(part.n_altered)
-        return {"names": names, "altered": altered, "skipped": gate.skipped, "examples": examples_of(job, gate)}
+        return {"names": names, "altered": altered, "skipped": gate.skipped, "examples": gate.examples}
 
     try:
         once(folder, made)
     except IngestError as error:
-        return mistake_in(job, error)
+        return error
     return None
 
 

@@ -367,7 +367,6 @@ _PREDICT = "; documents without labels are for sdem predict MODEL {}"
 @contextmanager
 def _told_of_predict(path: str) -> Iterator[None]:
     """Where the first label of a source is missing, let the error name the command that needs no labels."""
-    from sdem_dist import IngestError
     from sdem_dist.text.validation import NoLabelError
 
     try:
@@ -375,7 +374,8 @@ def _told_of_predict(path: str) -> Iterator[None]:
     except NoLabelError as error:
         if not error.first:
             raise
-        raise IngestError(f"{error}{_PREDICT.format(path)}") from error
+        error.hint += _PREDICT.format(path)
+        raise
 
 
 def _labelled(block: Records) -> tuple[Records, int]:

@@ -196,18 +196,8 @@ def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[
     try:
         made = list(answered_blocks(shared, job, gate))
     except IngestError as error:
-        return mistake_in(job, error)
-    return made, gate.skipped, examples_of(job, gate)
-
-
-def mistake_in(job: Job, error: IngestError) -> IngestError:
-    """Return an error with the name of the source that the user gave it."""
-    return IngestError(job.as_named(str(error))) if isinstance(job, Piece) else error
-
-
-def examples_of(job: Job, gate: RowValidator) -> list[str]:
-    """Return examples of the lines of a job that were left out, also with that name."""
-    return [job.as_named(example) if isinstance(job, Piece) else example for example in gate.examples]
+        return error
+    return made, gate.skipped, gate.examples
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:

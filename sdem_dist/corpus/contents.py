@@ -152,7 +152,7 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
     if taken and not overwrite:
         exist, them = ("exists", "it") if len(taken) == 1 else ("exist", "them")
         raise CorpusError(
-            f"{' and '.join(taken)} {exist} already: choose another name, or replace {them} (overwrite=True)"
+            f"{' and '.join(taken)} {exist} already", hint=f"choose another name, or replace {them}: {{overwrite=True}}"
         )
 
 

@@ -156,7 +156,7 @@ def _recover(path: Path) -> None:
 
 def _refuse_existing(path: Path, overwrite: bool) -> None:
     if path.exists() and not overwrite:
-        raise CorpusError(f"{path} exists already: choose another name, or replace it (overwrite=True)")
+        raise CorpusError(f"{path} exists already", hint="choose another name, or replace it: {overwrite=True}")
 
 
 @contextmanager

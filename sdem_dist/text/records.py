@@ -85,6 +85,7 @@ class Piece:
         Raises IngestError: the file is not the one that was cut, so that parts of two would be mixed; or it cannot be
         read.
         """
+        gate.named = None if self.named is None else (self.source, self.named)
         gate.start = 0 if self.part is None or self.form == "parquet" else self.part[0]
         self._check()
         yield from read_columns(
@@ -107,10 +108,6 @@ class Piece:
         if form == LINES_OR_TSV:
             form = LINES if whole_lines(self.source, self.encoding) else "tsv"
         return replace(self, source=self.source.absolute(), form=form, files=files, named=self.source)
-
-    def as_named(self, message: str) -> str:
-        """Return a message about the source with the name that the user gave it."""
-        return message if self.named is None else message.replace(str(self.source), str(self.named))
 
     @property
     def whole(self) -> bool:

@@ -36,6 +36,7 @@ class RowValidator:
     separator: str | None = None
     """Documents may have several labels, and this stands between them; or a label is a list. No label is none of
     them."""
+    named: tuple[Path, Path] | None = None  # a source, and the name that the user gave it, for messages
     owner: str = "corpus"  # what has the known classes, for messages: a corpus, or a model
     unlabelled: str | None = None
     """The label that stands for none. Such documents, and those whose label is empty or missing, have the label
@@ -61,14 +62,16 @@ class RowValidator:
             return
         if self.start:
             line += _lines_before(path, self.start)
-        message = f"{'standard input' if str(path) == '-' else path}, {unit} {line}: {problem}"
+        if self.named is not None and path.is_relative_to(self.named[0]):
+            path = self.named[1] / path.relative_to(self.named[0])
         if self.on_error == "raise":
-            error = kind(f"{message} (on_error='skip', or --on-error skip, leaves such {unit}s out)")
+            hint = f"{{on_error='skip'}} leaves such {unit}s out"
+            error = kind(problem, path=path, record=line, unit=unit, hint=hint)
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
             raise error
         self.skipped += 1
-        self.examples.append(message)
+        self.examples.append(str(kind(problem, path=path, record=line, unit=unit)))
 
     def copy(self, on_error: Literal["raise", "skip"]) -> RowValidator:
         """Return a gate for the same labels, which has refused nothing yet."""

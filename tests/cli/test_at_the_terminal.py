@@ -225,7 +225,7 @@ def test_train_replaces_a_model_only_when_asked(made, tmp_path):
     train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
     ok(*train)
     before = (tmp_path / "m").read_bytes()
-    assert "exists already: choose another name" in refused(*train) and "--overwrite" in refused(*train)
+    assert "exists already" in refused(*train) and "--overwrite" in refused(*train)
     assert (tmp_path / "m").read_bytes() == before
     ok(*train, "--overwrite", "--loss", "hinge")
     assert load_model(tmp_path / "m").loss == "hinge"
