@@ -154,6 +154,15 @@ def check_merge(lanes: Lanes) -> None:
         raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
 
+def check_steps(steps: Steps, closed_form: bool = False) -> None:
+    """Raise ValueError where settings of steps mean nothing; with `closed_form` there are no steps."""
+    check_merge(steps)
+    if steps.steps == "paper" and steps.step is not None:
+        raise ValueError("step is for steps='margin': the paper's steps start at 1. Leave step at None")
+    if steps.steps == "paper" and closed_form:
+        raise ValueError("loss='nll' is fitted in closed form, without the paper's steps: leave steps at 'margin'")
+
+
 def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if lanes.merge == "sum":

@@ -114,6 +114,11 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
             raise ValueError(
                 "step='paper' is a step per document: it needs merge='mean', n_lanes=1 for the paper's algorithm"
             )
+        if self.loss == "nll" and self.unlabelled is None and (self.step == "paper" or self.batch_size is not None):
+            raise ValueError(
+                "loss='nll' is the generative fit in closed form, without steps: leave step at 'safe' and batch_size at None, "
+                "or take Nll() of sdem_dist.losses for the loss"
+            )
 
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
         """Take over how a corpus numbers the categories of its columns."""

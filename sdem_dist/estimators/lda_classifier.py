@@ -14,7 +14,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, check_merge, plan_of
+from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, check_steps, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.weighting import sample
@@ -127,7 +127,7 @@ class LDAClassifier(
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
     def _check(self) -> None:
-        check_merge(self)
+        check_steps(self)
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is for inference='gibbs': leave it at None with inference='map'")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:

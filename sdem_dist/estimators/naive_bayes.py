@@ -29,7 +29,7 @@ from sdem_dist.estimators.common_parameters import (
     Classes,
     Hidden,
     Steps,
-    check_merge,
+    check_steps,
     plan_of,
     short_lanes,
 )
@@ -134,7 +134,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
 
     def _check(self) -> None:
-        check_merge(self)
+        check_steps(self, closed_form=self.loss == "nll")
         if self.alpha == 0 and self.loss != "nll":
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"

@@ -77,6 +77,8 @@ def _without_given(estimator: EngineEstimator, spaces: list[Grid]) -> list[Grid]
     """Leave out what an estimator was given: other values than its defaults; of a loss all spaces of other losses."""
     given, usual = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
     changed = {name for space in spaces for name in space if given[name] != usual[name]}
+    if given.get("steps") == "paper":  # which begin at 1
+        changed.add("step")
     if "loss" in changed:
         of_loss = [space for space in spaces if given["loss"] in space.get("loss", [usual["loss"]])]
         # Steps are of one loss; no space is of a loss that is an object.

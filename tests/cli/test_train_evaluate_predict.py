@@ -197,8 +197,8 @@ def test_a_scheduler_that_does_not_answer(made, command, monkeypatch, tmp_path):
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{s.getsockname()[1]}"
-    impatient = cluster._client
-    monkeypatch.setattr(cluster, "_client", lambda scheduler, timeout: impatient(scheduler, 0.5))
+    impatient = cluster._remote_client
+    monkeypatch.setattr(cluster, "_remote_client", lambda scheduler, timeout: impatient(scheduler, 0.5))
     arguments = [part.format(corpus=made / "docs.zarr", model=made / "docs.model") for part in command]
     if command[0] == "train":
         arguments[2] = str(tmp_path / "m")
