@@ -21,8 +21,11 @@ from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.columns import Columns
-from sdem_dist.learners.k_means import KMeansLearner, KMeansState, sampled
-from sdem_dist.learners.k_means_start import TRIES, k_means
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.em_forms import EmForm
+from sdem_dist.models.k_means import Centres, KMeansState
+from sdem_dist.models.k_means_start import TRIES, k_means
 from sdem_dist.models.weighting import Weighting
 
 
@@ -112,17 +115,18 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
             location = tuple(summary.mean.tolist())
-        learner = KMeansLearner(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
+        model = Centres(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
+        learner = SdEM(model, source.weight, ClosedForm(EmForm("hard")))
         survey = surveyed(trainer, source, once, self.init_documents, labelled=False)
 
         def start() -> KMeansState:
             positions, n = sampled_positions(survey), source.n_documents
             spans = [(0, n)] if len(positions) == n else [(p, p + 1) for p in positions]
-            X, weights = sampled(learner, [source.documents.read(*span) for span in spans])
+            X, weights = model.sampled([source.documents.read(*span) for span in spans])
             if len(spans) > 1:  # they were drawn in proportion to their weights
                 weights = np.ones(len(weights))
-            found = k_means(X, weights, learner.n_clusters, plan.seed, tries=self.n_init, spherical=learner.spherical)
-            return learner.start(found.centres)
+            found = k_means(X, weights, model.n_clusters, plan.seed, tries=self.n_init, spherical=model.spherical)
+            return model.start(found.centres)
 
         end = final_stage(trainer, learner, plan, start)
         self.inertia_ = source.weight * trainer.score("inertia", learner, end.state)["distance"]
@@ -132,7 +136,7 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
         """Return squared distances from the centres, shape (n_samples, n_clusters)."""
         documents: Documents | DenseDocuments
         documents = DenseDocuments(table_of(self, X)) if self._layout == "dense" else documents_of(self, X)
-        return np.asarray(self.learner_.distances(self._parameters, self.learner_.prepare(documents)))
+        return np.asarray(self.learner_.model.distances(self._parameters, self.learner_.prepare(documents)))
 
     def _clusters(self, X: object) -> np.ndarray:
         return self._distances(X).argmin(axis=1)
@@ -159,7 +163,7 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
     def cluster_centers_(self) -> np.ndarray:
         """Centres, shape (n_clusters, n_features)."""
         check_is_fitted(self)
-        location = self.learner_.location
+        location = self.learner_.model.location
         return np.asarray(self._parameters.centres + (np.asarray(location) if location else 0.0))
 
     @property
@@ -176,7 +180,7 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.learner_.n_clusters)
+        return int(self.learner_.model.n_clusters)
 
     def extra(self) -> dict[str, object]:
         """Return the inertia, and what documents are."""

@@ -26,9 +26,17 @@ from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.inputs.weighted import HeldOut
-from sdem_dist.learners.many_classes import FEWEST, ManyClasses
+from sdem_dist.learners.rules import AddSteps, ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.many_classes import ManyClassState, few_at_a_time, joint_scores
+from sdem_dist.models.many_classes import (
+    FEWEST,
+    ManyClassState,
+    SparseCounts,
+    VeryManyClasses,
+    few_at_a_time,
+    joint_scores,
+)
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 
 if TYPE_CHECKING:
@@ -113,11 +121,12 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         """Run the stage that finds the temperature, and the one that takes all documents in."""
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
         alpha = pseudo_count(self.alpha, source.n_features)
-        learner = ManyClasses(source.n_features, n_classes, alpha, self.loss, source.weight, seed=seed)
+        model = SparseCounts(source.n_features, VeryManyClasses(n_classes), alpha, float(self.loss != "nll"))
         if self.loss == "nll":
+            learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
             return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, LANE_DOCUMENTS), seed))
         sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
-        learner, initial = replace(learner, steps=sizes), learner.start(start.prior)
+        learner, initial = SdEM(model, source.weight, AddSteps(sizes), "hinge", seed=seed), model.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
         share = min(SHARE, MOST / n)
@@ -126,7 +135,13 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         return self._calibrated(trainer, source, learner, plan, initial, share)
 
     def _calibrated(
-        self, trainer: Trainer, source: Source, learner: ManyClasses, plan: Plan, initial: ManyClassState, share: float
+        self,
+        trainer: Trainer,
+        source: Source,
+        learner: SdEM[SparseCounts],
+        plan: Plan,
+        initial: ManyClassState,
+        share: float,
     ) -> Trained:
         """Run the stage without a share of the documents, which give the temperature, and a pass over all."""
         assert not isinstance(source.corpus, DenseMemoryCorpus)
@@ -136,7 +151,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         choosing = replace(learner, held_out=share, temperature=guess)
         found = trainer.run(Stage("choose", choosing, plan, initial, monitored=True, monitoring=monitoring))
         entry = found.history[-1]
-        temperature = entry[f"{VALIDATION}temperature"]
+        temperature = guess * entry[f"{VALIDATION}temperature"]
         asked = bool(np.isfinite(temperature))
         if not asked:
             _log.warning(

@@ -20,8 +20,9 @@ from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
-from sdem_dist.models.mixture import MixtureWeights
+from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
@@ -122,24 +123,18 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
             expanded = surveyed(trainer, source, once, 1, name="expanded rows", labelled=False, transform=transform)
             eta = expanded.largest_sum
         weights = weights_of_classes(self.class_weight, source)
-        learner = Multiplicative(
-            n_classes=len(source.classes),
-            n_components=sum(numbers),
-            n_features=transform.n_features(source.n_features),
-            eta=(eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps)),  # sums of rounded rows stay below it
-            owners=owners,
-            transform=transform,
-            schedule=self.schedule,
-            accelerate=bool(self.accelerate),
-            dtype=self.dtype,
-            class_weight=weights,
-        )
+        head = PosteriorClasses(len(source.classes))
+        n_inputs = transform.n_features(source.n_features)
+        model = PosteriorMixture(head, sum(numbers), n_inputs, owners, transform, self.dtype)
+        largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
+        rule = Multiplicative(largest, self.schedule, bool(self.accelerate))
+        learner = SdEM(model, source.weight, rule, "ncll", weights)
         if self.init == "em":
             start = self._em(trainer, source, numbers, RowTransform(scale), weights)
         else:
             examples = rows_at(source.corpus, positions_of(survey, numbers))
             start = weights_at_examples(examples, len(source.classes), owners, transform)
-        return final_stage(trainer, learner, plan, learner.start(start))
+        return final_stage(trainer, learner, plan, model.start(start))
 
     def _em(
         self,
@@ -173,7 +168,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
     def eta_(self) -> float:
         """Largest sum of a row of transformed features."""
         check_is_fitted(self)
-        return float(self.learner_.eta)
+        return float(self.learner_.rule.eta)
 
     @property
     def log_likelihood_path_(self) -> np.ndarray:
@@ -182,10 +177,10 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         return np.asarray(self.state_.path)
 
     def _class_scores(self, X: object) -> np.ndarray:
-        learner: Multiplicative = self.learner_
+        model: PosteriorMixture = self.learner_.model
         if self._layout == "sparse":
-            documents = learner.transform.sparse(documents_of(self, X))
-            return learner.scores(self._parameters, documents) / learner.temperature
+            documents = model.transform.sparse(documents_of(self, X))
+            return model.scores(self._parameters, documents) / self.temperature_
         # In C order as in training: sums along a row would round otherwise.
-        rows = learner.transform.dense(np.ascontiguousarray(table_of(self, X), learner.dtype))
-        return learner.scores(self._parameters, rows) / learner.temperature
+        rows = model.transform.dense(np.ascontiguousarray(table_of(self, X), model.dtype))
+        return model.scores(self._parameters, rows) / self.temperature_

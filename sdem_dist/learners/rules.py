@@ -141,6 +141,31 @@ class Merge:
         return merged(state, lanes, steps.floor, steps.class_floor)
 
 
+@record
+@dataclass(frozen=True)
+class AddSteps:
+    """Steps over sparse counts of very many classes, by the hinge loss: lanes add up, so one a round is best."""
+
+    steps: StepSizes = field(default_factory=StepSizes)
+
+    local: ClassVar[bool] = True
+    cache_key: ClassVar[str] = "steps"
+
+    def local_steps(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
+        """Return how far a lane moves."""
+        n = len(batch.weights)
+        schedule = self.steps.of_lane(sdem.model.alpha, sdem.model.class_alpha, sdem.n_documents, at.scale(n))
+        return sdem.model.run(state, batch, at.order(n), schedule)
+
+    def expected(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
+        """Return what `local_steps` does."""
+        return self.local_steps(sdem, state, batch, at)
+
+    def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
+        """Add changes; no count falls below its floor."""
+        return sdem.model.counted(state, s, sdem.n_documents, self.steps.floor, self.steps.class_floor)
+
+
 def _labelled(local: LocalDocuments) -> LocalDocuments:
     """Return documents, those of a hidden class with weight 0: they have no rivals."""
     return local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))

@@ -18,12 +18,13 @@ which classes a document pushes, and how much. A rule (``sdem_dist.learners.rule
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
 from sdem_dist import losses
+from sdem_dist.documents import Documents
 from sdem_dist.kernels.permutation import permute
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.learners.protocol import Lane
@@ -157,11 +158,13 @@ class SdEM(Generic[ModelT]):
         """Return prepared documents with the weights that they have in training: 0 where they are held out."""
         if self.class_weight is None and not self.held_out:
             return documents
-        weights = weighted(documents.weights, documents.labels, self.class_weight)
+        weights = np.ones(len(documents.labels)) if documents.weights is None else documents.weights
+        weights = weighted(weights, documents.labels, self.class_weight)
         if self.held_out:
             part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
             weights = np.where(part | (documents.labels < 0), weights, 0.0)
-        return documents._replace(weights=weights)
+        is_sparse = isinstance(documents, Documents)
+        return replace(documents, weights=weights) if is_sparse else documents._replace(weights=weights)
 
     def combine(self, parts: Sequence[Any]) -> Any:
         """Add sets of lanes, from first to last."""

@@ -4,15 +4,26 @@ A word that a class has not seen keeps the count of the start, which is equal in
 a part common to all classes, a part of each class's totals, and a sum over the counts that are kept for its words.
 """
 
-from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from sdem_dist.calibration import cautious_temperature, tempered_sums
 from sdem_dist.documents import Documents
+from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, scored
 from sdem_dist.kernels.csr import row_sums
-from sdem_dist.kernels.documents import Counted
-from sdem_dist.kernels.many_classes import EMPTY, Lists, add_rises, fill, moved
+from sdem_dist.kernels.documents import Counted, Visited, runs
+from sdem_dist.kernels.many_classes import EMPTY, ENTRIES, ClassCounts, Lists, add_rises, fill, moved, run_documents
+from sdem_dist.kernels.schedule import Schedule
+from sdem_dist.models.fields import Field
+from sdem_dist.records import record
+
+MARGIN = 1.0
+"""Of the hinge loss."""
+FEWEST = 20
+"""Held-out documents under which they give no temperature."""
 
 SCORES = 1 << 22
 """Scores that are held at a time, where documents are scored a few at a time."""
@@ -130,3 +141,181 @@ def changes_of(state: ManyClassState, lists: Lists) -> tuple[np.ndarray, np.ndar
     n_features, n_classes = len(state.prior), len(state.totals)
     firsts = np.searchsorted(state.pairs, np.arange(n_features + 1) * float(n_classes))
     return moved(lists, firsts, state.changes, n_classes)
+
+
+class ManyClassStatistics(NamedTuple):
+    """What lanes add."""
+
+    pairs: np.ndarray  # as those of a state, shape (n_pairs,), float64
+    changes: np.ndarray
+    class_counts: np.ndarray
+    weight: float
+
+
+class ScoredOfMany(NamedTuple):
+    """Some of the documents of a batch, whose scores fit in memory."""
+
+    documents: Scored
+    trained: np.ndarray  # whether each class has a count above the prior's
+
+
+@record
+@dataclass(frozen=True)
+class VeryManyClasses:
+    """One class of very many for each document: scores are never held for all documents."""
+
+    n_classes: int
+
+    def sums(
+        self, batches: Iterable[Iterator[ScoredOfMany]], *, held_out: bool = False, tempered: bool = True
+    ) -> np.ndarray:
+        """Return the sums of `evaluation.classifier_sums`; for held-out documents those for a temperature."""
+        sums_of = _choosing_sums if held_out else lambda part: classifier_sums(part.documents)
+        return np.asarray(np.sum([sums_of(part) for batch in batches for part in batch], axis=0))
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return accuracy, mean losses, perplexity and how good probabilities are.
+
+        For held-out documents: accuracy, the best temperature and its log-loss. Only those whose class was trained
+        count. One more counts as wrong, since none wrong does not show how rare errors are. With fewer than `FEWEST` of
+        them the temperature is NaN.
+        """
+        if not held_out:
+            return classifier_metrics(sums, self.n_classes)
+        if sums[-1] < FEWEST:
+            return {"temperature": float("nan")}
+        weight, right = sums[:2].tolist()
+        temperature, loss = cautious_temperature(sums[2:], weight)
+        return {"accuracy": right / weight, "temperature": temperature, "tempered_log_loss": loss}
+
+
+def _choosing_sums(part: ScoredOfMany) -> np.ndarray:
+    """Return the weight of documents of trained classes, that of those found, and `calibration.tempered_sums`."""
+    d = part.documents
+    used = (d.weights > 0) & part.trained[d.labels]
+    scores, labels, weights = d.scores[used], d.labels[used], d.weights[used]
+    right = weights[scores.argmax(axis=1) == labels].sum()
+    return np.concatenate([[weights.sum(), right], tempered_sums(scores, labels, weights)])
+
+
+@record
+@dataclass(frozen=True)
+class SparseCounts:
+    """Naive Bayes of words that keeps only counts that differ from the prior's.
+
+    `alpha`, `class_alpha`: pseudo-count of a word, where no other start is given, and of a class.
+    """
+
+    n_features: int
+    head: VeryManyClasses
+    alpha: float = 1.0
+    class_alpha: float = 1.0
+
+    state_type = ManyClassState
+    cache_key = "many classes"
+    tempered = False
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.head.n_classes
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        return {
+            "prior": Field((self.n_features,), 0.0),
+            "pairs": Field((None,), 0.0),
+            "changes": Field((None,)),
+            **dict.fromkeys(("totals", "class_counts"), Field((self.n_classes,), 0.0)),
+            "t": Field((), 0.0),
+        }
+
+    def check_state(self, state: ManyClassState) -> None:
+        """Raise ValueError unless pairs are ascending whole numbers of words and classes, and counts are positive."""
+        pairs = state.pairs
+        whole = (pairs == np.floor(pairs)).all() and (np.diff(pairs) > 0).all()
+        if len(pairs) != len(state.changes) or not whole or (pairs >= self.n_features * self.n_classes).any():
+            raise ValueError("array 'pairs' does not hold ascending numbers of words and classes, one for each change")
+        if not (state.prior > 0).all() or not (state.prior[state.split()[0]] + state.changes > 0).all():
+            raise ValueError("array 'changes' makes a count that is not positive")
+
+    def init(self, n_documents: float, seed: int) -> ManyClassState:
+        """Return mu_0 with equal pseudo-counts."""
+        return self.start(np.full(self.n_features, self.alpha))
+
+    def start(self, prior: np.ndarray) -> ManyClassState:
+        """Return mu_0 with pseudo-counts of words, shape (n_features,)."""
+        return start_at(prior, self.n_classes, self.class_alpha)
+
+    def prepare(self, documents: Documents, *, frequent_first: bool = False) -> Documents:
+        """Return labelled documents with entries that kernels are compiled for.
+
+        Raises ValueError: there are no labels.
+        """
+        if documents.labels is None:
+            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+        data = documents.data
+        dtype = np.float32 if data.dtype.kind == "u" else np.promote_types(data.dtype, np.float32)
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        return Documents(
+            data.astype(dtype, copy=False),
+            documents.indices.astype(np.uint32, copy=False),
+            documents.indptr,
+            documents.n_features,
+            documents.labels,
+            np.where(documents.labels < 0, 0.0, weights),
+        )
+
+    def complete(self, documents: Any) -> ManyClassStatistics:
+        """Return the counts of labelled documents, by class."""
+        labels, weights, lengths = documents.labels, documents.weights, np.diff(documents.indptr)
+        of_entries = np.repeat(weights, lengths)
+        used = of_entries > 0
+        pairs = documents.indices * float(self.n_classes) + np.repeat(labels, lengths)
+        sums = added([pairs[used]], [(documents.data * of_entries)[used]])
+        counts = np.bincount(np.maximum(labels, 0), weights, self.n_classes)
+        return ManyClassStatistics(*sums, counts, float(weights.sum()))
+
+    def run(self, state: ManyClassState, documents: Any, order: np.ndarray, schedule: Schedule) -> ManyClassStatistics:
+        """Run sdEM with the hinge loss over documents in `order`; return how far counts move."""
+        d, t = documents, state.t
+        lists, counts = lists_of(state, d), ClassCounts(state.totals.copy(), state.class_counts.copy())
+        for a, b in runs(np.full(d.n_documents, 20.0 * ENTRIES)):
+            visited = Visited(d.data, d.indices, d.indptr, d.labels, d.weights, order[a:b])
+            t = run_documents(visited, lists, counts, schedule, t, MARGIN)
+        moved_classes = counts.documents - state.class_counts
+        return ManyClassStatistics(*changes_of(state, lists), moved_classes, float(d.weights.sum()))
+
+    def add(self, parts: Sequence[ManyClassStatistics]) -> ManyClassStatistics:
+        """Add up what lanes learned."""
+        pairs, changes = added([part.pairs for part in parts], [part.changes for part in parts])
+        counts = np.sum([part.class_counts for part in parts], axis=0)
+        return ManyClassStatistics(pairs, changes, counts, float(sum(part.weight for part in parts)))
+
+    def counted(
+        self, state: ManyClassState, s: ManyClassStatistics, n_documents: float, floor: float = -np.inf,
+        class_floor: float = -np.inf,
+    ) -> ManyClassState:  # fmt: skip
+        """Return the counts with statistics added, none below its floor."""
+        pairs, changes = added([state.pairs, s.pairs], [state.changes, s.changes])
+        next_ = state._replace(pairs=pairs, changes=changes, t=state.t + s.weight)
+        words, classes = next_.split()
+        changes = np.maximum(changes, floor - state.prior[words])
+        totals = state.prior.sum() + np.bincount(classes, changes, self.n_classes)
+        counts = np.maximum(state.class_counts + s.class_counts, class_floor)
+        return next_._replace(changes=changes, totals=totals, class_counts=counts)
+
+    def parameters(self, state: ManyClassState) -> ManyClassParameters:
+        """Return the natural parameters (M-step)."""
+        return parameters_of(state)
+
+    def scored(self, state: ManyClassState, batch: Any, temperature: float, seed: int) -> Iterator[ScoredOfMany]:
+        """Yield documents with their scores, exactly, a few at a time."""
+        parameters, trained = parameters_of(state), np.zeros(self.n_classes, bool)
+        # A class that was only ever a rival has lost counts and gained none.
+        trained[state.split()[1][state.changes > 0]] = True
+        for part in few_at_a_time(batch, self.n_classes):
+            assert part.labels is not None
+            assert part.weights is not None
+            scores, lengths = joint_scores(parameters, part), row_sums(part.data, part.indptr)
+            yield ScoredOfMany(scored(scores / temperature, part.labels, part.weights, lengths, scores), trained)

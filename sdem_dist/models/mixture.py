@@ -4,12 +4,27 @@
 is in logarithms: neither W nor the basis functions need be representable.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.dense import add_column_sums, normalise_rows, shift_rows
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.evaluation import Scored, scored
+from sdem_dist.kernels.csr import add_scores, add_statistics
+from sdem_dist.kernels.dense import (
+    add_column_sums,
+    add_transposed_products,
+    normalise_rows,
+    row_products,
+    shift_rows,
+)
+from sdem_dist.models.fields import Field
+from sdem_dist.models.heads import Classes
+from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
+from sdem_dist.records import record
 
 LARGEST_RATIO = 30.0
 """Bound of the logarithms of the updates' ratios: a component without examples would have an infinite one."""
@@ -147,10 +162,203 @@ def _bounded(log_ratio: np.ndarray) -> np.ndarray:
     return np.clip(np.where(np.isnan(log_ratio), 0.0, log_ratio), -LARGEST_RATIO, LARGEST_RATIO)
 
 
-def quadratic_expansion(X: np.ndarray) -> np.ndarray:
-    """Return ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` of every row (equation 9), of X's dtype.
+POSTERIOR = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
+"""Metrics of a model that has no p(x)."""
 
-    `X`: shape (n, d). Returns shape (n, 1 + d + d (d + 1) / 2).
+
+class MultiplicativeState(NamedTuple):
+    """Where the run stands: a point whose likelihood the next pass finds, and the best one found."""
+
+    log_weights: np.ndarray  # ln W, shape (n_classes, n_components)
+    theta: np.ndarray  # shape (n_components, n_features)
+    good_log_weights: np.ndarray  # of the point with the highest likelihood so far; the start before the first pass
+    good_theta: np.ndarray
+    plain_log_weights: np.ndarray  # the plain update of that point, which cannot be worse
+    plain_theta: np.ndarray
+    log_likelihood: float  # log-likelihood of the best point, summed over documents; -inf before the first pass
+    factor: float  # factor of the exponents
+    plain: float  # 1 if the point is a plain update
+    n_good: float  # updates that were kept
+    path: np.ndarray  # the highest log-likelihood per document after each pass
+
+
+class SortedDocuments(NamedTuple):
+    """Documents with a label, sorted by class."""
+
+    rows: np.ndarray | Documents  # transformed: a table, or sparse documents without labels and weights
+    starts: np.ndarray  # class i has the rows ``starts[i]:starts[i + 1]``
+    weights: np.ndarray | None
+
+    @property
+    def labels(self) -> np.ndarray:
+        """The class of each row."""
+        return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes held."""
+        return self.rows.nbytes + self.starts.nbytes + (0 if self.weights is None else self.weights.nbytes)
+
+
+@record
+@dataclass(frozen=True)
+class PosteriorClasses(Classes):
+    """One class for each document, by a model that has no p(x)."""
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return metrics of the probabilities of classes."""
+        means = super().metrics(sums, held_out=held_out)
+        return {name: means[name] for name in POSTERIOR}
+
+
+@record
+@dataclass(frozen=True)
+class PosteriorMixture:
+    """Classes that are mixtures of log-linear components, of which only p(y | x) is learned.
+
+    `n_components`, `n_inputs`: components of all classes together; features after the transform.
+    `owners`: the class of each component, ascending; empty: all classes share all components.
+    `dtype`: "float64" or "float32": of products and posteriors; parameters and sums are float64.
     """
-    first, second = np.triu_indices(X.shape[1])
-    return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)
+
+    head: PosteriorClasses
+    n_components: int
+    n_inputs: int
+    owners: tuple[int, ...] = ()
+    transform: RowTransform = AS_IS
+    dtype: str = "float64"
+
+    state_type = MultiplicativeState
+    tempered = True
+
+    def __post_init__(self) -> None:
+        if self.owners and Classes(self.n_classes, self.owners).n_columns != self.n_components:
+            raise ValueError(f"owners are of {len(self.owners)} components, and there are {self.n_components}")
+        if self.dtype not in ("float64", "float32"):
+            raise ValueError(f"the dtype {self.dtype!r} is not one that training allows")
+
+    @property
+    def n_classes(self) -> int:
+        """Number of classes."""
+        return self.head.n_classes
+
+    @property
+    def n_features(self) -> int:
+        """Columns of the documents, before they are transformed."""
+        return self.transform.n_columns(self.n_inputs)
+
+    @cached_property
+    def cache_key(self) -> str:
+        """Prepared documents depend on the transform and the dtype."""
+        return f"sorted {self.n_classes} {self.transform} {self.dtype}"
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        weights = Field((self.n_classes, self.n_components), finite=False)
+        theta = Field((self.n_components, self.n_inputs))
+        points = {
+            f"{p}{name}": f for p in ("", "good_", "plain_") for name, f in (("log_weights", weights), ("theta", theta))
+        }
+        return {
+            **points,
+            "log_likelihood": Field((), finite=False),
+            **dict.fromkeys(("factor", "plain", "n_good"), Field((), 0.0)),
+            "path": Field((None,)),
+        }
+
+    def check_state(self, state: MultiplicativeState) -> None:
+        """Raise ValueError unless every class has a component of positive weight."""
+        for name in ("log_weights", "good_log_weights", "plain_log_weights"):
+            values = getattr(state, name)
+            if not ((values < np.inf).all() and np.isfinite(values).any(axis=1).all()):
+                raise ValueError(f"array {name!r} does not hold the weights of the components")
+
+    def init(self, n_documents: float = 0.0, seed: int = 0) -> MultiplicativeState:
+        """Return W = 1 where a component is the class's, theta = 0: a start needs examples, see `start`."""
+        log_weights = np.zeros((self.n_classes, self.n_components))
+        if self.owners:
+            log_weights[np.asarray(self.owners) != np.arange(self.n_classes)[:, None]] = -np.inf
+        return self.start(MixtureWeights(log_weights, np.zeros((self.n_components, self.n_inputs))))
+
+    def start(self, weights: MixtureWeights) -> MultiplicativeState:
+        """Return the state that begins at some parameters."""
+        return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
+
+    def prepare(self, documents: DenseDocuments | Documents, *, frequent_first: bool = False) -> SortedDocuments:
+        """Sort labelled documents by class and transform them.
+
+        Raises ValueError: there are no labels, or a table has a value that is negative or missing.
+        """
+        if documents.labels is None:
+            raise ValueError("documents without labels cannot be prepared for training or evaluation")
+        if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():
+            raise ValueError("a value is negative or missing, and training='multiplicative' takes neither")
+        order = np.argsort(documents.labels, kind="stable")
+        order = order[documents.labels[order] >= 0]
+        labels = documents.labels[order]
+        weights = None if documents.weights is None else documents.weights[order]
+        starts = np.searchsorted(labels, np.arange(self.n_classes + 1))
+        if isinstance(documents, DenseDocuments):
+            table = np.asarray(documents.values[order], self.dtype)
+            return SortedDocuments(np.ascontiguousarray(self.transform.dense(table)), starts, weights)
+        csr = documents.to_csr()[order]
+        chosen = Documents(csr.data, csr.indices, csr.indptr.astype(np.int64), documents.n_features)
+        return SortedDocuments(self.transform.sparse(chosen), starts, weights)
+
+    def expected(self, state: MultiplicativeState, documents: SortedDocuments) -> MixtureSums:
+        """Return the sums of both updates at the point of the state."""
+        point = MixtureWeights(state.log_weights, state.theta)
+        rows, weights = documents.rows, documents.weights
+        if isinstance(rows, Documents):
+            table = np.ascontiguousarray(point.theta.T)
+
+            def add(part: slice, posterior: np.ndarray, out: np.ndarray) -> None:
+                sums = np.zeros(out.shape[::-1])
+                d = rows[part]
+                add_statistics(d.data, d.indices, d.indptr, np.ascontiguousarray(posterior), sums)
+                out += sums.T
+
+            return posterior_sums(point, documents.starts, weights, lambda p: _products(rows[p], table), add)
+        transposed = np.ascontiguousarray(point.theta.T, dtype=rows.dtype)
+
+        def add_dense(part: slice, posterior: np.ndarray, out: np.ndarray) -> None:
+            add_transposed_products(posterior, rows[part], out)
+
+        return posterior_sums(
+            point, documents.starts, weights, lambda part: _dense_products(rows[part], transposed), add_dense
+        )
+
+    def add(self, parts: Sequence[MixtureSums]) -> MixtureSums:
+        """Add sets of lanes, from first to last."""
+        *sums, largest = zip(*parts, strict=True)
+        return MixtureSums._make([*(sum(column[1:], start=column[0]) for column in sums), max(largest)])
+
+    def parameters(self, state: MultiplicativeState) -> MixtureWeights:
+        """Return the parameters of the highest likelihood found."""
+        return MixtureWeights(state.good_log_weights, state.good_theta)
+
+    def scores(self, parameters: MixtureWeights, rows: np.ndarray | Documents) -> np.ndarray:
+        """Return ``ln sum_j W_ij exp(theta_j x)`` of transformed rows, shape (n, n_classes), float64."""
+        if isinstance(rows, Documents):
+            return class_scores(parameters.log_weights, _products(rows, np.ascontiguousarray(parameters.theta.T)))
+        table = np.ascontiguousarray(parameters.theta.T, dtype=rows.dtype)
+        return class_scores(parameters.log_weights, _dense_products(rows, table))
+
+    def scored(self, state: MultiplicativeState, documents: SortedDocuments, temperature: float, seed: int) -> Scored:
+        """Return documents with their scores, and what they cost."""
+        labels = documents.labels
+        ones = np.ones(len(labels))
+        weights = ones if documents.weights is None else documents.weights
+        return scored(self.scores(self.parameters(state), documents.rows) / temperature, labels, weights, ones)
+
+
+def _products(documents: Documents, table: np.ndarray) -> np.ndarray:
+    out = np.zeros((documents.n_documents, table.shape[1]))
+    add_scores(documents.data, documents.indices, documents.indptr, table, out)
+    return out
+
+
+def _dense_products(rows: np.ndarray, table: np.ndarray) -> np.ndarray:
+    out = np.empty((len(rows), table.shape[1]), rows.dtype)
+    row_products(rows, table, out)
+    return out

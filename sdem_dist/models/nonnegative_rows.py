@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.models.mixture import quadratic_expansion
 from sdem_dist.models.word_counts import lengths
 from sdem_dist.records import record
 
@@ -75,3 +74,12 @@ def scale_of(mean_row: np.ndarray) -> float:
 
 def _not_zero(sums: np.ndarray) -> np.ndarray:
     return np.where(sums > 0, sums, 1.0)
+
+
+def quadratic_expansion(X: np.ndarray) -> np.ndarray:
+    """Return ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` of every row (equation 9), of X's dtype.
+
+    `X`: shape (n, d). Returns shape (n, 1 + d + d (d + 1) / 2).
+    """
+    first, second = np.triu_indices(X.shape[1])
+    return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)

@@ -7,9 +7,12 @@ import pytest
 import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.learners.k_means import KMeansLearner
-from sdem_dist.learners.k_means_start import k_means, squared_distances, squared_lengths, unit_rows
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.em_forms import EmForm
+from sdem_dist.models.k_means import Centres
+from sdem_dist.models.k_means_start import k_means, squared_distances, squared_lengths, unit_rows
 from sdem_dist.testing import check_learner
 
 RNG = np.random.default_rng(0)
@@ -24,24 +27,28 @@ def counted(weights=None):
     return Documents(X.data, X.indices, X.indptr.astype(np.int64), WIDTH, weights=weights)
 
 
+def lloyd(model):
+    return SdEM(model, N, ClosedForm(EmForm("hard")))
+
+
 def learner_of(kind):
     if kind == "table":
-        return KMeansLearner(K, WIDTH, location=tuple(TABLE.mean(axis=0))), DenseDocuments(TABLE)
-    return KMeansLearner(K, WIDTH, kind == "cosine"), counted(RNG.uniform(0.5, 1.5, N))
+        return lloyd(Centres(K, WIDTH, location=tuple(TABLE.mean(axis=0)))), DenseDocuments(TABLE)
+    return lloyd(Centres(K, WIDTH, kind == "cosine")), counted(RNG.uniform(0.5, 1.5, N))
 
 
 @pytest.mark.parametrize("kind", ["table", "counts", "cosine"])
 def test_laws(kind):
     learner, documents = learner_of(kind)
     rows = learner.prepare(documents).to_csr().toarray()
-    check_learner(learner, documents, state=learner.start(rows[:K]), additive=True)
+    check_learner(learner, documents, state=learner.model.start(rows[:K]), additive=True)
 
 
 @pytest.mark.parametrize("kind", ["table", "counts", "cosine"])
 def test_no_iteration_raises_the_distances(kind):
     learner, documents = learner_of(kind)
     prepared = learner.prepare(documents)
-    state, found = learner.start(prepared.to_csr().toarray()[:K]), []
+    state, found = learner.model.start(prepared.to_csr().toarray()[:K]), []
     for _ in range(10):
         found.append(learner.metrics(learner.evaluate(state, [prepared]))["distance"])
         state = learner.update(state, learner.map(state, prepared, LANE))
@@ -55,7 +62,7 @@ def test_an_iteration_is_that_of_a_plain_loop():
     rows, weights = COUNTS.toarray().astype(float), documents.weights
     centres = rows[:K]
     after = learner.update(
-        learner.start(centres), learner.map(learner.start(centres), learner.prepare(documents), LANE)
+        learner.model.start(centres), learner.map(learner.model.start(centres), learner.prepare(documents), LANE)
     )
     nearest = np.array([((x - centres) ** 2).sum(axis=1).argmin() for x in rows])
     for k in range(K):
@@ -68,7 +75,7 @@ def test_an_iteration_is_that_of_a_plain_loop():
 def test_an_empty_cluster_keeps_its_centre():
     learner, documents = learner_of("counts")
     centres = np.vstack([COUNTS.toarray()[: K - 1], np.full(WIDTH, 1e3)])
-    state = learner.start(centres)
+    state = learner.model.start(centres)
     after = learner.update(state, learner.map(state, learner.prepare(documents), LANE))
     np.testing.assert_array_equal(after.centres[-1], centres[-1])
 
@@ -92,8 +99,8 @@ def test_every_cluster_far_from_the_others_gets_a_start():
 
 def test_copies_count_as_weights():
     weights = RNG.integers(1, 4, N)
-    learner = KMeansLearner(K, WIDTH)
-    state = learner.start(COUNTS.toarray()[:K].astype(float))
+    learner = lloyd(Centres(K, WIDTH))
+    state = learner.model.start(COUNTS.toarray()[:K].astype(float))
     X = sp.csr_matrix(np.repeat(COUNTS.toarray(), weights, axis=0).astype(float))
     copies = Documents(X.data, X.indices, X.indptr.astype(np.int64), WIDTH)
     by_weight = learner.map(state, learner.prepare(counted(weights.astype(float))), LANE)

@@ -26,7 +26,7 @@ from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes, Labels
 from sdem_dist.models.lda import Inference, LdaClasses
-from sdem_dist.models.mixture import MixtureWeights
+from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.regression import JointGaussian
 from sdem_dist.models.supervised_lda import MirrorDescent
@@ -154,9 +154,10 @@ def test_regression(rule):
 def test_multiplicative_updates(schedule, sparse):
     documents = counted() if sparse else dense(positive=True)
     width = WIDTH if sparse else 4
-    learner = Multiplicative(K, 5, width, 60.0, OWNERS, schedule=schedule)
+    model = PosteriorMixture(PosteriorClasses(K), 5, width, OWNERS)
+    learner = SdEM(model, TOTAL, Multiplicative(60.0, schedule), "ncll", WEIGHED)
     weights = MixtureWeights(learner.init().log_weights, RNG.random((5, width)))
-    check_learner(learner, documents, state=learner.start(weights), additive=True)
+    check_learner(learner, documents, state=model.start(weights), additive=True)
 
 
 @pytest.mark.parametrize(

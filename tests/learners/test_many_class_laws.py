@@ -10,10 +10,11 @@ import scipy.sparse as sp
 
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import many_classes as kernels
-from sdem_dist.learners.many_classes import ManyClasses
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import AddSteps, ClosedForm
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import margin_steps
-from sdem_dist.models.many_classes import joint_scores, lists_of
+from sdem_dist.models.many_classes import SparseCounts, VeryManyClasses, joint_scores, lists_of
 from sdem_dist.models.unit import unit_of
 from sdem_dist.testing import check_learner
 
@@ -25,8 +26,9 @@ PRIOR = RNG.gamma(5.0, 0.2, WIDTH)
 DOCUMENTS = Documents(
     X.data, X.indices.astype(np.uint32), X.indptr.astype(np.int64), WIDTH, LABELS, RNG.random(N) + 0.5
 )
-COUNTING = ManyClasses(WIDTH, K, 0.7, "nll", float(N))
-HINGE = replace(COUNTING, loss="hinge", steps=margin_steps(2.0, unit_of(DOCUMENTS, PRIOR), 0.7, 1.0))
+MODEL, STEPS = SparseCounts(WIDTH, VeryManyClasses(K), 0.7), margin_steps(2.0, unit_of(DOCUMENTS, PRIOR), 0.7, 1.0)
+COUNTING = SdEM(replace(MODEL, class_alpha=0.0), float(N), ClosedForm(complete=True))
+HINGE = SdEM(MODEL, float(N), AddSteps(STEPS), "hinge")
 
 
 def test_laws_of_counting():
@@ -34,11 +36,11 @@ def test_laws_of_counting():
 
 
 def test_laws_of_the_hinge_loss():
-    check_learner(HINGE, DOCUMENTS, state=HINGE.start(PRIOR))
+    check_learner(HINGE, DOCUMENTS, state=MODEL.start(PRIOR))
 
 
 def trained(epochs=3):
-    state = HINGE.start(PRIOR)
+    state = MODEL.start(PRIOR)
     for epoch in range(epochs):
         lane = Lane(epoch, 0, 0, 0, N, N)
         state = HINGE.update(state, HINGE.map(state, HINGE.prepare(DOCUMENTS), lane))
@@ -122,4 +124,4 @@ def test_pairs_are_found_where_they_were_put():
 )
 def test_states_that_cannot_be_are_refused(wrong):
     with pytest.raises(ValueError, match="array '(pairs|changes)'"):
-        HINGE.check_state(HINGE.start(PRIOR)._replace(**wrong))
+        HINGE.check_state(MODEL.start(PRIOR)._replace(**wrong))

@@ -16,7 +16,8 @@ from sdem_dist import MultiplicativeMixtureClassifier, TrainingError
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.mixture import MixtureWeights
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture
 
 LANE = Lane(0, 0, 0, 0, 1, 1)
 
@@ -27,6 +28,11 @@ def table(seed=0, n=300, n_features=6, n_classes=3):
     centres = rng.gamma(1.0, 1.0, (2 * n_classes, n_features))
     X = rng.gamma(1.5, centres[2 * y + rng.integers(0, 2, n)])
     return X * (rng.random(X.shape) < 0.6), y
+
+
+def learner_of(owners, eta, *settings):
+    model = PosteriorMixture(PosteriorClasses(3), len(owners), 6, owners)
+    return SdEM(model, 1.0, Multiplicative(eta, *settings), "ncll")
 
 
 @settings(max_examples=25, deadline=None)
@@ -66,7 +72,7 @@ def test_acceleration_needs_a_fifth_of_the_passes(seed):
 def test_an_eta_too_small_is_noticed_and_the_pass_named():
     X, y = table(2)
     order = np.argsort(y, kind="stable")
-    learner = Multiplicative(3, 3, 6, eta=1e-3, owners=(0, 1, 2), accelerate=False, schedule="alternate")
+    learner = learner_of((0, 1, 2), 1e-3, "alternate", False)
     documents = learner.prepare(DenseDocuments(X[order], y[order].astype(np.int32)))
 
     def run():
@@ -80,7 +86,7 @@ def test_an_eta_too_small_is_noticed_and_the_pass_named():
 
 def test_a_fall_of_an_accelerated_step_leads_to_the_stored_plain_one():
     X, y = table(3)
-    learner = Multiplicative(3, 3, 6, eta=float(X.sum(axis=1).max()), owners=(0, 1, 2))
+    learner = learner_of((0, 1, 2), float(X.sum(axis=1).max()))
     documents = learner.prepare(DenseDocuments(X, y.astype(np.int32)))
     state = learner.init()
     for _ in range(3):
@@ -99,15 +105,15 @@ def test_dense_and_sparse_rows_and_both_dtypes_agree():
     weights = MixtureWeights(
         np.log(np.repeat(np.eye(3), 2, axis=1) + 1e-300), np.random.default_rng(0).normal(size=(6, 6))
     )
-    learner = Multiplicative(3, 6, 6, eta=50.0, owners=(0, 0, 1, 1, 2, 2))
-    state = learner.start(weights)
+    learner = learner_of((0, 0, 1, 1, 2, 2), 50.0)
+    state = learner.model.start(weights)
     documents = DenseDocuments(X, y.astype(np.int32))
     from sdem_dist.corpus import MemoryCorpus
 
     sparse = MemoryCorpus(sp.csr_matrix(X), y, (0, 1, 2), shuffle=False).read(0, len(y))
     a = learner.map(state, learner.prepare(documents), LANE)
     b = learner.map(state, learner.prepare(sparse), LANE)
-    single = replace(learner, dtype="float32")
+    single = replace(learner, model=replace(learner.model, dtype="float32"))
     c = single.map(state, single.prepare(documents), LANE)
     for left, right, rough in zip(a, b, c, strict=True):
         np.testing.assert_allclose(left, right, rtol=1e-10)
@@ -117,8 +123,10 @@ def test_dense_and_sparse_rows_and_both_dtypes_agree():
 
 def test_documents_without_labels_and_of_weight_zero_have_no_say():
     X, y = table(5)
-    learner = Multiplicative(3, 3, 6, eta=50.0, owners=(0, 1, 2))
-    state = learner.start(MixtureWeights(learner.init().log_weights, np.random.default_rng(0).normal(size=(3, 6))))
+    learner = learner_of((0, 1, 2), 50.0)
+    state = learner.model.start(
+        MixtureWeights(learner.init().log_weights, np.random.default_rng(0).normal(size=(3, 6)))
+    )
     labels, weights = y.astype(np.int32), np.ones(len(y))
     labels[:50], weights[50:100] = -1, 0.0
     few = learner.map(state, learner.prepare(DenseDocuments(X, labels, weights)), LANE)

@@ -8,7 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from sdem_dist.models.mixture import MixtureWeights, class_scores, multiplied, posterior_sums, quadratic_expansion
+from sdem_dist.models.mixture import MixtureWeights, class_scores, multiplied, posterior_sums
+from sdem_dist.models.nonnegative_rows import quadratic_expansion
 
 
 def sums_at(weights, X, y, n_classes, document_weights=None):
