@@ -14,8 +14,7 @@ import click
 from sdem_dist.cli.streaming import Job, Shared, answered_blocks
 from sdem_dist.cli.table_files import Part, write_parts
 from sdem_dist.counted import counted
-from sdem_dist.engine.executor import Executor, Handle
-from sdem_dist.engine.ordered import in_order
+from sdem_dist.engine.executor import Executor, Handle, in_order
 from sdem_dist.errors import ClusterError, IngestError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.kept import SUMMARY, kept_folder, once

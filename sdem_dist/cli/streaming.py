@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 from sdem_dist.cli.answers import Answers
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.engine.ordered import in_order
+from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import IngestError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads

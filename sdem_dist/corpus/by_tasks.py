@@ -69,7 +69,7 @@ def write_collection(
     Raises CorpusError: `X` is not a Dask collection, labels or other columns are cut otherwise, or a part does not fit.
     """
     from sdem_dist.engine.dask import DaskExecutor
-    from sdem_dist.engine.ordered import in_order
+    from sdem_dist.engine.executor import in_order
 
     executor, parts = DaskExecutor(client), parts_of(X, columns)
     if is_frame(X):
@@ -105,7 +105,7 @@ def _arranged(
     executor: Executor, found: list[JsonObject], storing: Storing, scratch: Path, seed: int | None
 ) -> SortedDocuments:
     """Sort the documents of all parts in tasks; `found` is what `store_part` returned."""
-    from sdem_dist.engine.ordered import in_order
+    from sdem_dist.engine.executor import in_order
 
     starts = list(accumulate((part["n_documents"] for part in found), initial=0))
     some = [i for i, part in enumerate(found) if part["n_documents"]]

@@ -73,7 +73,7 @@ class SortedDocuments(Facts):
         self, executor: Executor, place: Path, parent: Group, sizes: list[int]
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
         """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.contents.WriteShards`."""
-        from sdem_dist.engine.ordered import in_order
+        from sdem_dist.engine.executor import in_order
 
         ends = np.cumsum(sizes)
         step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))

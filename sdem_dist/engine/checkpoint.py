@@ -1,30 +1,75 @@
 """The checkpoint folder of a fit: progress of each stage, and the results of finished ones, published atomically."""
 
+import json
 import re
+import socket
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
+from reprlib import repr as brief
+from typing import Any, Generic, NamedTuple, cast
 
 import numpy as np
 
-from sdem_dist.engine import saved
-from sdem_dist.engine.identity import Json
+from sdem_dist.counted import counted
 from sdem_dist.engine.monitoring import History
-from sdem_dist.engine.saved import CHECKPOINT, RESULT, Saved
 from sdem_dist.engine.stages import StageResult
-from sdem_dist.errors import BucketError, ModelError
+from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.learners.protocol import State
+from sdem_dist.records import plain
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.numbers import from_json, to_json
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import check_writable
 
+Json = Mapping[str, object]  # JSON values by name
+CHECKPOINT = "sdem-checkpoint"
+RESULT = "sdem-stage"
+SEEN_BY_ALL = "keep checkpoints where every worker sees the same files, or none"
+_REMEDY = {
+    CHECKPOINT: "remove a damaged checkpoint, and the run goes on from the one before it",
+    RESULT: "remove the damaged result of a stage, and the run does this stage again",
+}
 _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 _RESULT = re.compile(r"stage-(\d+)\.sdem")
+
+
+class SavedState(NamedTuple, Generic[State]):
+    """A state in a checkpoint, to be read block by block wherever its file is seen."""
+
+    path: str  # absolute: processes have working directories of their own
+    contents: int | None  # checksum of the file's table of contents: on another machine another file may have its name
+    state_type: type[State]
+    n_blocks: int
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether this process sees the file, and not another one of that name."""
+        return self.contents is not None and contents_checksum(self.path) == self.contents
+
+    def block(self, number: int) -> State:
+        """Return one block of the state.
+
+        Raises OSError: the file cannot be read here; another try may succeed.
+        Raises ModelError: it is damaged, or holds something else.
+        """
+        name = _prefix(number, self.n_blocks)
+        try:
+            if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
+                raise ModelError(
+                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SEEN_BY_ALL}"
+                )
+            arrays, _ = _read(self.path, CHECKPOINT, self.state_type, name)
+            return _restored(self.path, self.state_type, arrays, name)
+        except ModelError as error:
+            if not isinstance(cause := error.__cause__, OSError):
+                raise
+            # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
+            what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SEEN_BY_ALL})"
+            raise OSError(cause.errno, what, self.path) from None
 
 
 class Progress(NamedTuple):
@@ -45,7 +90,7 @@ class Checkpoints:
     ``checkpoint-STAGE-EPOCH-ROUND.sdem`` is where a stage stood, ``stage-STAGE.sdem`` the result of a stage that
     another follows.  The checkpoints of the last stage stay, so that a run of more epochs can go on from them.
 
-    Raises ModelError: the folder cannot be made or written to, or it holds checkpoints that are named in another way.
+    Raises ModelError: the folder cannot be made or written to.
     """
 
     folder: Path
@@ -67,13 +112,6 @@ class Checkpoints:
                 check_writable(self.folder / "checkpoint", error=ModelError)
         except OSError as error:
             raise ModelError(f"cannot keep checkpoints in {self.folder}: {error.strerror or error}") from error
-        if strange := sorted(
-            p.name for p in self.folder.iterdir() if p.match("checkpoint-*.sdem") and not _CHECKPOINT.fullmatch(p.name)
-        ):
-            raise ModelError(
-                f"{self.folder} holds {strange[0]}, which is named as checkpoints of earlier versions were: this one cannot go "
-                "on from it; choose another folder, or remove it"
-            )
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
@@ -98,7 +136,7 @@ class Checkpoints:
         n_blocks: int,
         get: Callable[[int], State],
         best: State | None,
-    ) -> Saved[State]:
+    ) -> SavedState[State]:
         """Publish a checkpoint and remove all but the newest `keep` of its stage.
 
         `run`: what the stage is, see `sdem_dist.engine.identity`.
@@ -110,40 +148,46 @@ class Checkpoints:
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
             for number in range(n_blocks):
-                yield from saved.named(get(number), saved.prefix(number, n_blocks))
+                yield from _named(get(number), _prefix(number, n_blocks))
             if best is not None:
-                yield from saved.named(best, "best")
+                yield from _named(best, "best")
 
         at = (progress.stage, progress.epoch, progress.round)
         path = self.folder.absolute() / "checkpoint-{:03d}-{:06d}-{:06d}.sdem".format(*at)
         write_archive(path, CHECKPOINT, arrays(), {"run": run, "progress": to_json(progress._asdict())})
         self._remove([old for number, *_, old in self._checkpoints() if number == progress.stage][: -self.keep])
         self._last = time.monotonic()
-        return Saved(str(path), contents_checksum(path), state_type, n_blocks)
+        return SavedState(str(path), contents_checksum(path), state_type, n_blocks)
 
     def latest(
-        self, run: Json, stage: int, state_type: type[State], n_blocks: int
-    ) -> tuple[Progress, Saved[State], State | None] | None:
+        self, run: Json, stage: int, state_type: type[State], n_blocks: int, n_epochs: int
+    ) -> tuple[Progress, SavedState[State], State | None] | None:
         """Return (progress, state, best state or None) of a stage's newest checkpoint, or None where there is none.
 
-        Raises ModelError: it is damaged, or (`OtherRunError`) belongs to other settings or another corpus.
+        Raises ModelError: it is damaged, or (`OtherRunError`) belongs to other settings or another corpus, or has run
+        more than `n_epochs`.
         """
         paths = [path for number, *_, path in self._checkpoints() if number == stage]
         if not paths:
             return None
         path = paths[-1].absolute()
-        arrays, metadata = saved.read(path, CHECKPOINT, state_type, "best")
-        saved.check_run(path, run, metadata)
+        arrays, metadata = _read(path, CHECKPOINT, state_type, "best")
+        check_run(path, run, metadata)
         try:
             progress = Progress(**from_json(metadata["progress"]))
         except (KeyError, TypeError) as error:
-            raise saved.unfit(path, error) from error
-        best = saved.restored(path, state_type, arrays, "best") if arrays else None
-        return progress, Saved(str(path), contents_checksum(path), state_type, n_blocks), best
+            raise _mismatch(path, error) from error
+        if progress.epoch > n_epochs:
+            raise ModelError(
+                f"the newest checkpoint in {self.folder} has run {counted(progress.epoch, 'epoch')}, more than the "
+                f"{n_epochs} asked for: ask for as many, or choose another checkpoint folder"
+            )
+        best = _restored(path, state_type, arrays, "best") if arrays else None
+        return progress, SavedState(str(path), contents_checksum(path), state_type, n_blocks), best
 
     def keep_result(self, run: Json, stage: int, result: StageResult[State] | dict[str, float]) -> None:
         """Publish what a finished stage gave, or the metrics of a scoring."""
-        arrays = dict(saved.named(result.state, "state")) if isinstance(result, StageResult) else {}
+        arrays = dict(_named(result.state, "state")) if isinstance(result, StageResult) else {}
         found = result.history if isinstance(result, StageResult) else result
         write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(found)})
 
@@ -152,9 +196,9 @@ class Checkpoints:
         path = self._result(stage)
         if not path.exists():
             return None
-        arrays, metadata = saved.read(path, RESULT, state_type, "state")
-        saved.check_run(path, run, metadata)
-        return StageResult(saved.restored(path, state_type, arrays, "state"), from_json(metadata.get("result")))
+        arrays, metadata = _read(path, RESULT, state_type, "state")
+        check_run(path, run, metadata)
+        return StageResult(_restored(path, state_type, arrays, "state"), from_json(metadata.get("result")))
 
     def metrics(self, run: Json, stage: int) -> dict[str, float] | None:
         """Return the metrics that a scoring gave, or None where it has not finished."""
@@ -162,7 +206,7 @@ class Checkpoints:
         if not path.exists():
             return None
         _, metadata = read_archive(path, RESULT, [])
-        saved.check_run(path, run, metadata)
+        check_run(path, run, metadata)
         return dict(from_json(metadata.get("result")))
 
     def remove_before(self, stage: int) -> None:
@@ -181,3 +225,81 @@ class Checkpoints:
         for path in paths:
             with suppress(OSError, BucketError):  # the new ones are safe; the next call tries again
                 path.unlink()
+
+
+def _prefix(block: int, n_blocks: int) -> str:
+    """Return what the names of a block's arrays begin with."""
+    return "state" if n_blocks == 1 else f"state_{block}"
+
+
+def _named(state: object, name: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the fields of a state, or of a block of one, as arrays with names that begin with `name`."""
+    for field, value in cast(Any, state)._asdict().items():
+        yield f"{name}_{field}", np.asarray(value)
+
+
+def _read(
+    path: str | Path, kind: str, state_type: type[Any], name: str
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return what `named` wrote under `name`, and the metadata; ModelError says what to do with a damaged file."""
+    try:
+        return read_archive(path, kind, [f"{name}_{field}" for field in state_type._fields])
+    except ModelError as error:
+        if isinstance(error.__cause__, OSError):
+            raise
+        raise ModelError(f"{error}; {_REMEDY[kind]}") from error
+
+
+def _restored(path: str | Path, state_type: type[State], arrays: Mapping[str, np.ndarray], name: str) -> State:
+    """Return the state whose fields have names that begin with `name`."""
+    try:
+        values = [arrays[f"{name}_{field}"] for field in cast(Any, state_type)._fields]
+        return state_type(*(float(v) if v.ndim == 0 else v for v in values))
+    except (KeyError, TypeError) as error:
+        raise _mismatch(path, error) from error
+
+
+def _mismatch(path: str | Path, error: Exception) -> ModelError:
+    """Return the error of a file without one of its parts."""
+    return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error}): {_REMEDY[CHECKPOINT]}")
+
+
+def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> None:
+    """Raise OtherRunError unless a file was written by the run `run`."""
+    if metadata.get("run") != run:
+        where = f" ({differing})" if (differing := _differences(run, metadata.get("run"))) else ""
+        raise OtherRunError(
+            f"{path} was written by a run with other settings or on another corpus{where}: "
+            "resume with the same ones, or choose another checkpoint folder"
+        )
+
+
+def identity(**parts: object) -> Json:
+    """Return whatever decides the bits of a run as JSON."""
+    return cast(Json, to_json(json.loads(json.dumps(parts, default=_described))))
+
+
+def _differences(now: object, then: object, most: int = 3) -> str:
+    """Return in words where two identities differ, the first few; empty if nothing is known of one."""
+    if not isinstance(now, dict) or not isinstance(then, dict):
+        return ""
+    a, b = dict(_leaves(now)), dict(_leaves(then))
+    found = [
+        f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
+        for name in sorted({*a, *b})
+        if (name in a, a.get(name)) != (name in b, b.get(name))
+    ]
+    return "; ".join(found[:most] + ["..."] * (len(found) > most))
+
+
+def _described(value: object) -> object:
+    described = plain(value)
+    return str(value) if described is value else described
+
+
+def _leaves(tree: Json, path: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in tree.items():
+        if isinstance(value, dict):
+            yield from _leaves(value, f"{path}{name}.")
+        else:
+            yield f"{path}{name}", value

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from types import TracebackType
 from typing import Protocol, TypeVar, cast
 
 from sdem_dist.engine.events import Event
 from sdem_dist.engine.memory import of_this_process
+from sdem_dist.errors import ClusterError, SdemError
 from sdem_dist.interrupts import heard, obey
 
 Value = TypeVar("Value")
 Result = TypeVar("Result", covariant=True)
+SUBMITTED_AHEAD = 3  # tasks a worker that `in_order` submits before the first of them is asked for
 
 
 class Handle(Protocol[Result]):
@@ -64,14 +68,14 @@ class Executor(Protocol):
     def put(self, value: Value) -> Handle[Value]:
         """Return a handle to a value of the driver."""
 
-    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
+    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find.
 
         Returns what each returned, without those that failed or were lost; empty if one does not answer.
         """
 
-    def noticed(self) -> list[Event]:
-        """Return what has happened to workers and tasks since this was last asked."""
+    def drain_events(self) -> list[Event]:
+        """Return what has happened to workers and tasks since this was last called."""
 
     def transfer_seconds(self, since: float) -> float:
         """Return the seconds workers spent on fetching results from each other since a time, as `time.time` has it."""
@@ -123,11 +127,11 @@ class InProcess:
         future.set_result(value)
         return future
 
-    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
+    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)``."""
         return [function(*args)]
 
-    def noticed(self) -> list[Event]:
+    def drain_events(self) -> list[Event]:
         """Return nothing: threads do not come and go."""
         return []
 
@@ -153,3 +157,37 @@ class InProcess:
 def _call(function: Callable[..., Value], args: tuple[object, ...]) -> Value:
     with heard():
         return function(*(a.result() if isinstance(a, Future) else a for a in args))
+
+
+def in_order(
+    executor: Executor, function: Callable[..., Value | SdemError], jobs: Iterable[tuple[object, ...]]
+) -> Iterator[Value]:
+    """Yield ``function(*job)`` of every job, in their order.
+
+    Jobs are taken, and results held, only as fast as they are asked for. If one fails, those already running end first.
+
+    `function`: as `Executor.submit` takes it. It may return an error of ours, which is then raised here. (Of an error
+    that is raised on it, a worker prints the traceback.)
+    `jobs`: arguments; one that is a handle of the executor stands for its result.
+    """
+    waiting: deque[Handle[Value | SdemError]] = deque()
+    try:
+        for job in jobs:
+            waiting.append(executor.submit(function, *job))
+            if len(waiting) >= SUBMITTED_AHEAD * executor.n_workers:
+                yield _value(executor.result(waiting.popleft()))
+        while waiting:
+            yield _value(executor.result(waiting.popleft()))
+    except ClusterError:
+        raise
+    except Exception:
+        for handle in waiting:  # or they might still write where the caller clears up
+            with suppress(Exception):
+                executor.wait(handle)
+        raise
+
+
+def _value(result: Value | SdemError) -> Value:
+    if isinstance(result, SdemError):
+        raise result
+    return result

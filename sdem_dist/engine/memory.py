@@ -1,15 +1,18 @@
-"""What a run needs of each process's memory, and how much that process has."""
+"""What runs need of each process's memory, how much that process has, and what is left for cached documents."""
 
 import os
 import resource
+import threading
+import time
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.byte_cache import set_budget, usable_after_fork
 from sdem_dist.errors import ModelError
 
 LIBRARIES = 350 << 20
@@ -21,6 +24,7 @@ SHARE = 0.6
 SMALLEST_CACHE = 32 << 20
 REFUSED = 0.75  # share of a process's memory above which a run does not start
 MANY_CLASSES = 1000  # from this many on, a message names the estimator for them
+RESERVATION_SECONDS = 600.0  # after which one ends that no task has renewed: a driver that dies takes nothing back
 BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge and update at most
 
 
@@ -85,3 +89,42 @@ def check_state(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> N
             f"{memory / 2**30:.2f} GiB in all: give each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on "
             f"each machine), cut the vocabulary into more blocks (n_blocks), or prune it{advice}"
         )
+
+
+class Reservation(NamedTuple):
+    """What one run takes of each process beside cached documents."""
+
+    run: str
+    needed: int  # bytes of its states, see `needed_bytes`
+    memory: int  # bytes that it knows the process to have
+
+
+class Reservations:
+    """Those of the runs under way in this process: the budget of its caches belongs to all of them together."""
+
+    def __init__(self) -> None:
+        self._by_run: dict[str, tuple[Reservation, float]] = {}
+        self._lock = threading.Lock()
+        usable_after_fork(self._lock)
+
+    def hold(self, reservation: Reservation) -> None:
+        """Make or renew a run's reservation; the caches get what all of them leave."""
+        with self._lock:
+            now = time.monotonic()
+            self._by_run[reservation.run] = reservation, now
+            self._by_run = {run: r for run, r in self._by_run.items() if now - r[1] < RESERVATION_SECONDS}
+            current = [r for r, _ in self._by_run.values()]
+            set_budget(cache_bytes(sum(r.needed for r in current), min(r.memory for r in current)))
+
+    def release(self, run: str) -> None:
+        """End a run's reservation. What is cached stays until others need the room."""
+        with self._lock:
+            self._by_run.pop(run, None)
+
+
+reservations = Reservations()  # those of this process
+
+
+def release(run: str) -> None:
+    """End a run's reservation in the process where this runs."""
+    reservations.release(run)

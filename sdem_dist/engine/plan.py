@@ -1,13 +1,19 @@
-"""Which documents are processed when: a pure function of the corpus's size and the settings, never of the cluster."""
+"""Which documents are processed when, and in which order sums are added: never a matter of the cluster."""
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import TypeVar
 
 import numpy as np
 
 from sdem_dist.learners.protocol import Lane
+
+LANES_COMBINED = 4  # neighbouring lanes whose statistics are combined at once; part of the bits
+Item = TypeVar("Item")
+Part = TypeVar("Part")
 
 
 @dataclass(frozen=True)
@@ -109,3 +115,34 @@ def _units(number: int, growth: int) -> int:
 def cut(start: int, stop: int, longest: int) -> list[tuple[int, int]]:
     """Cut documents that are only scored into ranges of `longest` or fewer."""
     return [(first, min(first + longest, stop)) for first in range(start, stop, longest)]
+
+
+def reduce(
+    items: Sequence[Item], get: Callable[[Item], Part], combine: Callable[[Sequence[Part]], Part], at_once: int = 1
+) -> Part:
+    """Return the sum of neighbours, depth first: no more than a few parts are alive at once.
+
+    The shape of the sum depends on the number of lanes only, and so do the bits: `LANES_COMBINED` neighbours are
+    combined at once, and their sums by pairs, level by level. A task may map or merge any aligned power of two of them.
+
+    `get`: returns the statistics of an item.
+    `combine`: returns the statistics of several together. It is never called for one alone: how often that would happen
+    depends on how lanes are bundled.
+    `at_once`: `LANES_COMBINED` where items are lanes, 1 where they are sums of as many or more.
+    """
+    # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and whole states
+    # that it refers to would be kept until the garbage collector runs.
+    trees: list[tuple[int, Part]] = []
+    for start in range(0, len(items), at_once):
+        neighbours = [get(item) for item in items[start : start + at_once]]
+        size, part = 1, combine(neighbours) if len(neighbours) > 1 else neighbours[0]
+        del neighbours
+        while trees and trees[-1][0] == size:
+            part = combine([trees.pop()[1], part])
+            size *= 2
+        trees.append((size, part))
+        del part
+    whole = trees.pop()[1]
+    while trees:
+        whole = combine([trees.pop()[1], whole])
+    return whole

@@ -1,94 +1,110 @@
-"""Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task."""
+"""Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task. Scorings as tasks."""
 
+import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
 from itertools import takewhile
 from typing import Generic, NamedTuple
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.anchors import Blocks
+from sdem_dist.engine.checkpoint import SavedState
 from sdem_dist.engine.executor import Executor, Handle
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.tree import LEAVES
+from sdem_dist.engine.plan import LANES_COMBINED, Plan, cut
 from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics
 
-LONGEST = 10.0  # seconds that a task of bundled lanes should take at most
-TASK_SECONDS = 5e-3  # what a worker loses between two tasks
-SCHEDULER_SECONDS = 2e-3  # what Dask's scheduler takes for a task, one after the other
-PART_SECONDS = 5e-3  # what it takes to move and merge a sum of lanes, or a lane's statistics
-ROUND_SECONDS = 10e-3  # what workers wait for the update of a round and for its state, beside that
-TOGETHER = 0.25
-"""Seconds that one task of several rounds should take: long beside a task's messages, short for people who wait for
+TASKS_A_WORKER = 2  # in a round: one that ends early takes up what another has left
+SHORT_TASK = 0.25
+"""Seconds that one task of whole rounds should take: long beside a task's messages, short for people who wait for
 news of rounds.  0: every round is dealt out to all workers."""
-UNEVEN = 0.05
-"""Share of a task that others wait for at the end of a round, since tasks of equal length do not end together."""
 FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long reading took
-DOCUMENT_SECONDS = 2e-6  # what a document is taken to cost before any has been measured
-FEW = 64
-"""Up to this many sums are merged by four, on the workers that have them; more are merged by sixteen, for fewer
-tasks."""
+SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
+SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
+
+Blocks = list[Handle[tasks.TaskResult[State]]]  # a state, block by block
+ScoredRanges = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges of documents it scores
 
 
-@dataclass
-class Bundling:
-    """How many lanes make a task, and how many rounds, by the time that lanes took.  Neither changes a bit.
+def state_from_driver(
+    executor: Executor, learner: Learner[State, Statistics, Prepared], state: State, n_blocks: int
+) -> Blocks[State]:
+    """Send a whole state of the driver."""
+    if n_blocks == 1:
+        return blocks_from_driver(executor, 1, lambda _: state)
+    return blocks_from_driver(executor, n_blocks, lambda b: tasks.wide(learner).block_of_state(state, b, n_blocks))
 
-    Lanes are bundled by powers of two.  Where all lanes of a round take less time than its messages, to read and
-    prepare their documents, too, one task runs them, and then round after round.
+
+def state_from_checkpoint(executor: Executor, saved: SavedState[State]) -> Blocks[State]:
+    """Have the workers read a checkpoint; where one does not see it, the driver reads and sends it."""
+    visible = executor.run_on_all_workers(tasks.is_visible, saved)
+    if not visible or not all(visible):
+        return blocks_from_driver(executor, saved.n_blocks, saved.block)
+    # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
+    return [executor.submit(tasks.saved_block, saved, b) for b in range(saved.n_blocks)]
+
+
+def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], State]) -> Blocks[State]:
+    """Send ``get(block)``, one after the other, so that the driver has no more than one."""
+    handles: Blocks[State] = []
+    for b in range(n_blocks):
+        handles.append(executor.put(tasks.TaskResult(get(b))))
+        executor.wait(handles[-1])
+    return handles
+
+
+class TaskSizes:
+    """How many lanes make a task, and how many rounds; neither changes a bit.
+
+    A round is `TASKS_A_WORKER` tasks for each worker, of lanes bundled by powers of two. Where all work of a round,
+    reading and preparing its documents too, takes one worker less than the round took all of them, most of that was
+    messages: then one task runs whole rounds, as many as fit into `SHORT_TASK` seconds.
     """
 
-    plan: Plan
-    executor: Executor  # its workers may come and go
+    def __init__(self, plan: Plan, executor: Executor) -> None:
+        self._plan, self._executor = plan, executor  # its workers may come and go
+        self._load_seconds = 0.0  # of a round, what reading and preparing took lately
+        self._shared_seconds = 0.0  # what the last round took that was dealt out to all workers
+        self._work_seconds = float("inf")  # what one worker needs for a round
+        self._n_together = 1
 
-    def __post_init__(self) -> None:
-        self._lane_seconds = DOCUMENT_SECONDS * self.plan.lane_documents
-        self._load_seconds = 0.0  # of these, what reading and preparing took lately
-        self._alone, self._together = False, 1  # whether one task may run whole rounds, and how many
-
-    def measured(self, n_rounds: int, work: Sequence[tasks.Work]) -> None:
-        """Record what the lanes of a task's rounds cost.  Before that, all workers take part."""
-        # In threads of this process there are no messages that could be saved.
-        self._alone = self.executor.rounds_ahead > 0 and self.plan.n_blocks == 1 and TOGETHER > 0
-        n_lanes, n_tasks = sum(w.n_lanes for w in work), sum(w.n_lanes > 0 for w in work)
-        # Rounds of the first epoch may grow: seconds are told as of a full one.
-        full = n_rounds * self.plan.n_documents / self.plan.n_rounds
-        grows = max(1.0, full / max(1, sum(w.n_documents for w in work)))
-        load = grows * sum(w.read + w.prepare for w in work) / max(1, n_lanes)
+    def measured(self, n_rounds: int, timings: Sequence[tasks.TaskTiming], seconds: float) -> None:
+        """Record what the tasks of `n_rounds` rounds took, and how long the driver waited for them."""
+        n_tasks, n_documents = sum(t.n_lanes > 0 for t in timings), sum(t.n_documents for t in timings)
+        # Rounds of the first epoch may grow: seconds are those of a full one.
+        growth = max(1.0, self._plan.n_documents / self._plan.n_rounds / max(1, n_documents / n_rounds))
+        load = growth * sum(t.read + t.prepare for t in timings) / n_rounds
         # Caches make it short, but one worker would have to read what is in those of others: it is forgotten slowly.
         self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
-        self._lane_seconds = grows * sum(w.map for w in work) / max(1, n_lanes) + self._load_seconds
-        whole = grows * sum(w.read + w.prepare + w.map + w.merge for w in work) / n_rounds
+        self._work_seconds = growth * sum(t.map + t.merge for t in timings) / n_rounds + self._load_seconds
+        shared = n_tasks > n_rounds
+        if shared:
+            self._shared_seconds = seconds
         # Where workers shared a round, none has all of its documents: one alone begins with a single round.
-        most = max(self._together, 2 * n_rounds) if n_tasks <= n_rounds else 1
-        self._together = max(1, min(most, int(TOGETHER / max(whole, 1e-6))))
+        most = 1 if shared else max(self._n_together, 2 * n_rounds)
+        self._n_together = max(1, min(most, int(SHORT_TASK / max(self._work_seconds, 1e-6))))
 
     @property
-    def size(self) -> int:
-        """Lanes of a task, so that the round ends soonest."""
-        n_lanes, sizes = self.plan.n_lanes, [1]
-        while 2 * sizes[-1] <= n_lanes and 2 * sizes[-1] * self._lane_seconds < LONGEST:
-            sizes.append(2 * sizes[-1])
-        if self._alone and n_lanes * self._lane_seconds < LONGEST:  # or workers that join would wait for its end
-            sizes.append(1 << (n_lanes - 1).bit_length())
-        return min(sizes, key=self._seconds)
+    def n_lanes(self) -> int:
+        """Lanes of a task."""
+        if self._alone:
+            return 1 << (self._plan.n_lanes - 1).bit_length()
+        return 1 << max(1, self._plan.n_lanes // (TASKS_A_WORKER * self._executor.n_workers)).bit_length() - 1
 
-    def rounds(self, size: int) -> int:
-        """Rounds that a task of `size` lanes may run one after the other: 1 if these are not all."""
-        return self._together if self._alone and size >= self.plan.n_lanes else 1
+    @property
+    def n_rounds(self) -> int:
+        """Rounds that a task may run one after the other."""
+        return self._n_together if self._alone else 1
 
-    def _seconds(self, size: int) -> float:
-        n_lanes, n_workers, task = self.plan.n_lanes, self.executor.n_workers, size * self._lane_seconds
-        if self._alone and size >= n_lanes:
-            return n_lanes * self._lane_seconds
-        n_tasks = -(-n_lanes // size)
-        n_parts = n_tasks if size >= LEAVES else n_lanes  # four lanes travel as one sum; fewer travel one by one
-        mapped = max(-(-n_tasks // n_workers) * (task + TASK_SECONDS), n_tasks * SCHEDULER_SECONDS)
-        return mapped + UNEVEN * task + n_parts * PART_SECONDS / n_workers + (ROUND_SECONDS if self._alone else 0.0)
+    @property
+    def _alone(self) -> bool:
+        """Whether one task runs whole rounds. Threads of this process need no messages that could be saved."""
+        if self._executor.rounds_ahead == 0 or self._plan.n_blocks > 1:
+            return False
+        limit = SHORT_TASK if self._plan.n_lanes == 1 else min(SHORT_TASK, self._shared_seconds)
+        return self._work_seconds < limit
 
 
 def submit_round(
-    feed: tasks.Feed[State, Statistics, Prepared],
+    inputs: tasks.TaskInput[State, Statistics, Prepared],
     plan: Plan,
     executor: Executor,
     blocks: Blocks[State],
@@ -107,15 +123,15 @@ def submit_round(
     if not lanes:  # more rounds than documents
         return blocks
     if len(lanes) <= bundle and plan.n_blocks == 1:
-        return submit_together(feed, plan, executor, blocks, [lanes], bundle)
-    whole = bundle >= LEAVES
+        return submit_together(inputs, plan, executor, blocks, [lanes], bundle)
+    summed = bundle >= LANES_COMBINED
     parts = [
         executor.submit(
-            tasks.map_lanes, feed, lanes[i : i + bundle], whole, *blocks, affinity=lanes[i].lane / plan.n_lanes
+            tasks.map_lanes, inputs, lanes[i : i + bundle], summed, *blocks, affinity=lanes[i].lane / plan.n_lanes
         )
         for i in range(0, len(lanes), bundle)
     ]
-    learner, n = feed.learner, plan.n_blocks
+    learner, n = inputs.learner, plan.n_blocks
     if n == 1:
         return [_submit_update(learner, executor, blocks[0], parts, bundle, None)]
     return [
@@ -132,7 +148,7 @@ def submit_round(
 
 
 def submit_together(
-    feed: tasks.Feed[State, Statistics, Prepared],
+    inputs: tasks.TaskInput[State, Statistics, Prepared],
     plan: Plan,
     executor: Executor,
     blocks: Blocks[State],
@@ -141,18 +157,18 @@ def submit_together(
 ) -> Blocks[State]:
     """Submit one task of one round or more, whose lanes fit into a bundle; return the handle of the state after it."""
     affinity = rounds[0][0].lane / plan.n_lanes
-    return [executor.submit(tasks.run_rounds, feed, rounds, bundle >= LEAVES, *blocks, affinity=affinity)]
+    return [executor.submit(tasks.run_rounds, inputs, rounds, bundle >= LANES_COMBINED, *blocks, affinity=affinity)]
 
 
 def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
     """Yield, for each level of tasks that combine, how many parts a task takes, and `reduce` at once."""
-    if bundle < LEAVES:
-        if n_parts * bundle <= LEAVES:  # the update combines them
+    if bundle < LANES_COMBINED:
+        if n_parts * bundle <= LANES_COMBINED:  # the update combines them
             return
-        yield LEAVES // bundle, LEAVES
-        n_parts = -(-n_parts * bundle // LEAVES)
+        yield LANES_COMBINED // bundle, LANES_COMBINED
+        n_parts = -(-n_parts * bundle // LANES_COMBINED)
     while n_parts > 4:
-        fan_in = 16 if n_parts > FEW else 4
+        fan_in = 16 if n_parts > 64 else 4  # few are merged on the workers that have them, many in fewer tasks
         yield fan_in, 1
         n_parts = -(-n_parts // fan_in)
 
@@ -160,50 +176,59 @@ def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
 def _submit_update(
     learner: Learner[State, Statistics, Prepared],
     executor: Executor,
-    state: Handle[tasks.Timed[State]],
-    parts: list[Handle[tasks.Timed[list[Statistics]]]],
+    state: Handle[tasks.TaskResult[State]],
+    parts: list[Handle[tasks.TaskResult[list[Statistics]]]],
     bundle: int,
     affinity: float | None,
-) -> Handle[tasks.Timed[State]]:
-    at_once = LEAVES if bundle < LEAVES else 1
+) -> Handle[tasks.TaskResult[State]]:
+    at_once = LANES_COMBINED if bundle < LANES_COMBINED else 1
     for fan_in, together in levels(len(parts), bundle):
         groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
         parts, at_once = [executor.submit(tasks.combine, learner, together, *group) for group in groups], 1
     return executor.submit(tasks.update, learner, at_once, state, *parts, affinity=affinity)
 
 
-class Ended(NamedTuple):
+class EndedRound(NamedTuple):
     """A round that has ended."""
 
     epoch: int
     round: int
-    work: tuple[tasks.Work, ...]
+    timings: tuple[tasks.TaskTiming, ...]
 
 
-class Flight(Generic[State, Statistics, Prepared]):
+class _Submitted(NamedTuple):
+    """Rounds that are under way."""
+
+    epoch: int
+    rounds: range
+    timings: list[Handle[tuple[tasks.TaskTiming, ...]]]  # block by block; none for a round without documents
+
+
+class RoundPipeline(Generic[State, Statistics, Prepared]):
     """Rounds that are submitted and have not ended, as far as is known; each begins with the state of those before.
 
     `blocks`: the state, block by block.
-    `most_tasks`: how many may be kept behind the state, see `burdened`.
+    `most_tasks`: how many may be remembered behind the state, see `lineage_is_long`.
     """
 
     def __init__(
         self,
-        feed: tasks.Feed[State, Statistics, Prepared],
+        inputs: tasks.TaskInput[State, Statistics, Prepared],
         plan: Plan,
         executor: Executor,
         blocks: Blocks[State],
         most_tasks: int,
     ) -> None:
-        self._feed, self._plan, self._executor, self._most_tasks = feed, plan, executor, most_tasks
+        self._inputs, self._plan, self._executor, self._most_tasks = inputs, plan, executor, most_tasks
         self._n_before = executor.n_remembered
-        self._bundling = Bundling(plan, executor)
+        self._sizes = TaskSizes(plan, executor)
         # The state before the first round under way is kept: what a lost worker held is recomputed from it.
         self._states = deque([blocks])
-        self._rounds: deque[tuple[int, range, list[Handle[tuple[tasks.Work, ...]]]]] = deque()
+        self._submitted: deque[_Submitted] = deque()
+        self._last_end = time.perf_counter()
 
     def __len__(self) -> int:
-        return len(self._rounds)
+        return len(self._submitted)
 
     @property
     def blocks(self) -> Blocks[State]:
@@ -211,8 +236,8 @@ class Flight(Generic[State, Statistics, Prepared]):
         return self._states[-1]
 
     @property
-    def burdened(self) -> bool:
-        """Whether too many tasks are kept behind the state, since the first or `replace`."""
+    def lineage_is_long(self) -> bool:
+        """Whether too many tasks are remembered behind the state, since the first or `replace_state`."""
         return self._executor.n_remembered - self._n_before >= self._most_tasks
 
     def submit(self, epoch: int, round_: int, left: int, ends: Callable[[int], bool]) -> int:
@@ -220,56 +245,91 @@ class Flight(Generic[State, Statistics, Prepared]):
 
         `left`: at most so many. `ends`: whether a task must end after a number of rounds.
         """
-        size = self._bundling.size
-        most = min(left, self._bundling.rounds(size))
+        n_lanes, most = self._sizes.n_lanes, min(left, self._sizes.n_rounds)
         ahead = range(round_, round_ + next((n for n in range(1, most) if ends(n)), most))
         rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in ahead)))
+        if not self._submitted:
+            self._last_end = time.perf_counter()
         if len(rounds) > 1:
-            blocks = submit_together(self._feed, self._plan, self._executor, self.blocks, rounds, size)
+            blocks = submit_together(self._inputs, self._plan, self._executor, self.blocks, rounds, n_lanes)
         else:
-            blocks = submit_round(self._feed, self._plan, self._executor, self.blocks, epoch, round_, size)
-        same = blocks is self.blocks  # a round without documents
+            blocks = submit_round(self._inputs, self._plan, self._executor, self.blocks, epoch, round_, n_lanes)
+        unchanged = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
         # Submitted before the tasks of later rounds, so that they run first, each where its block is.
-        work = [] if same else [self._executor.submit(tasks.work_behind, block) for block in blocks]
-        self._rounds.append((epoch, ahead[: max(1, len(rounds))], work))
-        return len(self._rounds[-1][1])
+        timings = [] if unchanged else [self._executor.submit(tasks.timings_behind, block) for block in blocks]
+        self._submitted.append(_Submitted(epoch, ahead[: max(1, len(rounds))], timings))
+        return len(self._submitted[-1].rounds)
 
-    def land(self) -> list[Ended]:
+    def wait_oldest(self) -> list[EndedRound]:
         """Wait for the end of the first rounds under way, those of one `submit`."""
-        epoch, rounds, handles = self._rounds[0]
-        work = [w for handle in handles for w in self._executor.result(handle)]
-        self._rounds.popleft()
+        epoch, rounds, handles = self._submitted[0]
+        timings = [timing for handle in handles for timing in self._executor.result(handle)]
+        self._submitted.popleft()
         self._states.popleft()
-        if work:
-            self._bundling.measured(len(rounds), work)
-        each = len(work) // len(rounds)  # of several rounds all have a bundle's and an update's
-        return [Ended(epoch, round_, tuple(work[i * each : (i + 1) * each])) for i, round_ in enumerate(rounds)]
+        before, self._last_end = self._last_end, time.perf_counter()
+        if timings:
+            self._sizes.measured(len(rounds), timings, self._last_end - before)
+        each = len(timings) // len(rounds)  # of several rounds all have a bundle's and an update's
+        return [EndedRound(epoch, r, tuple(timings[i * each : (i + 1) * each])) for i, r in enumerate(rounds)]
 
-    def replace(self, blocks: Blocks[State]) -> None:
+    def replace_state(self, blocks: Blocks[State]) -> None:
         """Go on from other handles of the last state; nothing is under way."""
         self._states = deque([blocks])
         self._n_before = self._executor.n_remembered
 
-    def value(self) -> State:
+    def state(self) -> State:
         """Return the state after the last round submitted, in one piece."""
-        return self._whole(list(self.blocks))
+        return self._joined(list(self.blocks))
 
-    def take(self) -> State:
+    def release_state(self) -> State:
         """Return the same for the last time: each block is dropped when it has arrived."""
         blocks = self.blocks
         self._states = deque()
-        return self._whole(blocks)
+        return self._joined(blocks)
 
     def block(self, number: int) -> State:
         """Return one block of that state."""
         return self._executor.result(self.blocks[number]).value
 
-    def _whole(self, blocks: Blocks[State]) -> State:
+    def _joined(self, blocks: Blocks[State]) -> State:
         left = dict(enumerate(blocks))
         blocks.clear()  # each is dropped when it has arrived
 
         def get(number: int) -> State:
             return self._executor.result(left.pop(number)).value
 
-        return get(0) if len(left) == 1 else tasks.wide(self._feed.learner).whole(len(left), get)
+        return get(0) if len(left) == 1 else tasks.wide(self._inputs.learner).whole(len(left), get)
+
+
+def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
+    """Return what tasks score of documents that are only scored."""
+    return [(start / n_documents, [(start, stop)]) for start, stop in cut(0, n_documents, SCORED_DOCUMENTS)]
+
+
+def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
+    """Return what tasks score of the training corpus: the ranges that lanes have cached, where they were mapped."""
+    lanes_a_task = max(1, SCORED_DOCUMENTS // max(1, plan.lane_documents * plan.n_rounds))
+    size = max(1, SCORED_DOCUMENTS // max(plan.lane_documents, 1))
+    groups = []
+    for first in range(0, plan.n_lanes, lanes_a_task):
+        lanes = range(first, min(first + lanes_a_task, plan.n_lanes))
+        ranges = [r for lane in lanes for r in plan.ranges(lane) if r[1] > r[0]]
+        groups += [(first / plan.n_lanes, ranges[i : i + size]) for i in range(0, len(ranges), size)]
+    return groups
+
+
+def evaluate(
+    inputs: tasks.TaskInput[State, Statistics, Prepared],
+    groups: Sequence[ScoredRanges],
+    executor: Executor,
+    blocks: Blocks[State],
+) -> dict[str, float]:
+    """Return the metrics of a state over documents, see the learner's `metrics`.
+
+    `groups`: a task each. `blocks`: the state, block by block.
+    """
+    parts = [executor.submit(tasks.evaluate, inputs, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
+    while len(parts) > SCORES_ADDED:
+        parts = [executor.submit(tasks.add, *parts[i : i + SCORES_ADDED]) for i in range(0, len(parts), SCORES_ADDED)]
+    return inputs.learner.metrics(tasks.add(*(executor.result(part) for part in parts)))

@@ -5,6 +5,8 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
 from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -12,10 +14,11 @@ import numpy as np
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine.blame import blamed
-from sdem_dist.engine.claims import Claim, claims
-from sdem_dist.engine.saved import Saved
-from sdem_dist.engine.tree import LEAVES, reduce
+from sdem_dist.engine.checkpoint import SavedState
+from sdem_dist.engine.memory import Reservation, reservations
+from sdem_dist.engine.plan import LANES_COMBINED, reduce
+from sdem_dist.errors import DocumentError, SdemError
+from sdem_dist.interrupts import heard
 from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics, WideLearner
 
 Value = TypeVar("Value")
@@ -39,7 +42,7 @@ class _Readers:
 _readers = _Readers()
 
 
-class Work(NamedTuple):
+class TaskTiming(NamedTuple):
     """What one task did."""
 
     lane: int  # first lane, or -1 for a task that only merged
@@ -52,14 +55,14 @@ class Work(NamedTuple):
     merge: float = 0.0  # seconds of combining statistics and updating the state
 
 
-class Timed(NamedTuple, Generic[Value]):
-    """A result and the work behind it, back to the state before."""
+class TaskResult(NamedTuple, Generic[Value]):
+    """A result, and what the tasks behind it took, back to the state before."""
 
     value: Value
-    work: tuple[Work, ...] = ()
+    timings: tuple[TaskTiming, ...] = ()
 
 
-class _Watch:
+class _Stopwatch:
     """Adds up seconds by what they were spent on."""
 
     def __init__(self) -> None:
@@ -77,40 +80,40 @@ class _Watch:
         self.seconds[name] += time.perf_counter() - started
         return result
 
-    def work(self, lanes: Sequence[Lane] = ()) -> Work:
+    def timing(self, lanes: Sequence[Lane] = ()) -> TaskTiming:
         n_documents = sum(lane.stop - lane.start for lane in lanes)
         first = lanes[0].lane if lanes else -1
-        return Work(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self.seconds)
+        return TaskTiming(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self.seconds)
 
 
-class Feed(NamedTuple, Generic[State, Statistics, Prepared]):
+class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
     """Where tasks find documents, prepared for a learner, and what the run leaves of a process to keep them."""
 
     learner: Learner[State, Statistics, Prepared]
     corpus: CorpusLike
-    claim: Claim
+    reservation: Reservation
 
-    def state(self, blocks: Sequence[Timed[State]]) -> State:
+    def state(self, blocks: Sequence[TaskResult[State]]) -> State:
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
         return blocks[0].value if len(blocks) == 1 else wide(self.learner).joined([b.value for b in blocks])
 
-    def prepared(self, spans: Sequence[tuple[int, int]], watch: _Watch) -> Iterator[Prepared]:
+    def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: _Stopwatch) -> Iterator[Prepared]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
-        claims.hold(self.claim)
+        reservations.hold(self.reservation)
         names = self.corpus.cache_key, self.learner.cache_key
 
         def load(start: int, stop: int) -> Prepared:
             def make() -> Prepared:
-                return watch("prepare", self.learner.prepare, watch("read", self.corpus.read, start, stop))
+                return stopwatch("prepare", self.learner.prepare, stopwatch("read", self.corpus.read, start, stop))
 
             return prepared_cache.get((*names, start, stop), make)
 
-        coming: Future[Prepared] | None = None
+        read_ahead: Future[Prepared] | None = None
         for i, span in enumerate(spans):
-            documents = load(*span) if coming is None else coming.result()
+            documents = load(*span) if read_ahead is None else read_ahead.result()
             following = spans[i + 1 : i + 2]
             absent = bool(following) and (*names, *following[0]) not in prepared_cache
-            coming = _readers.pool.submit(load, *following[0]) if absent else None
+            read_ahead = _readers.pool.submit(load, *following[0]) if absent else None
             yield documents
 
 
@@ -128,113 +131,119 @@ def kernels_of(value: object) -> object:
     return (type(value), *(kernels_of(getattr(value, name)) for name in parts))
 
 
-def compile_kernels(feed: Feed[State, Statistics, Prepared], n_blocks: int) -> str:
+def compile_kernels(inputs: TaskInput[State, Statistics, Prepared], n_blocks: int) -> str:
     """Run a learner of this kind on one document, once a process, so that it is compiled before anything is timed.
 
     Returns what kernels are compiled for, see `sdem_dist.compat.compile_target`.
     """
-    if (kind := kernels_of(feed.learner)) in _compiled:
+    if (kind := kernels_of(inputs.learner)) in _compiled:
         return compile_target()
-    learner, corpus, lane = feed.learner, feed.corpus, Lane(0, 0, 0, 0, 1, 1)
+    learner, corpus, lane = inputs.learner, inputs.corpus, Lane(0, 0, 0, 0, 1, 1)
     blocks = [initial_block(learner, b, n_blocks) for b in range(n_blocks)]
-    state = feed.state(blocks)
-    with blamed(learner, corpus, state, lane):
+    state = inputs.state(blocks)
+    with naming_bad_document(learner, corpus, state, lane):
         documents = learner.prepare(corpus.read(0, 1))
-        part = Timed([learner.map(state, documents, lane)] * 2)
-        update(learner, LEAVES, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
+        part = TaskResult([learner.map(state, documents, lane)] * 2)
+        update(learner, LANES_COMBINED, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
         learner.evaluate(state, [documents])
     _compiled.add(kind)
     return compile_target()
 
 
-def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> Timed[State]:
+def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> TaskResult[State]:
     """Return a block of the state before the first document, made where it is needed."""
-    return Timed(learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks))
+    return TaskResult(learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks))
 
 
-def made_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> Timed[State]:
+def made_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> TaskResult[State]:
     """Return a block of a start that is not the learner's own."""
-    return Timed(make(block, n_blocks))
+    return TaskResult(make(block, n_blocks))
 
 
-def saved_block(saved: Saved[State], block: int) -> Timed[State]:
+def saved_block(saved: SavedState[State], block: int) -> TaskResult[State]:
     """Return a block of a state from a checkpoint."""
-    return Timed(saved.block(block))
+    return TaskResult(saved.block(block))
 
 
-def seen(saved: Saved[State]) -> bool:
+def is_visible(saved: SavedState[State]) -> bool:
     """Whether this process sees a checkpoint."""
-    return saved.seen
+    return saved.is_visible
 
 
 def map_lanes(
-    feed: Feed[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: Timed[State]
-) -> Timed[list[Statistics]]:
+    inputs: TaskInput[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: TaskResult[State]
+) -> TaskResult[list[Statistics]]:
     """Return a bundle's statistics: a list of its one sum if `whole`, or each lane's; see `sdem_dist.engine.tree`."""
-    watch, state, learner = _Watch(), feed.state(blocks), feed.learner
-    documents = feed.prepared([(lane.start, lane.stop) for lane in lanes], watch)
+    stopwatch, state, learner = _Stopwatch(), inputs.state(blocks), inputs.learner
+    documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], stopwatch)
 
     def leaf(lane: Lane) -> Statistics:
-        with blamed(learner, feed.corpus, state, lane):
-            return watch("map", learner.map, state, next(documents), lane)
+        with naming_bad_document(learner, inputs.corpus, state, lane):
+            return stopwatch("map", learner.map, state, next(documents), lane)
 
     def combine(parts: Sequence[Statistics]) -> Statistics:
-        return watch("merge", learner.combine, parts)
+        return stopwatch("merge", learner.combine, parts)
 
-    parts = [reduce(lanes, leaf, combine, LEAVES)] if whole else [leaf(lane) for lane in lanes]
-    return Timed(parts, (watch.work(lanes),))
+    parts = [reduce(lanes, leaf, combine, LANES_COMBINED)] if whole else [leaf(lane) for lane in lanes]
+    return TaskResult(parts, (stopwatch.timing(lanes),))
 
 
 def block_of(
-    learner: Learner[State, Statistics, Prepared], part: Timed[list[Statistics]], block: int, n_blocks: int
-) -> Timed[list[Statistics]]:
-    """Return the statistics that one block needs, so that only these travel; work is reported with the first block."""
-    return Timed(
+    learner: Learner[State, Statistics, Prepared], part: TaskResult[list[Statistics]], block: int, n_blocks: int
+) -> TaskResult[list[Statistics]]:
+    """Return the statistics that one block needs, so that only these travel; timings come with the first block."""
+    return TaskResult(
         [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value],
-        () if block else part.work,
+        () if block else part.timings,
     )
 
 
 def combine(
-    learner: Learner[State, Statistics, Prepared], at_once: int, *parts: Timed[list[Statistics]]
-) -> Timed[list[Statistics]]:
+    learner: Learner[State, Statistics, Prepared], at_once: int, *parts: TaskResult[list[Statistics]]
+) -> TaskResult[list[Statistics]]:
     """Return the sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
-    watch = _Watch()
-    combined = watch("merge", _sum, learner, at_once, parts)
-    return Timed([combined], (*_works(parts), watch.work()))
+    stopwatch = _Stopwatch()
+    combined = stopwatch("merge", _sum, learner, at_once, parts)
+    return TaskResult([combined], (*_timings(parts), stopwatch.timing()))
 
 
 def update(
-    learner: Learner[State, Statistics, Prepared], at_once: int, state: Timed[State], *parts: Timed[list[Statistics]]
-) -> Timed[State]:
+    learner: Learner[State, Statistics, Prepared],
+    at_once: int,
+    state: TaskResult[State],
+    *parts: TaskResult[list[Statistics]],
+) -> TaskResult[State]:
     """Return the next state from all statistics of a round, see `combine`."""
-    watch = _Watch()
-    new = watch("merge", lambda: learner.update(state.value, _sum(learner, at_once, parts)))
-    return Timed(new, (*_works(parts), watch.work()))
+    stopwatch = _Stopwatch()
+    new = stopwatch("merge", lambda: learner.update(state.value, _sum(learner, at_once, parts)))
+    return TaskResult(new, (*_timings(parts), stopwatch.timing()))
 
 
 def run_rounds(
-    feed: Feed[State, Statistics, Prepared], rounds: Sequence[Sequence[Lane]], whole: bool, state: Timed[State]
-) -> Timed[State]:
-    """Return the state after rounds of one bundle each, see `map_lanes` for `whole`; their work follows in order."""
-    works: list[Work] = []
+    inputs: TaskInput[State, Statistics, Prepared],
+    rounds: Sequence[Sequence[Lane]],
+    whole: bool,
+    state: TaskResult[State],
+) -> TaskResult[State]:
+    """Return the state after rounds of one bundle each, see `map_lanes` for `whole`; their timings follow in order."""
+    timings: list[TaskTiming] = []
     for lanes in rounds:
-        part = map_lanes(feed, lanes, whole, state)
-        state = update(feed.learner, 1 if whole else LEAVES, state, part)
-        works += state.work
-    return Timed(state.value, tuple(works))
+        part = map_lanes(inputs, lanes, whole, state)
+        state = update(inputs.learner, 1 if whole else LANES_COMBINED, state, part)
+        timings += state.timings
+    return TaskResult(state.value, tuple(timings))
 
 
-def work_behind(block: Timed[State]) -> tuple[Work, ...]:
-    """Return the work of the rounds behind a block of a state, without moving it to the driver."""
-    return block.work
+def timings_behind(block: TaskResult[State]) -> tuple[TaskTiming, ...]:
+    """Return what the rounds behind a block of a state took, without moving it to the driver."""
+    return block.timings
 
 
 def evaluate(
-    feed: Feed[State, Statistics, Prepared], ranges: Sequence[tuple[int, int]], *blocks: Timed[State]
+    inputs: TaskInput[State, Statistics, Prepared], ranges: Sequence[tuple[int, int]], *blocks: TaskResult[State]
 ) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
-    return feed.learner.evaluate(feed.state(blocks), feed.prepared(ranges, _Watch()))
+    return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, _Stopwatch()))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
@@ -243,10 +252,66 @@ def add(*parts: np.ndarray) -> np.ndarray:
 
 
 def _sum(
-    learner: Learner[State, Statistics, Prepared], at_once: int, parts: Sequence[Timed[list[Statistics]]]
+    learner: Learner[State, Statistics, Prepared], at_once: int, parts: Sequence[TaskResult[list[Statistics]]]
 ) -> Statistics:
     return reduce([item for part in parts for item in part.value], lambda item: item, learner.combine, at_once)
 
 
-def _works(parts: Sequence[Timed[Value]]) -> list[Work]:
-    return [work for part in parts for work in part.work]
+def _timings(parts: Sequence[TaskResult[Value]]) -> list[TaskTiming]:
+    return [timing for part in parts for timing in part.timings]
+
+
+@contextmanager
+def naming_bad_document(
+    learner: Learner[State, Statistics, Prepared], corpus: CorpusLike, state: State, *lanes: Lane
+) -> Iterator[None]:
+    """Turn what goes wrong while lanes are prepared and mapped into an error that names the document.
+
+    Errors of the package, storage and memory pass: they say where they come from, and are not the documents' fault.
+
+    Raises DocumentError: anything else went wrong. The message names the first document that fails alone, if there is
+    one.
+    """
+    try:
+        with heard():
+            yield
+    except (SdemError, OSError, MemoryError):
+        raise
+    except Exception as error:
+
+        def fails(start: int, stop: int) -> bool:
+            try:
+                learner.map(state, learner.prepare(corpus.read(start, stop)), replace(lane, start=start, stop=stop))
+            except (SdemError, OSError, MemoryError):
+                raise  # a storage error has no document to blame
+            except Exception:  # noqa: BLE001  any: it is the same that brought us here
+                return True
+            return False
+
+        for lane in lanes:
+            position = _first_bad(fails, lane.start, lane.stop)
+            if position is not None:
+                break
+        if position is None:
+            what = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        else:
+            what = corpus.place(position)
+        raise DocumentError(
+            f"{what} cannot be trained on: {type(error).__name__}: {error} (in lane {lane.lane} of round {lane.round} of "
+            f"epoch {lane.epoch}, counted from 0)"
+        ) from error
+
+
+def _first_bad(fails: Callable[[int, int], bool], start: int, stop: int) -> int | None:
+    """Return the position that makes ranges fail, found by halving; None if no half fails alone."""
+    if not fails(start, stop):
+        return None
+    while stop - start > 1:
+        middle = (start + stop) // 2
+        if fails(start, middle):
+            stop = middle
+        elif fails(middle, stop):
+            start = middle
+        else:
+            return None
+    return start

@@ -11,19 +11,16 @@ import itertools
 import time
 import uuid
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Sequence
 from copy import copy
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from types import TracebackType
 from typing import Any, Generic
 
 from sdem_dist.compat import compile_target, target_difference
-from sdem_dist.counted import counted
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine import anchors, tasks
-from sdem_dist.engine.checkpoint import Checkpoints, Progress
-from sdem_dist.engine.claims import Claim, release
+from sdem_dist.engine import rounds, tasks
+from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, identity
 from sdem_dist.engine.events import (
     Callback,
     CheckpointWritten,
@@ -39,20 +36,16 @@ from sdem_dist.engine.events import (
     StageStarted,
 )
 from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.identity import Json, identity
-from sdem_dist.engine.memory import check_state, needed_bytes, state_bytes
+from sdem_dist.engine.memory import Reservation, check_state, needed_bytes, release, state_bytes
 from sdem_dist.engine.monitoring import UNSEEN, VALIDATION, History, Monitoring
-from sdem_dist.engine.rounds import Ended, Flight
-from sdem_dist.engine.saved import Saved
-from sdem_dist.engine.scoring import evaluate, groups_of, groups_of_plan
+from sdem_dist.engine.rounds import EndedRound, RoundPipeline, evaluate, ranges_of_plan, ranges_to_score
 from sdem_dist.engine.stages import AnyStage, MadeByWorkers, Stage, StageResult
-from sdem_dist.errors import ModelError
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
 from sdem_dist.storage.places import place
 
-MANY_TASKS = 1_000
+MANY_TASKS = 10_000
 """Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks
-still take less memory than the value."""
+still take less memory than the value.  Large rounds should not each end with a way of the state over the driver."""
 TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 
 
@@ -110,7 +103,7 @@ class Trainer:
         try:
             if kind is None:
                 self._emit(RunEnded(next(self._numbers)))
-                self._executor.everywhere(release, self._id)
+                self._executor.run_on_all_workers(release, self._id)
         finally:
             release(self._id)
 
@@ -127,31 +120,31 @@ class Trainer:
         than are asked for; or a state is too large for its workers.
         """
         stage, number = self._change(stage), next(self._numbers)
-        n, plan, kept = stage.plan.n_blocks, asdict(stage.plan), None
+        n, plan = stage.plan.n_blocks, asdict(stage.plan)
         n_epochs = plan.pop("n_epochs")  # a resumed run may go further, but only in its last stage
         first = tasks.initial_block(stage.learner, 0, n).value
         state_type, size, memory = type(first), n * state_bytes(first), self._executor.memory_bytes
         del first
         check_state(size, n, memory, getattr(getattr(stage.learner, "model", None), "n_classes", 0))
+        run = self._identity(stage.name, stage.learner, plan=plan)
+        finished = {**run, "n_epochs": n_epochs}
         if self._checkpoints is not None:
             self._save_results(number)
-            run = self._identity(stage.name, stage.learner, plan=plan)
-            finished = {**run, "n_epochs": n_epochs}
             if self._resume and (done := self._checkpoints.stage_result(finished, number, state_type)) is not None:
                 return done
-            kept = Kept(self._checkpoints, run, state_type, n)
         corpus = self._documents if stage.corpus is None else stage.corpus
-        feed = tasks.Feed(stage.learner, corpus, Claim(self._id, needed_bytes(size, n), memory))
+        inputs = tasks.TaskInput(stage.learner, corpus, Reservation(self._id, needed_bytes(size, n), memory))
         monitoring = stage.monitoring or (self._monitoring if stage.monitored else UNSEEN)
         if stage.seen is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.seen(monitoring.validation))
         may_stop = any(getattr(callback, "may_stop", False) for callback in self._callbacks)
-        training = Training(
-            stage, number, feed, self._executor, monitoring, size, kept, self._resume, self._emit, may_stop
-        )
-        training.announce()
-        self._compile(stage, feed)
-        result = training.run()
+        stage_run = _StageRun(
+            stage, number, inputs, self._executor, monitoring, size,
+            self._checkpoints, run, state_type, self._resume, self._emit, may_stop,
+        )  # fmt: skip
+        stage_run.announce()
+        self._compile(stage, inputs)
+        result = stage_run.run()
         if self._checkpoints is not None:
             self._unsaved.append((finished, number, result))
         return result
@@ -162,10 +155,10 @@ class Trainer:
         if checkpoints is not None and self._resume and (done := checkpoints.metrics(run, number)) is not None:
             return done
         size, memory = state_bytes(state), self._executor.memory_bytes
-        feed = tasks.Feed(learner, self._documents, Claim(self._id, needed_bytes(size, 1), memory))
+        inputs = tasks.TaskInput(learner, self._documents, Reservation(self._id, needed_bytes(size, 1), memory))
         started = time.perf_counter()
-        block = self._executor.put(tasks.Timed(state))
-        metrics = evaluate(feed, groups_of(self._documents.n_documents), self._executor, [block])
+        block = self._executor.put(tasks.TaskResult(state))
+        metrics = evaluate(inputs, ranges_to_score(self._documents.n_documents), self._executor, [block])
         self._emit(Scored(name, number, time.perf_counter() - started, metrics))
         if checkpoints is not None:
             self._unsaved.append((run, number, metrics))
@@ -188,13 +181,13 @@ class Trainer:
         return any(answer is True and may for answer, may in answers)
 
     def _compile(
-        self, stage: Stage[State, Statistics, Prepared], feed: tasks.Feed[State, Statistics, Prepared]
+        self, stage: Stage[State, Statistics, Prepared], inputs: tasks.TaskInput[State, Statistics, Prepared]
     ) -> None:
         """Compile the learner's kernels in every process, once a run."""
         if (kernels := tasks.kernels_of(stage.learner)) in self._compiled:
             return
         started = time.perf_counter()
-        targets = self._executor.everywhere(tasks.compile_kernels, feed, stage.plan.n_blocks)
+        targets = self._executor.run_on_all_workers(tasks.compile_kernels, inputs, stage.plan.n_blocks)
         if not self._compiled:
             _warn_of_other_targets(targets)
         self._compiled.add(kernels)
@@ -213,37 +206,13 @@ def _warn_of_other_targets(targets: Iterable[str]) -> None:
         )
 
 
-@dataclass
-class Kept(Generic[State]):
-    """The checkpoints of one stage."""
-
-    checkpoints: Checkpoints
-    run: Json  # what the stage is
-    state_type: type[State]
-    n_blocks: int
-
-    def write(self, at: Progress, get: Callable[[int], State], best: State | None) -> Saved[State]:
-        """Publish one, see `Checkpoints.write`."""
-        return self.checkpoints.write(self.run, at, self.state_type, self.n_blocks, get, best)
-
-    def latest(self, stage: int, n_epochs: int) -> tuple[Progress, Saved[State], State | None] | None:
-        """Return the newest; ModelError if it has run more epochs than are asked for."""
-        found = self.checkpoints.latest(self.run, stage, self.state_type, self.n_blocks)
-        if found is not None and (epoch := found[0].epoch) > n_epochs:
-            raise ModelError(
-                f"the newest checkpoint in {self.checkpoints.folder} has run {counted(epoch, 'epoch')}, more than the "
-                f"{n_epochs} asked for: ask for as many, or choose another checkpoint folder"
-            )
-        return found
-
-
-class Training(Generic[State, Statistics, Prepared]):
+class _StageRun(Generic[State, Statistics, Prepared]):
     """A stage under way.
 
-    `number`: its place in the fit.
+    `number`: its position in the fit.
     `monitoring`: of this stage.
     `size`: bytes of the whole state.
-    `kept`: None: no checkpoint is written.
+    `checkpoints`, `identity`, `state_type`: None: no checkpoint is written.
     `resume`: go on from the newest checkpoint, if there is one.
     `emit`: takes events, and returns whether a callback asks to stop.
     `may_stop`: whether a callback may ask to stop; then no epoch begins before callbacks have heard of the one before.
@@ -253,40 +222,46 @@ class Training(Generic[State, Statistics, Prepared]):
         self,
         stage: Stage[State, Statistics, Prepared],
         number: int,
-        feed: tasks.Feed[State, Statistics, Prepared],
+        inputs: tasks.TaskInput[State, Statistics, Prepared],
         executor: Executor,
         monitoring: Monitoring,
         size: int,
-        kept: Kept[State] | None,
+        checkpoints: Checkpoints | None,
+        identity: Json,
+        state_type: type[State],
         resume: bool,
         emit: Callable[[Event], bool],
         may_stop: bool,
     ) -> None:
-        self._may_stop, self._stopped = may_stop, False
         self._name, self._number, self._plan, self._monitored = stage.name, number, stage.plan, stage.monitored
-        self._feed, self._executor, self._monitoring = feed, executor, monitoring
-        self._kept, self._emit = kept, emit
-        found = kept.latest(number, stage.plan.n_epochs) if kept is not None and resume else None
-        at, saved = found[:2] if found else (Progress(number, 0, 0, [], -1, 0.0), None)
-        self._best = found[2] if found else None
-        del found  # a wide state must not be kept twice
-        self._first = stage.plan.number(at.epoch, at.round)
-        self._history: History = monitoring.continued(at.history, stage.plan.n_epochs, at.best_epoch)
-        self._best_epoch, self._seconds = at.best_epoch, at.seconds
-        blocks = self._start(stage, saved)
-        self._flight = Flight(feed, stage.plan, executor, blocks, max(MANY_TASKS, size // TASK_BYTES))
-        self._clock, self._since = time.perf_counter(), time.time()
+        self._inputs, self._executor, self._monitoring = inputs, executor, monitoring
+        self._checkpoints, self._identity, self._state_type = checkpoints, identity, state_type
+        self._emit, self._may_stop, self._stopped = emit, may_stop, False
+        plan, latest = stage.plan, None
+        if checkpoints is not None and resume:
+            latest = checkpoints.latest(identity, number, state_type, plan.n_blocks, plan.n_epochs)
+        progress, saved = latest[:2] if latest else (Progress(number, 0, 0, [], -1, 0.0), None)
+        self._best = latest[2] if latest else None
+        del latest  # a wide state must not be kept twice
+        self._first = plan.number(progress.epoch, progress.round)
+        self._history: History = monitoring.continued(progress.history, plan.n_epochs, progress.best_epoch)
+        self._best_epoch, self._seconds = progress.best_epoch, progress.seconds
+        most_tasks = max(MANY_TASKS, size // TASK_BYTES)
+        self._pipeline = RoundPipeline(inputs, plan, executor, self._start(stage, saved), most_tasks)
+        self._clock, self._epoch_start = time.perf_counter(), time.time()
 
-    def _start(self, stage: Stage[State, Statistics, Prepared], saved: Saved[State] | None) -> anchors.Blocks[State]:
+    def _start(
+        self, stage: Stage[State, Statistics, Prepared], saved: SavedState[State] | None
+    ) -> rounds.Blocks[State]:
         executor, n = self._executor, stage.plan.n_blocks
         if saved is not None:
-            return anchors.from_checkpoint(executor, saved)
+            return rounds.state_from_checkpoint(executor, saved)
         if stage.initial is None:
             return [executor.submit(tasks.initial_block, stage.learner, b, n) for b in range(n)]
         if isinstance(stage.initial, MadeByWorkers):
             return [executor.submit(tasks.made_block, stage.initial.block, b, n) for b in range(n)]
         initial: State = stage.initial() if callable(stage.initial) else stage.initial
-        return anchors.from_state(executor, stage.learner, initial, n)
+        return rounds.state_from_driver(executor, stage.learner, initial, n)
 
     def announce(self) -> None:
         """Tell that the stage begins."""
@@ -310,16 +285,18 @@ class Training(Generic[State, Statistics, Prepared]):
     def run(self) -> StageResult[State]:
         """Run what is left of the stage."""
         self._clock = time.perf_counter()
-        with _all_told(self._executor, self._emit):
+        try:
             number, end = self._first, self._plan.number(self._plan.n_epochs, 0)
             while number < end and not (self._exhausted or self._stopped):
                 number = self._advance(number)
+        finally:  # also if the run ends with an error
+            self._emit_events_of_workers()
         n_epochs, best = len(self._history), self._best
         kept = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
-        said = self._monitoring.said(reason, kept, n_epochs)
-        self._emit(StageEnded(self._name, self._number, n_epochs, reason, kept, *said))
-        return StageResult(best if best is not None else self._flight.take(), self._history)
+        why, then = self._monitoring.said(reason, kept, n_epochs)
+        self._emit(StageEnded(self._name, self._number, n_epochs, reason, kept, why, then))
+        return StageResult(best if best is not None else self._pipeline.release_state(), self._history)
 
     @property
     def _exhausted(self) -> bool:
@@ -327,85 +304,81 @@ class Training(Generic[State, Statistics, Prepared]):
 
     def _advance(self, number: int) -> int:
         """Submit one more round or several, wait for as many as needed before the next, and return its number."""
-        epoch, round_ = self._plan.place(number)
+        pipeline, (epoch, round_) = self._pipeline, self._plan.place(number)
         left = self._plan.rounds(epoch) - round_
-        n_rounds = self._flight.submit(epoch, round_, left, lambda n: self._due(number + n, False))
-        number, ends = number + n_rounds, n_rounds == left
-        scores = ends and self._monitoring.due(epoch, self._plan.n_epochs)
-        saves, burdened = self._due(number, ends), self._flight.burdened
-        waits = ends and (self._may_stop or epoch == self._plan.n_epochs - 1)
-        while len(self._flight) > (0 if waits or scores or saves or burdened else self._executor.rounds_ahead):
-            self._land(scores)
-        if self._flight:
+        n_rounds = pipeline.submit(epoch, round_, left, lambda n: self._is_due(number + n, False))
+        number, ends_epoch = number + n_rounds, n_rounds == left
+        evaluates = ends_epoch and self._monitoring.due(epoch, self._plan.n_epochs)
+        saves, cuts = self._is_due(number, ends_epoch), pipeline.lineage_is_long
+        waits = ends_epoch and (self._may_stop or epoch == self._plan.n_epochs - 1)
+        while len(pipeline) > (0 if waits or evaluates or saves or cuts else self._executor.rounds_ahead):
+            self._wait_oldest(evaluates)
+        if len(pipeline):
             return number
-        if saves or self._due(number, ends):
+        if saves or self._is_due(number, ends_epoch):
             self._save(number)
-        elif burdened:
-            self._flight.replace(anchors.from_driver(self._executor, self._plan.n_blocks, self._flight.block))
+        elif cuts:
+            blocks = rounds.blocks_from_driver(self._executor, self._plan.n_blocks, pipeline.block)
+            pipeline.replace_state(blocks)
         else:
             return number
         self._clock = time.perf_counter()
         return number
 
-    def _due(self, rounds_done: int, end_of_epoch: bool) -> bool:
-        return self._kept is not None and self._kept.checkpoints.due(rounds_done, end_of_epoch)
+    def _is_due(self, rounds_done: int, end_of_epoch: bool) -> bool:
+        return self._checkpoints is not None and self._checkpoints.due(rounds_done, end_of_epoch)
 
-    def _land(self, scores: bool) -> None:
+    def _wait_oldest(self, evaluates: bool) -> None:
         """Wait for the first rounds under way, and tell and record what they did."""
-        rounds = self._flight.land()
-        for event in self._executor.noticed():
-            self._emit(event)
+        ended = self._pipeline.wait_oldest()
+        self._emit_events_of_workers()
         before, self._clock = self._clock, time.perf_counter()
         self._seconds += self._clock - before
-        for ended in rounds:
-            self._tell(ended, (self._clock - before) / len(rounds))
-        if ended.round == self._plan.rounds(ended.epoch) - 1:
-            self._end_epoch(ended.epoch, scores and not self._flight)
+        for one in ended:
+            self._emit_round(one, (self._clock - before) / len(ended))
+        if one.round == self._plan.rounds(one.epoch) - 1:
+            self._end_epoch(one.epoch, evaluates and not self._pipeline)
 
-    def _tell(self, ended: Ended, seconds: float) -> None:
-        for work in ended.work:
-            if work.n_lanes:
-                self._emit(LanesEnded(self._name, ended.epoch, ended.round, *work))
-        merge = sum(w.merge for w in ended.work if not w.n_lanes)
+    def _emit_events_of_workers(self) -> None:
+        for event in self._executor.drain_events():
+            self._emit(event)
+
+    def _emit_round(self, ended: EndedRound, seconds: float) -> None:
+        for timing in ended.timings:
+            if timing.n_lanes:
+                self._emit(LanesEnded(self._name, ended.epoch, ended.round, *timing))
+        merge = sum(timing.merge for timing in ended.timings if not timing.n_lanes)
         self._emit(RoundEnded(self._name, ended.epoch, ended.round, seconds, self._executor.n_workers, merge))
 
-    def _end_epoch(self, epoch: int, scores: bool) -> None:
-        moved, seconds = self._executor.transfer_seconds(self._since), self._seconds
-        metrics = self._scored() if scores else {}
+    def _end_epoch(self, epoch: int, evaluates: bool) -> None:
+        transfer, seconds = self._executor.transfer_seconds(self._epoch_start), self._seconds
+        metrics = self._metrics() if evaluates else {}
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
-        self._stopped = self._emit(EpochEnded(self._name, epoch, seconds, rate, moved, metrics))
+        self._stopped = self._emit(EpochEnded(self._name, epoch, seconds, rate, transfer, metrics))
         self._seconds, self._clock = 0.0, time.perf_counter()
-        self._since = time.time()  # transfers of evaluation belong to no epoch
+        self._epoch_start = time.time()  # transfers of evaluation belong to no epoch
         if self._monitoring.best(self._history, self._best_epoch):
             self._best = None  # otherwise there would be two
-            self._best_epoch, self._best = epoch, self._flight.value()
+            self._best_epoch, self._best = epoch, self._pipeline.state()
 
-    def _scored(self) -> dict[str, float]:
+    def _metrics(self) -> dict[str, float]:
         metrics: dict[str, float] = {}
         if self._monitoring.training:
-            metrics = evaluate(self._feed, groups_of_plan(self._plan), self._executor, self._flight.blocks)
+            metrics = evaluate(self._inputs, ranges_of_plan(self._plan), self._executor, self._pipeline.blocks)
         if (corpus := self._monitoring.validation) is not None:
-            held_out = self._feed._replace(corpus=corpus)
-            found = evaluate(held_out, groups_of(corpus.n_documents), self._executor, self._flight.blocks)
-            metrics |= {f"{VALIDATION}{name}": value for name, value in found.items()}
+            held_out = self._inputs._replace(corpus=corpus)
+            ranges = ranges_to_score(corpus.n_documents)
+            validation = evaluate(held_out, ranges, self._executor, self._pipeline.blocks)
+            metrics |= {f"{VALIDATION}{name}": value for name, value in validation.items()}
         return metrics
 
     def _save(self, rounds_done: int) -> None:
-        assert self._kept is not None
+        assert self._checkpoints is not None
         epoch, round_ = self._plan.place(rounds_done)
-        at = Progress(self._number, epoch, round_, self._history, self._best_epoch, self._seconds)
-        saved = self._kept.write(at, self._flight.block, self._best)
+        progress = Progress(self._number, epoch, round_, self._history, self._best_epoch, self._seconds)
+        n_blocks, block = self._plan.n_blocks, self._pipeline.block
+        saved = self._checkpoints.write(self._identity, progress, self._state_type, n_blocks, block, self._best)
         self._emit(CheckpointWritten(self._name, epoch, round_, place(saved.path)))
         if self._executor.n_remembered:
-            self._flight.replace(anchors.from_checkpoint(self._executor, saved))
-
-
-@contextmanager
-def _all_told(executor: Executor, emit: Callable[[Event], object]) -> Iterator[None]:
-    """Emit the events of workers and tasks even if the run ends with an error."""
-    try:
-        yield
-    finally:
-        for event in executor.noticed():
-            emit(event)
+            self._pipeline.replace_state(rounds.state_from_checkpoint(self._executor, saved))

@@ -13,10 +13,9 @@ from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.skip_damaged import verify_shard, without_damaged
 from sdem_dist.engine.callbacks import shown
-from sdem_dist.engine.checkpoint import Checkpoints
+from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.identity import identity
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.blas import one_blas_thread

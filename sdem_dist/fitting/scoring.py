@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.parts import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.engine.ordered import in_order
+from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs.source import check_layout, described
 from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents

@@ -38,7 +38,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             "and pass that"
         )
     with _temporary(scratch_folder()) as folder:
-        if not is_url(folder) and not all(DaskExecutor(client).everywhere(_sees, folder)):
+        if not is_url(folder) and not all(DaskExecutor(client).run_on_all_workers(_sees, folder)):
             raise ClusterError(
                 f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
                 "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"

@@ -6,8 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from sdem_dist.engine.identity import Json, identity
-from sdem_dist.engine.saved import check_run
+from sdem_dist.engine.checkpoint import Json, check_run, identity
 from sdem_dist.errors import ModelError
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.learners.several import state_of

@@ -17,8 +17,8 @@ from sklearn.base import clone
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds, assign_folds
+from sdem_dist.engine.checkpoint import Json, identity
 from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.identity import Json, identity
 from sdem_dist.engine.memory import of_this_process
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import executor_for, validation_source

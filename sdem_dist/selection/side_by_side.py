@@ -14,12 +14,10 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import tasks
-from sdem_dist.engine.anchors import Blocks
-from sdem_dist.engine.claims import Claim, release
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.memory import LOADED, REFUSED, SHARE, state_bytes
+from sdem_dist.engine.memory import LOADED, REFUSED, SHARE, Reservation, release, state_bytes
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.scoring import groups_of, groups_of_plan
+from sdem_dist.engine.rounds import Blocks, ranges_of_plan, ranges_to_score
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
@@ -163,8 +161,8 @@ def _are_same(some: list[Beginning], others: list[Beginning]) -> bool:
     )
 
 
-def _kept(block: tasks.Timed[States], which: Sequence[int]) -> tasks.Timed[States]:
-    return tasks.Timed(tuple(block.value[i] for i in which))
+def _kept(block: tasks.TaskResult[States], which: Sequence[int]) -> tasks.TaskResult[States]:
+    return tasks.TaskResult(tuple(block.value[i] for i in which))
 
 
 class SideBySide:
@@ -194,7 +192,7 @@ class SideBySide:
 
     def close(self) -> None:
         """Release what workers keep for this."""
-        self._executor.everywhere(release, self._name)
+        self._executor.run_on_all_workers(release, self._name)
         release(self._name)
 
     def _chunks(self, made: Callable[[int], Learners]) -> list[Chunk]:
@@ -243,7 +241,7 @@ class SideBySide:
         first = group[0][1]
         plan = replace(first.plan, n_epochs=1, n_blocks=1)
         return Chunk(
-            [place for place, _ in group], several, first.weighting, plan, [self._executor.put(tasks.Timed(state))]
+            [place for place, _ in group], several, first.weighting, plan, [self._executor.put(tasks.TaskResult(state))]
         )
 
     def _view(
@@ -260,7 +258,7 @@ class SideBySide:
         documents = self._documents
         kept = {id(table): table.nbytes for table in self.starts.values()}
         here = sum(kept.values()) if isinstance(self._executor, InProcess) else 0
-        claim = Claim(self._name, int(STATES * self.bytes) + here, self._executor.memory_bytes)
+        claim = Reservation(self._name, int(STATES * self.bytes) + here, self._executor.memory_bytes)
         folds = NO_FOLD - 1 if documents.folds is None else documents.folds
         training = self._view(self._whole, chunk.weighting, folds, documents.source.members)
         feed = Feed(chunk.several, training, claim)
@@ -293,14 +291,14 @@ class SideBySide:
         for chunk in under_way:
             if id(chunk) in done:
                 continue
-            groups = groups_of_plan(chunk.plan)
+            groups = ranges_of_plan(chunk.plan)
             if documents.validation is not None:
-                groups = groups_of(documents.validation.n_documents)
+                groups = ranges_to_score(documents.validation.n_documents)
             waiting.append((chunk, submit_unseen(self._feeds(chunk)[1], groups, executor, chunk.blocks)))
         found: dict[int, Predicted] = {}
         for chunk, scored in waiting:
             self._gather(chunk, scored, found)
-        executor.noticed()
+        executor.drain_events()
         asked = [trial.number for trial in self._trials if trial.alive and self.model_of(trial.number) in found]
         found = {number: found[self.model_of(number)] for number in asked}
         for trial in self._trials:
@@ -348,7 +346,7 @@ class SideBySide:
         self.keep({place.trial for place in states})
         for chunk in self.chunks:
             state = tuple(states[place] for place in chunk.places)
-            chunk.blocks, chunk.owned = [self._executor.put(tasks.Timed(state))], False
+            chunk.blocks, chunk.owned = [self._executor.put(tasks.TaskResult(state))], False
 
 
 def at_once(

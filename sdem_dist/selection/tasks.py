@@ -6,17 +6,16 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.anchors import Blocks
-from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import Bundling, submit_round
+from sdem_dist.engine.rounds import Blocks, TaskSizes, submit_round
+from sdem_dist.engine.tasks import naming_bad_document
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.several import Several, States
 from sdem_dist.models.word_counts import LocalDocuments, SdemStatistics, lengths
 from sdem_dist.selection.metrics import log_sums
 
-Feed = tasks.Feed[States, tuple[SdemStatistics, ...], LocalDocuments]
+Feed = tasks.TaskInput[States, tuple[SdemStatistics, ...], LocalDocuments]
 
 
 class Unseen(NamedTuple):
@@ -34,21 +33,21 @@ class Unseen(NamedTuple):
 class Stepped(NamedTuple):
     """States after an epoch of one lane, and what they predict."""
 
-    states: tasks.Timed[States]
+    states: tasks.TaskResult[States]
     unseen: Unseen
 
 
-def epoch_side_by_side(feed: Feed, lane: Lane, renewed: bool, block: tasks.Timed[States]) -> Stepped:
+def epoch_side_by_side(feed: Feed, lane: Lane, renewed: bool, block: tasks.TaskResult[States]) -> Stepped:
     """Return states and scores after an epoch of one lane of learners side by side, see `Several.stepped`."""
-    learner, watch = feed.learner, tasks._Watch()
+    learner, watch = feed.learner, tasks._Stopwatch()
     assert isinstance(learner, Several)
     documents = next(feed.prepared([(lane.start, lane.stop)], watch))
-    with blamed(learner, feed.corpus, block.value, lane):
+    with naming_bad_document(learner, feed.corpus, block.value, lane):
         states, scores = learner.stepped(block.value, documents, lane, renewed)
-    return Stepped(tasks.Timed(states), _unseen([(joint, joint) for joint in scores], documents))
+    return Stepped(tasks.TaskResult(states), _unseen([(joint, joint) for joint in scores], documents))
 
 
-def states_of(stepped: Stepped) -> tasks.Timed[States]:
+def states_of(stepped: Stepped) -> tasks.TaskResult[States]:
     """Return the states after an epoch."""
     return stepped.states
 
@@ -60,17 +59,17 @@ def unseen_of(stepped: Stepped) -> list[Unseen]:
 
 def submit_epoch(feed: Feed, plan: Plan, executor: Executor, blocks: Blocks[States]) -> Blocks[States]:
     """Submit one epoch of learners side by side and return the handle of their states after it."""
-    bundle = Bundling(plan, executor).size
+    bundle = TaskSizes(plan, executor).n_lanes
     for number in range(plan.rounds(0)):
         blocks = submit_round(feed, plan, executor, blocks, 0, number, bundle)
     return blocks
 
 
-def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.Timed[States]) -> list[Unseen]:
+def unseen(feed: Feed, ranges: Sequence[tuple[int, int]], block: tasks.TaskResult[States]) -> list[Unseen]:
     """Return the learners' predictions for documents that they were not trained on, for each range."""
     learner = feed.learner
     assert isinstance(learner, Several)
-    documents = feed.prepared(ranges, tasks._Watch())
+    documents = feed.prepared(ranges, tasks._Stopwatch())
     found = _unseen_labels if learner.labels_apart else _unseen
     return [found(learner.out_of_fold(block.value, part), part) for part in documents]
 

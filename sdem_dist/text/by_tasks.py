@@ -16,8 +16,7 @@ import numpy as np
 
 from sdem_dist.corpus.contents import destination, plain_json, reopened, write_contents
 from sdem_dist.corpus.sorted_rows import SortedDocuments
-from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.ordered import in_order
+from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.numbers import JsonObject

@@ -28,10 +28,8 @@ from scale import prepared, rates
 from sdem_dist.cluster import connected
 from sdem_dist.engine.dask import DaskExecutor
 from sdem_dist.engine.events import Event, LanesEnded, RoundEnded
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import Bundling, levels
-from sdem_dist.engine.tasks import Work
-from sdem_dist.engine.tree import LEAVES
+from sdem_dist.engine.plan import LANES_COMBINED, Plan
+from sdem_dist.engine.rounds import TaskSizes, levels
 from sdem_dist.fitting.plans import sequential
 
 
@@ -53,11 +51,9 @@ class Costs:
 def epoch_seconds(costs: Costs, n_documents: int, n_workers: int, n_lanes: int, n_rounds: int) -> dict[str, float]:
     """Return the simulated seconds of an epoch, by what the slowest path waits for."""
     plan = Plan(n_documents, 1, n_rounds, n_lanes, 0)
-    bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers))  # type: ignore[arg-type]
+    bundle = TaskSizes(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=0)).n_lanes  # type: ignore[arg-type]
     lane = plan.lane_documents * costs.document
-    bundling.measured([Work(0, 1, 0, "", map=lane)])
-    bundle = bundling.size
-    items = bundle if bundle < LEAVES else 1
+    items = bundle if bundle < LANES_COMBINED else 1
     broadcast = math.ceil(math.log2(n_workers)) * costs.state / costs.bandwidth
     free = [broadcast] * n_workers
     ends = []

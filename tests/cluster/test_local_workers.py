@@ -105,8 +105,8 @@ class Elsewhere(InProcess):
     def __post_init__(self) -> None:
         super().__init__(1)
 
-    def everywhere(self, function, *args):
-        answers = super().everywhere(function, *args)
+    def run_on_all_workers(self, function, *args):
+        answers = super().run_on_all_workers(function, *args)
         return [*answers, self.target] if isinstance(answers[0], str) else answers
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sdem_dist import MultinomialNB
-from sdem_dist.engine import cell_bar
+from sdem_dist.engine import callbacks as cell_bar
 from sdem_dist.engine.callbacks import LogLines, for_terminal
 
 X = np.random.default_rng(0).poisson(1.0, (60, 5))

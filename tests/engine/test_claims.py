@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sdem_dist import byte_cache
-from sdem_dist.engine import claims
-from sdem_dist.engine.claims import Claim, Claims
-from sdem_dist.engine.memory import LIBRARIES, SHARE, SMALLEST_CACHE
+from sdem_dist.engine import memory
+from sdem_dist.engine.memory import LIBRARIES, SHARE, SMALLEST_CACHE, Reservation, Reservations
 
 MEMORY = 16 << 30
 FREE = int(SHARE * MEMORY) - LIBRARIES
@@ -16,44 +15,44 @@ FREE = int(SHARE * MEMORY) - LIBRARIES
 @pytest.fixture
 def budgets(monkeypatch):
     found: list[int] = []
-    monkeypatch.setattr(claims, "set_budget", found.append)
+    monkeypatch.setattr(memory, "set_budget", found.append)
     return found
 
 
 def test_what_all_states_need_is_taken_off_once_whichever_run_is_at_work(budgets):
-    held = Claims()
+    held = Reservations()
     for _ in range(3):
         for run, needed in (("a", 2 << 30), ("b", 1 << 30)):
-            held.hold(Claim(run, needed, MEMORY))
+            held.hold(Reservation(run, needed, MEMORY))
     assert budgets == [FREE - (2 << 30), *[FREE - (3 << 30)] * 5]
 
 
 def test_a_run_of_several_stages_has_the_claim_of_the_last(budgets):
-    held = Claims()
-    held.hold(Claim("a", 2 << 30, MEMORY))
-    held.hold(Claim("a", 1 << 30, MEMORY))
+    held = Reservations()
+    held.hold(Reservation("a", 2 << 30, MEMORY))
+    held.hold(Reservation("a", 1 << 30, MEMORY))
     assert budgets[-1] == FREE - (1 << 30)
 
 
 def test_an_ended_run_gives_its_share_back(budgets, monkeypatch):
     now = [0.0]
-    monkeypatch.setattr(claims.time, "monotonic", lambda: now[0])
-    held = Claims()
-    held.hold(Claim("a", 2 << 30, MEMORY))
-    held.hold(Claim("b", 1 << 30, MEMORY))
+    monkeypatch.setattr(memory.time, "monotonic", lambda: now[0])
+    held = Reservations()
+    held.hold(Reservation("a", 2 << 30, MEMORY))
+    held.hold(Reservation("b", 1 << 30, MEMORY))
     held.release("b")
-    held.hold(Claim("a", 2 << 30, MEMORY))
+    held.hold(Reservation("a", 2 << 30, MEMORY))
     assert budgets[-1] == FREE - (2 << 30)
-    held.hold(Claim("of a driver that died", 3 << 30, MEMORY))
-    now[0] = claims.LAPSE + 1
-    held.hold(Claim("a", 2 << 30, MEMORY))
+    held.hold(Reservation("of a driver that died", 3 << 30, MEMORY))
+    now[0] = memory.RESERVATION_SECONDS + 1
+    held.hold(Reservation("a", 2 << 30, MEMORY))
     assert budgets[-1] == FREE - (2 << 30)
 
 
 def test_the_least_memory_known_counts_and_a_little_is_always_cached(budgets):
-    held = Claims()
-    held.hold(Claim("a", 1 << 30, MEMORY))
-    held.hold(Claim("b", 1 << 30, 1 << 30))
+    held = Reservations()
+    held.hold(Reservation("a", 1 << 30, MEMORY))
+    held.hold(Reservation("b", 1 << 30, 1 << 30))
     assert budgets[-1] == SMALLEST_CACHE
 
 
@@ -62,7 +61,7 @@ def test_a_fit_leaves_no_claim():
 
     from sdem_dist import MultinomialNB
 
-    before = set(claims.claims._held)  # of other tests
+    before = set(memory.reservations._by_run)  # of other tests
     MultinomialNB(n_epochs=1).fit(np.eye(8, dtype=np.uint8), np.arange(8) % 2)
-    assert set(claims.claims._held) <= before
+    assert set(memory.reservations._by_run) <= before
     assert byte_cache.prepared_cache.max_bytes + byte_cache.shard_cache.max_bytes >= SMALLEST_CACHE

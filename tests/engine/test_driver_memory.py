@@ -17,7 +17,7 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import MultinomialNB, write_corpus
-from sdem_dist.engine import anchors, tasks
+from sdem_dist.engine import rounds, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Progress
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
@@ -80,10 +80,10 @@ def test_one_block_at_a_time(elsewhere, patience, tmp_path):
 
 
 def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
-    from sdem_dist.engine.rounds import Flight
+    from sdem_dist.engine.rounds import RoundPipeline
 
     left = []
-    take = Flight.take
+    take = RoundPipeline.release_state
 
     def watched(flight):
         blocks = [weakref.ref(block) for block in flight.blocks]
@@ -93,7 +93,7 @@ def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
         )
         return take(flight)
 
-    monkeypatch.setattr(Flight, "take", watched)
+    monkeypatch.setattr(RoundPipeline, "release_state", watched)
     fitted()
     assert left == list(range(N_BLOCKS, 0, -1)), "the one that is asked for, and those after it"
 
@@ -108,20 +108,20 @@ def test_a_block_is_sent_when_the_one_before_has_arrived():
             done.append(("wait", handle.result().value))
 
     done: list = []
-    anchors.from_driver(Recording(1), 3, lambda b: b)
+    rounds.blocks_from_driver(Recording(1), 3, lambda b: b)
     assert done == [(what, b) for b in range(3) for what in ("put", "wait")]
 
 
 def test_a_process_that_holds_the_state_does_not_read_it_again(monkeypatch, tmp_path):
-    monkeypatch.setattr(anchors, "from_checkpoint", pytest.fail)
+    monkeypatch.setattr(rounds, "state_from_checkpoint", pytest.fail)
     fitted(checkpoint=tmp_path, checkpoint_rounds=1)
 
 
 def test_the_best_state_goes_before_the_next_comes(monkeypatch):
-    from sdem_dist.engine.rounds import Flight
+    from sdem_dist.engine.rounds import RoundPipeline
 
     bests: list = []
-    value = Flight.value
+    value = RoundPipeline.state
 
     def watched(flight):
         assert all(best() is None for best in bests), "there are two"
@@ -129,7 +129,7 @@ def test_the_best_state_goes_before_the_next_comes(monkeypatch):
         bests.append(weakref.ref(found.words))
         return found
 
-    monkeypatch.setattr(Flight, "value", watched)
+    monkeypatch.setattr(RoundPipeline, "state", watched)
     model = fitted(patience=2, validation=(X[:50], Y[:50]))
     assert len(bests) > 1
     assert bests[-1]() is model.state_.words
@@ -174,12 +174,12 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
     found = [
         kept.write("run", Progress(0, epoch, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None) for epoch in (1, 2)
     ]
-    assert found[0].seen and found[1].seen
+    assert found[0].is_visible and found[1].is_visible
     Path(found[1].path).rename(found[0].path)
-    assert not found[0].seen, "another file has its name"
+    assert not found[0].is_visible, "another file has its name"
     with pytest.raises(ModelError, match="every worker sees the same files"):
         found[0].block(0)
-    assert not found[1].seen
+    assert not found[1].is_visible
     with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
         found[1].block(0)
 
@@ -190,7 +190,7 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatc
     state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
     monkeypatch.setattr(archive.zipfile, "ZipFile", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
-    assert not saved.seen
+    assert not saved.is_visible
     with pytest.raises(OSError, match="Input/output error, as .* sees it"):
         saved.block(0)
 
@@ -202,11 +202,11 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y).state_
     saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
-    executor.noticed()
+    executor.drain_events()
     handle = executor.submit(tasks.saved_block, saved, 0)
     with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
         executor.wait(handle)
-    assert [type(event) for event in executor.noticed()] == [TaskRetried] * (TRIES - 1)
+    assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
     np.testing.assert_array_equal(
         executor.result(executor.submit(tasks.saved_block, saved, 0)).value.words, state.words
@@ -218,8 +218,8 @@ def test_where_workers_do_not_see_the_folder_the_driver_sends_blocks(there, corp
     from faults.clusters import local_cluster
 
     sent = []
-    from_driver = anchors.from_driver
-    monkeypatch.setattr(anchors, "from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
+    from_driver = rounds.blocks_from_driver
+    monkeypatch.setattr(rounds, "blocks_from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
     settings = {"n_epochs": 2, "n_lanes": 4, "rounds_per_epoch": 2, "n_blocks": 3, **PAPER}
     folder = "/proc/self/cwd/run"  # another one for each process
     for process in ("driver", "worker"):

@@ -12,8 +12,7 @@ import numpy as np
 import pytest
 from reference.random_documents import random_counts
 
-from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.ordered import in_order
+from sdem_dist.engine.executor import InProcess, in_order
 
 
 def fail(message: str) -> None:

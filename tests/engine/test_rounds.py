@@ -12,12 +12,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.engine import rounds, tasks
-from sdem_dist.engine.claims import Claim
+from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import Bundling, submit_round, submit_together
-from sdem_dist.engine.tree import LEAVES, reduce
+from sdem_dist.engine.memory import Reservation
+from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
+from sdem_dist.engine.rounds import TaskSizes, submit_round, submit_together
 from sdem_dist.learners.protocol import Lane
 
 
@@ -51,15 +50,15 @@ class Counting(InProcess):
         return super().submit(function, *args, affinity=affinity)
 
 
-FEED = tasks.Feed(
-    Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), Claim("run", 0, 4 << 30)
+FEED = tasks.TaskInput(
+    Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), Reservation("run", 0, 4 << 30)
 )
 
 
 def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
     executor = Counting()
     plan = Plan(n_documents=n_documents or n_lanes, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
-    start = executor.put(tasks.Timed([]))
+    start = executor.put(tasks.TaskResult([]))
     state = executor.result(submit_round(FEED, plan, executor, [start], 0, 0, bundle)[0]).value
     return "".join(state), executor.submitted  # nothing if the round has no document
 
@@ -122,7 +121,7 @@ def test_affinity_is_the_place_in_the_corpus_whatever_the_bundle():
     assert trained(256, 256)[1] == [("run_rounds", 0.0)]
 
 
-@given(st.integers(1, 600), st.sampled_from([1, LEAVES]))
+@given(st.integers(1, 600), st.sampled_from([1, LANES_COMBINED]))
 def test_few_parts_are_alive_at_once(n_items, at_once):
     alive, most = 0, 0
 
@@ -150,7 +149,7 @@ def test_tasks_let_go_of_states_without_the_garbage_collector():
     lanes = Plan(n_documents=80, n_epochs=1, n_rounds=1, n_lanes=80, seed=0).lanes(0, 0)
     gc.disable()
     try:
-        timed = tasks.Timed(state)
+        timed = tasks.TaskResult(state)
         part = tasks.map_lanes(FEED, lanes, True, timed)
         tasks.update(Adder(), 1, timed, part)
         del state, timed
@@ -159,95 +158,72 @@ def test_tasks_let_go_of_states_without_the_garbage_collector():
         gc.enable()
 
 
-def test_bundles_follow_measured_time():
-    plan = Plan(n_documents=128_000, n_epochs=1, n_rounds=1, n_lanes=128, seed=0)
-
-    def sizes(plan, n_workers, *seconds_a_lane):
-        bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=0))
-        for seconds in seconds_a_lane:
-            bundling.measured(1, [tasks.Work(lane, 64, 64_000, "here", map=64 * seconds) for lane in (0, 64)])
-            yield bundling.size
-
-    # Long enough that little is lost between tasks, short enough that workers end together.
-    assert list(sizes(plan, 2, 1e-5, 0.004, 0.0104, 0.03, 0.2, 2.0, 60.0)) == [128, 64, 32, 16, 8, 4, 1]
-    assert list(sizes(replace(plan, n_lanes=1024), 2, 1e-5, 0.01, 0.1)) == [512, 128, 32]
-    # The scheduler has to feed them all, and none should wait while another has a whole task left.
-    many = replace(plan, n_lanes=100_000)
-    assert list(sizes(many, 64, 0.0133)) == [32]
-    assert list(sizes(many, 1024, 0.0133)) == [128]
-    assert list(sizes(plan, 7, 0.1)) == [4]
-    assert list(sizes(replace(plan, n_lanes=256), 12, 0.1)) == [2]
-    assert Bundling(replace(plan, n_lanes=3), SimpleNamespace(n_workers=8, rounds_ahead=0)).size == 1
+def sizes_of(plan: Plan, n_workers: int, rounds_ahead: int = 1) -> TaskSizes:
+    return TaskSizes(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=rounds_ahead))
 
 
-def test_rounds_shorter_than_their_messages_go_together():
-    plan = Plan(n_documents=6_000, n_epochs=1, n_rounds=3, n_lanes=3, seed=0)
-    bundling = Bundling(plan, SimpleNamespace(n_workers=2, rounds_ahead=1))
-
-    def measured(n_rounds, seconds):  # of a round, and what it leads to
-        bundling.measured(n_rounds, [tasks.Work(0, 3, 2_000, "here", map=seconds)] * n_rounds)
-        return bundling.size, bundling.rounds(bundling.size)
-
-    assert (bundling.size, bundling.rounds(bundling.size)) == (2, 1)  # until one has been measured
-    assert [measured(n, 1 / 512) for n in (1, 2, 1, 64, 128)] == [(4, 2), (4, 4), (4, 4), (4, 128), (4, 128)]
-    assert measured(128, 1 / 64) == (4, 16)
-    assert measured(16, 1 / 4) == (2, 1)  # long enough for several workers
-    # Blocks are updated apart, and threads of this process need no messages.
-    for apart in (
-        Bundling(replace(plan, n_blocks=2), SimpleNamespace(n_workers=2, rounds_ahead=1)),
-        Bundling(plan, SimpleNamespace(n_workers=2, rounds_ahead=0)),
-    ):
-        apart.measured(1, [tasks.Work(0, 3, 2_000, "here", map=1 / 512)])
-        assert apart.size == 2 and apart.rounds(apart.size) == 1
+def timings(plan: Plan, sizes: TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0):
+    """Return what the tasks of a round took; `read` and `mapped` are seconds of the whole round."""
+    n, documents = plan.n_lanes, n_documents or plan.n_documents // plan.n_rounds
+    shares = [min(sizes.n_lanes, n - first) for first in range(0, n, sizes.n_lanes)]
+    return [tasks.TaskTiming(0, k, documents * k // n, "here", read * k / n, 0.0, mapped * k / n) for k in shares]
 
 
-def worked(plan, size, read=0.0, prepare=0.0, mapped=0.0):  # seconds a lane, of one round in tasks of `size` lanes
-    n, documents = plan.n_lanes, plan.n_documents // plan.n_rounds
-    lanes = [min(size, n - first) for first in range(0, n, size)]
-    return [tasks.Work(0, k, documents * k // n, "here", read * k, prepare * k, mapped * k) for k in lanes]
+@given(st.integers(1, 5000), st.integers(1, 300))
+def test_a_round_is_at_least_two_tasks_a_worker_and_fewer_than_five(n_lanes, n_workers):
+    plan = Plan(n_documents=10**6, n_epochs=1, n_rounds=1, n_lanes=n_lanes, seed=0)
+    size = sizes_of(plan, n_workers).n_lanes
+    assert size & (size - 1) == 0
+    assert size == 1 or 2 * n_workers <= n_lanes / size < 4 * n_workers
 
 
-SECONDS = st.sampled_from([0.0, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0])
+ROUNDS = Plan(n_documents=64_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0)
 
 
-@given(st.integers(2, 300), st.integers(1, 40), st.lists(st.tuples(SECONDS, SECONDS, SECONDS), min_size=1, max_size=4))
-def test_one_worker_has_whole_rounds_only_where_that_takes_less_than_their_messages(n_lanes, n_workers, measured):
-    plan = Plan(n_documents=n_lanes * 6_000, n_epochs=1, n_rounds=6, n_lanes=n_lanes, seed=0)
-    bundling = Bundling(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=1))
-    for read, prepare, mapped in measured:
-        bundling.measured(1, worked(plan, bundling.size, read, prepare, mapped))
-    if bundling.size < n_lanes:
-        assert bundling.rounds(bundling.size) == 1
-        return
-    assert n_lanes * (read + prepare + mapped) < rounds.LONGEST  # workers may join, even if there is only one
-    at_once = -(-n_lanes // n_workers)  # lanes of a worker, were they dealt out one by one
-    lost = (n_lanes - at_once - rounds.UNEVEN) * (read + prepare + mapped)
-    each = max(at_once * rounds.TASK_SECONDS, n_lanes * rounds.SCHEDULER_SECONDS)
-    assert lost <= 1.001 * (each + n_lanes * rounds.PART_SECONDS / n_workers + rounds.ROUND_SECONDS)
+@pytest.mark.parametrize(
+    ("mapped", "seconds", "together"),
+    [
+        (1 / 64, 0.03, 16),  # most was messages: one task, and soon 16 rounds of it, which take .25 s
+        (1 / 16, 0.07, 4),
+        (0.05, 0.04, 1),  # all workers together are faster than one
+        (0.5, 0.6, 1),  # long rounds are news of their own, and workers may join
+    ],
+)
+def test_whole_rounds_are_one_task_where_that_takes_less_than_all_workers_took(mapped, seconds, together):
+    for changed, rounds_ahead in ((ROUNDS, 1), (replace(ROUNDS, n_blocks=2), 1), (ROUNDS, 0)):
+        sizes = sizes_of(changed, 2, rounds_ahead)
+        for _ in range(10):
+            n_rounds = sizes.n_rounds
+            sizes.measured(n_rounds, timings(changed, sizes, mapped=mapped) * n_rounds, seconds * n_rounds)
+        alone = together > 1 and changed.n_blocks == 1 and rounds_ahead == 1
+        assert (sizes.n_lanes, sizes.n_rounds) == ((16, together) if alone else (4, 1))
 
 
 def test_documents_that_take_long_to_read_are_read_by_all_workers():
-    plan = Plan(n_documents=1_000_000, n_epochs=5, n_rounds=488, n_lanes=16, seed=0)
-    bundling = Bundling(plan, SimpleNamespace(n_workers=8, rounds_ahead=1))
+    sizes = sizes_of(ROUNDS, 8)
 
-    def chosen(read):
-        bundling.measured(1, worked(plan, bundling.size, read=read, mapped=5e-4))
-        return bundling.size, bundling.rounds(bundling.size)
+    def after(read):
+        sizes.measured(sizes.n_rounds, timings(ROUNDS, sizes, read=read, mapped=5e-4) * sizes.n_rounds, 0.02)
+        return sizes.n_lanes
 
-    assert [chosen(0.05) for _ in range(3)] == [(2, 1)] * 3
-    # Once caches have them, one worker is enough, and soon for several rounds.
-    later = [chosen(0.0) for _ in range(20)]
-    assert later[0] == (2, 1) and later[-1] == (16, 2)
-    assert chosen(0.05) == (2, 1)  # its cache had not all of them
-    assert chosen(0.0) == (2, 1)  # those that have them say little of it
+    assert [after(0.2) for _ in range(3)] == [1] * 3
+    # Once caches have them, one worker is enough; but not where its cache has not all of them.
+    later = [after(0.0) for _ in range(20)]
+    assert later[0] == 1 and later[-1] == 16
+    assert after(0.2) == after(0.0) == 1
 
 
 def test_short_rounds_that_grow_do_not_stay_on_one_worker():
-    plan = Plan(n_documents=1_000_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0, growth=6)
-    bundling, first = Bundling(plan, SimpleNamespace(n_workers=8, rounds_ahead=1)), plan.lanes(0, 0)
-    n_documents = sum(lane.stop - lane.start for lane in first)
-    bundling.measured(1, [tasks.Work(0, 16, n_documents, "here", map=1e-6 * n_documents)])
-    assert bundling.size == 2 and bundling.rounds(2) == 1  # 4 ms; full rounds take 250
+    sizes = sizes_of(ROUNDS, 8)
+    sizes.measured(1, timings(ROUNDS, sizes, n_documents=250, mapped=0.004), 0.03)
+    assert (sizes.n_lanes, sizes.n_rounds) == (1, 1)  # full rounds take .25 s
+
+
+def test_rounds_of_a_single_lane_go_together_at_once():
+    plan = replace(ROUNDS, n_lanes=1)
+    sizes = sizes_of(plan, 8)
+    sizes.measured(1, timings(plan, sizes, mapped=0.01), 0.03)
+    assert (sizes.n_lanes, sizes.n_rounds) == (1, 2)
 
 
 @given(st.integers(1, 60), st.lists(st.integers(1, 5), min_size=1, max_size=6))
@@ -255,7 +231,7 @@ def test_rounds_that_go_together_are_the_same(n_lanes, together):
     n_rounds, bundle = sum(together), 1 << (n_lanes - 1).bit_length()
     plan = Plan(n_documents=n_lanes * n_rounds, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
     executor = Counting()
-    apart = blocks = [executor.put(tasks.Timed([]))]
+    apart = blocks = [executor.put(tasks.TaskResult([]))]
     for round_ in range(n_rounds):
         apart = submit_round(FEED, plan, executor, apart, 0, round_, 1)
     rounds = iter(plan.lanes(0, round_) for round_ in range(n_rounds))
@@ -263,20 +239,20 @@ def test_rounds_that_go_together_are_the_same(n_lanes, together):
         blocks = submit_together(FEED, plan, executor, blocks, [next(rounds) for _ in range(n)], bundle)
     found = executor.result(blocks[0])
     assert found.value == executor.result(apart[0]).value
-    assert [work.n_lanes for work in found.work] == [n_lanes, 0] * together[-1]  # a bundle's and an update's
+    assert [work.n_lanes for work in found.timings] == [n_lanes, 0] * together[-1]  # a bundle's and an update's
 
 
 def test_work_is_carried_to_the_state_of_its_round():
-    work = [tasks.Work(lane, 1, 10, "a:1", 1.0, 2.0, 3.0, 4.0) for lane in range(3)]
-    parts = [tasks.Timed(["a"], (work[0],)), tasks.Timed(["b", "c"], tuple(work[1:]))]
-    combined = tasks.combine(Adder(), LEAVES, *parts)
+    work = [tasks.TaskTiming(lane, 1, 10, "a:1", 1.0, 2.0, 3.0, 4.0) for lane in range(3)]
+    parts = [tasks.TaskResult(["a"], (work[0],)), tasks.TaskResult(["b", "c"], tuple(work[1:]))]
+    combined = tasks.combine(Adder(), LANES_COMBINED, *parts)
     assert combined.value == ["(a b c)"]
-    assert list(combined.work[:3]) == work
-    assert combined.work[3].n_lanes == 0
-    updated = tasks.update(Adder(), 1, tasks.Timed(["x"], (work[0],) * 9), combined)
+    assert list(combined.timings[:3]) == work
+    assert combined.timings[3].n_lanes == 0
+    updated = tasks.update(Adder(), 1, tasks.TaskResult(["x"], (work[0],) * 9), combined)
     assert updated.value == ["x", "(a b c)"]
-    assert tasks.work_behind(updated)[:4] == combined.work  # of its own round only
-    assert len(updated.work) == 5
-    mapped = tasks.map_lanes(FEED, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, tasks.Timed([]))
+    assert tasks.timings_behind(updated)[:4] == combined.timings  # of its own round only
+    assert len(updated.timings) == 5
+    mapped = tasks.map_lanes(FEED, [Lane(0, 0, 3, 3, 7, 9), Lane(0, 0, 4, 7, 9, 9)], False, tasks.TaskResult([]))
     assert mapped.value == ["3", "4"]
-    assert mapped.work[0][:3] == (3, 2, 6)
+    assert mapped.timings[0][:3] == (3, 2, 6)

@@ -207,7 +207,7 @@ def test_numbers_of_checkpoints_sort_past_what_names_are_padded_to(tmp_path):
     for stage, epoch, round_ in [(0, 999_999, 0), (0, 1_000_000, 0), (0, 1_000_000, 1_000_001), (1000, 2, 0)]:
         at = Progress(stage, epoch, round_, [], -1, 0.0)
         kept.write({"a": 1}, at, Total, 1, lambda _: learner.init(), None)
-    found, *_ = kept.latest({"a": 1}, 0, Total, 1)
+    found, *_ = kept.latest({"a": 1}, 0, Total, 1, 10**7)
     assert found[:3] == (0, 1_000_000, 1_000_001)
     kept.remove_before(1000)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-1000-000002-000000.sdem"]

@@ -24,6 +24,7 @@ from sdem_dist.engine.events import (
     StageStarted,
 )
 from sdem_dist.engine.executor import InProcess
+from sdem_dist.engine.rounds import TaskSizes
 from sdem_dist.inputs.source import documents_of
 
 X, Y = random_counts(200, 30, 3, seed=2)
@@ -140,10 +141,13 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
 
     monkeypatch.setattr(InProcess, "submit", counted)
     monkeypatch.setattr(InProcess, "rounds_ahead", 1)  # as on a cluster
+    monkeypatch.setattr(TaskSizes, "n_lanes", 2)
+    monkeypatch.setattr(TaskSizes, "n_rounds", 4)
     together = trained(tmp_path / "together")
     np.testing.assert_array_equal(together[0].state_.words, apart[0].state_.words)
     assert together[1:] == apart[1:]
-    assert (functions.count("run_rounds") < 20) == (every != 1)
+    n_tasks = {None: 2 * 3, 1: 20, 3: 8}  # of ten rounds in an epoch; a task ends where a checkpoint is due
+    assert functions.count("run_rounds") == n_tasks[every]
 
 
 def test_rounds_that_go_one_by_one_do_not_look_at_all_that_follow(tmp_path, monkeypatch):

@@ -16,7 +16,7 @@ from sdem_dist.engine import rounds
 @pytest.fixture(autouse=True)
 def dealt_out(monkeypatch):
     """Rounds go to all workers, however short they are: lanes of a test take no time."""
-    monkeypatch.setattr(rounds, "TOGETHER", 0.0)
+    monkeypatch.setattr(rounds, "SHORT_TASK", 0.0)
 
 
 @pytest.fixture(scope="session")

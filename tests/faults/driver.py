@@ -37,7 +37,7 @@ def main(corpus: str, checkpoints: str, sabotage: str, where: str) -> None:
     from sdem_dist.cluster import connected
     from sdem_dist.engine import rounds
 
-    rounds.TOGETHER = 0.0  # however short they are, they go to all workers
+    rounds.SHORT_TASK = 0.0  # however short they are, they go to all workers
     Path(sabotage, "driver.pid").write_text(str(os.getpid()))
     watch_system_calls(sabotage)
     cluster: contextlib.AbstractContextManager[Any] = place(where)

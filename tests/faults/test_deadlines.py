@@ -16,7 +16,7 @@ from faults.clusters import is_end_of, local_cluster, model, wait_until
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import connected
-from sdem_dist.engine import dask, dask_watch
+from sdem_dist.engine import cluster_monitor, dask
 
 SILENCE = 3.0
 
@@ -47,7 +47,7 @@ def cluster_of_processes(tmp_path, n_workers: int = 1) -> Iterator[tuple[str, in
 @pytest.mark.slow
 @pytest.mark.parametrize(("fault", "message"), [(signal.SIGSTOP, "has not answered for 3 s"), (signal.SIGKILL, "lost")])
 def test_a_scheduler_that_hangs_or_dies_ends_the_run(fault, message, corpus, tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_watch, "SILENCE", SILENCE)
+    monkeypatch.setattr(cluster_monitor, "SILENCE", SILENCE)
     with cluster_of_processes(tmp_path) as (address, scheduler, _), connected(address) as client:
 
         def disturb(event) -> None:
@@ -76,18 +76,18 @@ def test_a_scheduler_that_cannot_be_reached_again_is_lost(monkeypatch):
 
     with local_cluster(1) as (_, client):
         executor = dask.DaskExecutor(client)
-        monkeypatch.setattr(dask_watch.compat, "threads_of_workers", unreachable)
-        monkeypatch.setattr(dask_watch, "PULSE", 0.0)
+        monkeypatch.setattr(cluster_monitor.compat, "threads_of_workers", unreachable)
+        monkeypatch.setattr(cluster_monitor, "PULSE", 0.0)
         with pytest.raises(ClusterError, match="was lost: Timed out"):
             executor.result(executor.submit(work.rest, 1.0))
 
 
 @pytest.mark.slow
 def test_long_honest_work_is_waited_for(tmp_path, monkeypatch):
-    monkeypatch.setattr(dask_watch, "PULSE", 0.1)
+    monkeypatch.setattr(cluster_monitor, "PULSE", 0.1)
     with cluster_of_processes(tmp_path) as (address, _, workers), connected(address) as client:
         executor = dask.DaskExecutor(client, wait_for_workers=30.0)
-        executor._watch._wait_for_workers = executor._watch.silence = 1.5
+        executor._monitor._wait_for_workers = executor._monitor.silence = 1.5
         assert executor.result(executor.submit(work.rest, 4.0)) in workers
 
 
@@ -119,7 +119,7 @@ def pause(dask_worker) -> None:
 def test_workers_that_are_all_paused_end_the_run(corpus, monkeypatch):
     from distributed import Client, LocalCluster
 
-    monkeypatch.setattr(dask_watch, "WAIT_FOR_WORKERS", 1.0)
+    monkeypatch.setattr(cluster_monitor, "WAIT_FOR_WORKERS", 1.0)
     with (
         LocalCluster(
             n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None, memory_limit=0
@@ -141,13 +141,13 @@ def set_paused(paused: bool, dask_worker) -> None:
 
 @pytest.mark.parametrize("lost", [True, False])
 def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, monkeypatch):
-    monkeypatch.setattr(dask_watch, "PULSE", 0.1)
+    monkeypatch.setattr(cluster_monitor, "PULSE", 0.1)
     with local_cluster(2) as (cluster, client):
         executor = dask.DaskExecutor(client)
         state = executor.put(1)
         for place in (0.0, 0.5):  # both have it
             assert executor.result(executor.submit(work.repeat, state, affinity=place)) == 1
-        asked, other = executor._watch.workers
+        asked, other = executor._monitor.workers
         client.run(set_paused, True)
         wait_until(lambda: not client.cluster.scheduler.running, "both are paused")
         waiting = executor.submit(work.repeat, state, affinity=0.0)
@@ -162,12 +162,14 @@ def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, mon
 
 
 def test_what_every_worker_is_asked_does_not_wait_for_one_that_is_lost(monkeypatch):
-    monkeypatch.setattr(dask_watch, "PULSE", 1.0)
-    monkeypatch.setattr(dask_watch, "EVERYWHERE", 15.0)  # Dask itself calls a lost worker for 30 s
+    monkeypatch.setattr(cluster_monitor, "PULSE", 1.0)
+    monkeypatch.setattr(cluster_monitor, "ALL_WORKERS_SECONDS", 15.0)  # Dask itself calls a lost worker for 30 s
     with local_cluster(2) as (_, client):
         executor = dask.DaskExecutor(client)
-        other = client.run(os.getpid)[executor._watch.workers[1]]
-        assert executor.everywhere(work.kill, other) == ["killed"], "the first does it, and then the second is dead"
+        other = client.run(os.getpid)[executor._monitor.workers[1]]
+        assert executor.run_on_all_workers(work.kill, other) == ["killed"], (
+            "the first does it, and then the second is dead"
+        )
 
 
 @pytest.mark.parametrize("what", ["client", "cluster"])

@@ -13,9 +13,9 @@ from faults.clusters import all_gone, local_cluster, model, pids
 from faults.saboteur import killed, plan_faults, sabotaged
 
 from sdem_dist import ClusterError, CorpusError, MultinomialNB, write_corpus
-from sdem_dist.engine.blame import blamed
 from sdem_dist.engine.dask import TRIES, DaskExecutor
 from sdem_dist.engine.events import TaskRetried
+from sdem_dist.engine.tasks import naming_bad_document
 from sdem_dist.errors import DocumentError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 
@@ -41,7 +41,7 @@ def test_what_may_pass_is_tried_again(times, error, client, tmp_path):
         with pytest.raises(type(error), match="hiccup"):
             executor.result(second)
     assert work.calls(tmp_path) == min(times + 1, TRIES)
-    retries = [e for e in executor.noticed() if isinstance(e, TaskRetried)]
+    retries = [e for e in executor.drain_events() if isinstance(e, TaskRetried)]
     assert retries == [TaskRetried(i, f"{type(error).__name__}: {error}") for i in range(1, min(times, TRIES - 1) + 1)]
 
 
@@ -115,7 +115,7 @@ def test_a_document_that_always_fails_is_named_on_a_cluster(client, tmp_path):
     corpus = write_corpus(tmp_path / "corpus", *documents_with_a_bad_one(), shuffle=False, shard_documents=100)
     before = pids(client)
     with picky(tmp_path), pytest.raises(DocumentError, match="shard 2, its document 57 cannot"):
-        model().fit(corpus, client=client)
+        model(**COUNTS).fit(corpus, client=client)
     assert pids(client) == before
     begun = (tmp_path / "calls.log").read_text().split()
     assert begun.count("257:258") == 1, "found by halving, once"
@@ -132,5 +132,8 @@ def test_storage_that_fails_while_a_document_is_looked_for_is_not_the_documents_
         def read(self, start, stop):
             raise OSError("the disk has gone")
 
-    with pytest.raises(OSError, match="the disk has gone"), blamed(Fails(), Storage(), None, Lane(0, 0, 0, 0, 4, 4)):
+    with (
+        pytest.raises(OSError, match="the disk has gone"),
+        naming_bad_document(Fails(), Storage(), None, Lane(0, 0, 0, 0, 4, 4)),
+    ):
         raise ValueError("cannot take this")

@@ -19,7 +19,7 @@ from faults.clusters import local_cluster, wait_until
 
 from sdem_dist import ClusterError, ingest, open_corpus
 from sdem_dist.corpus import sorted_rows
-from sdem_dist.engine.ordered import in_order
+from sdem_dist.engine.executor import in_order
 from sdem_dist.text import by_tasks, stretches
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]

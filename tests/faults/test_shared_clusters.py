@@ -81,7 +81,7 @@ def test_workers_that_never_come_back_end_the_run(corpus):
         cluster.scale(0)
         with pytest.raises(ClusterError, match="has had no worker for 2 s"):
             executor.result(running)
-    events = executor.noticed()
+    events = executor.drain_events()
     joined, lost = ([e.worker for e in events if isinstance(e, kind)] for kind in (WorkerJoined, WorkerLost))
     assert len(joined) == 2
     assert sorted(lost) == sorted(joined)

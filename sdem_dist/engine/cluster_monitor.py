@@ -3,13 +3,14 @@
 import asyncio
 import logging
 import time
-from collections.abc import Awaitable, Callable, Iterable, Mapping
+import uuid
+from collections.abc import Awaitable, Callable, Iterable
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import dask
-from distributed import Client
+from distributed import Client, Future
 from distributed.client import ClosedClientError
 
 from sdem_dist import compat
@@ -19,18 +20,20 @@ from sdem_dist.errors import ClusterError
 PULSE = 2.0  # seconds between two looks at the cluster while waiting
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
-EVERYWHERE = 120.0
-"""Seconds to wait when all workers are asked at once; a run can do without the answers of workers that hang."""
+ALL_WORKERS_SECONDS = 120.0
+"""Seconds to wait for a task of every worker; a run can do without the answers of workers that hang, or are busy."""
 
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
 
-class Watch:
+class ClusterMonitor:
     """Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence or a lack of them ends the wait.
 
+    A scheduler that hangs closes no connection, so Dask alone would wait for it without an end.
+
     `run`: part of the keys of the run's tasks. `wait_for_workers`, `silence`: see `DaskExecutor`.
-    `workers`: addresses when last looked; those that stay keep their place. `n_threads`: of all of them.
+    `workers`: addresses when last looked; those that stay keep their position. `n_threads`: of all of them.
     `events`: what happened to them. `address`: the scheduler's.
     Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
     """
@@ -44,7 +47,7 @@ class Watch:
         self.n_threads = 0
         self.events: list[Event] = []
         self._disturbed = False
-        self._looked = self._peopled = time.monotonic()
+        self._last_look = self._last_running = time.monotonic()
         client.sync(self._look)
         if not self.workers:
             _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self._wait_for_workers)
@@ -55,53 +58,56 @@ class Watch:
 
     def alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for ``start()`` for as long as the scheduler answers and has workers."""
-        found: Value = self._client.sync(self._while_alive, start)
-        return found
+        value: Value = self._client.sync(self._while_alive, start)
+        return value
 
     def ask(self, question: Callable[[], Awaitable[Value]]) -> Value:
         """Wait for what the scheduler answers."""
-        found: Value = self._client.sync(self._answer, question)
-        return found
+        value: Value = self._client.sync(self._answer, question)
+        return value
 
-    def everywhere(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
+    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
+        """Run a task on every worker: on one of each host first, whose files the others then find.
+
+        Returns what they return, without those that failed or were lost: what fails here fails in a task of the run,
+        which says more. Empty if one does not answer in time.
+        """
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
-        found: list[Value] = []
-        for chosen in (list(first), [worker for worker in self.workers if worker not in first]):
-            while workers := [worker for worker in chosen if worker in self.workers]:
-                # A worker lost meanwhile compiles when back; what else fails here fails in a task, which says more.
-                run = partial(self._client.run, function, *args, workers=workers, on_error="ignore", asynchronous=True)
-                answers = self.alive(partial(self._answers, run, workers))
-                if answers is not None:
-                    found += answers.values()
-                    break
-                if all(worker in self.workers for worker in workers):
-                    return []
-        return found
+        values: list[Value] = []
+        for group in (list(first), [worker for worker in self.workers if worker not in first]):
+            futures = {worker: self._pinned(worker, function, *args) for worker in group if worker in self.workers}
+            if not self.alive(partial(self._all_done, futures)):
+                return []
+            finished = [future for future in futures.values() if future.status == "finished"]
+            values += self.alive(partial(self._client.gather, finished, asynchronous=True))
+        return values
+
+    def _pinned(self, worker: str, function: Callable[..., Value], *args: object) -> "Future[Value]":
+        key = f"{function.__name__}-everywhere-{self._run}-{uuid.uuid4().hex[:8]}"
+        return self._client.submit(function, *args, key=key, workers=[worker], pure=False, priority=10)
+
+    async def _all_done(self, futures: dict[str, "Future[Any]"]) -> bool:
+        """Wait for tasks of workers, by worker; return whether those that are still there have ended in time."""
+        deadline = time.monotonic() + ALL_WORKERS_SECONDS
+        while missing := [w for w, future in futures.items() if not future.done() and w in self.workers]:
+            if time.monotonic() > deadline:
+                return False
+            done = asyncio.ensure_future(futures[missing[0]].exception(asynchronous=True))
+            await asyncio.wait({done}, timeout=PULSE / 4)
+            done.cancel()
+        return True
 
     async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         work = asyncio.ensure_future(start())
         try:
             while not work.done():
-                await asyncio.wait({work}, timeout=max(0.0, self._looked + PULSE - time.monotonic()))
-                if time.monotonic() >= self._looked + PULSE:
+                await asyncio.wait({work}, timeout=max(0.0, self._last_look + PULSE - time.monotonic()))
+                if time.monotonic() >= self._last_look + PULSE:
                     await self._look()
             return work.result()
         finally:
             work.cancel()
-
-    async def _answers(
-        self, run: Callable[[], Awaitable[Mapping[str, Value]]], workers: list[str]
-    ) -> Mapping[str, Value] | None:
-        """Return what workers answer; None if one does not in time, or is lost: Dask would keep calling it for 30 s."""
-        answers, deadline = asyncio.ensure_future(run()), time.monotonic() + EVERYWHERE
-        try:
-            while not answers.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):
-                await asyncio.wait({answers}, timeout=PULSE / 4)
-            return answers.result() if answers.done() else None
-        finally:
-            answers.cancel()
 
     async def _first_worker(self) -> None:
         while not self.workers:
@@ -111,20 +117,20 @@ class Watch:
     async def _look(self) -> None:
         """Ask the scheduler for its workers, which also shows that it is alive."""
         present = await self._answer(partial(compat.threads_of_workers, self._client))
-        self._looked = time.monotonic()
+        self._last_look = time.monotonic()
         lost = [worker for worker in self.workers if worker not in present]
         self.events += [WorkerLost(worker) for worker in lost]
         self.events += [WorkerJoined(worker) for worker in present if worker not in self.workers]
-        self.workers = _slots(self.workers, present)
+        self.workers = _in_known_order(self.workers, present)
         self.n_threads = sum(present.values())
         running = await self._answer(partial(compat.running_workers, self._client))
-        before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
+        disturbed_before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
-            self._peopled = self._looked
-            if before or self._disturbed:
+            self._last_running = self._last_look
+            if disturbed_before or self._disturbed:
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._answer(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
-        elif self._looked - self._peopled >= self._wait_for_workers:
+        elif self._last_look - self._last_running >= self._wait_for_workers:
             what = (
                 f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
                 f"{self._wait_for_workers:g} s; give each more memory"
@@ -155,8 +161,12 @@ def _seconds(name: str, given: float | None, default: float) -> float:
     return float(dask.config.get(f"sdem-dist.{name}", default)) if given is None else given
 
 
-def _slots(known: list[str], present: Iterable[str]) -> list[str]:
-    """Return the workers present such that those known keep their place, and so the ranges they have cached."""
+def _in_known_order(known: list[str], present: Iterable[str]) -> list[str]:
+    """Return the workers present such that those known keep their position, and so the ranges they have cached.
+
+    A new worker takes the position of a lost one. Where one joins, about half of all ranges move; with rendezvous
+    hashing fewer would, but of two tasks a worker one gets four or five in every round, and the others wait for it.
+    """
     new = iter(sorted(set(present) - set(known)))
     kept = [worker if worker in present else next(new, None) for worker in known]
     return [worker for worker in kept if worker is not None] + list(new)
