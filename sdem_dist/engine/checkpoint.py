@@ -139,7 +139,7 @@ class Checkpoints:
     ) -> SavedState[State]:
         """Publish a checkpoint and remove all but the newest `keep` of its stage.
 
-        `run`: what the stage is, see `sdem_dist.engine.identity`.
+        `run`: what the stage is, see `identity`.
         `state_type`: a NamedTuple of arrays and floats.
         `n_blocks`: of the state.
         `get`: ``get(block)`` returns one; each is written before the next is asked for.

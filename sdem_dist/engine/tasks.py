@@ -173,7 +173,7 @@ def is_visible(saved: SavedState[State]) -> bool:
 def map_lanes(
     inputs: TaskInput[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: TaskResult[State]
 ) -> TaskResult[list[Statistics]]:
-    """Return a bundle's statistics: a list of its one sum if `whole`, or each lane's; see `sdem_dist.engine.tree`."""
+    """Return a bundle's statistics: a list of its one sum if `whole`, or each lane's; see `reduce`."""
     stopwatch, state, learner = _Stopwatch(), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], stopwatch)
 

@@ -61,7 +61,7 @@ class watched:
                 yield result
 
         self.patch.setattr(by_tasks, "in_order", seen)
-        self.patch.setattr("sdem_dist.engine.ordered.in_order", seen)
+        self.patch.setattr("sdem_dist.engine.executor.in_order", seen)
         self.patch.setattr(stretches, "STRETCH_BYTES", 1000)
         self.patch.setattr(by_tasks, "RANGE_TERMS", 300)
         self.patch.setattr(sorted_rows, "TASK_ENTRIES", 700)

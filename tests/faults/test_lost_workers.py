@@ -115,9 +115,6 @@ def test_all_workers_die_and_there_is_no_checkpoint(corpus, undisturbed, folder)
 @pytest.mark.slow
 def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
     monkeypatch.setattr(cluster_monitor, "PULSE", 0.05)
-    monkeypatch.setattr(
-        rounds, "SCHEDULER_SECONDS", 0.0
-    )  # whatever lanes take, three bundles of sixteen for three workers
     plan_faults(folder)
     with local_cluster(1) as (cluster, client):
         first = pids(client)
@@ -140,7 +137,6 @@ def test_workers_join_midway_and_work(corpus, folder, monkeypatch):
 def test_a_cluster_that_adapts_grows_midway(corpus, folder, monkeypatch):
     """The cluster begins without a worker, and is told to have more of them in the middle of the run."""
     monkeypatch.setattr(cluster_monitor, "PULSE", 0.05)
-    monkeypatch.setattr(rounds, "SCHEDULER_SECONDS", 0.0)
     plan_faults(folder)
     with local_cluster(0) as (cluster, client):
         cluster.adapt(minimum=0, maximum=1, interval="50ms")
