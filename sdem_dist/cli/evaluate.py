@@ -88,7 +88,7 @@ def evaluate(
     --held-out).
     """
     from sdem_dist import load_model
-    from sdem_dist.cli.table_files import altered, check_table, write_table
+    from sdem_dist.cli.tables import altered, check_table, write_table
     from sdem_dist.corpus import Corpus
     from sdem_dist.inspection.examined import mistakes
     from sdem_dist.inspection.taught import taught

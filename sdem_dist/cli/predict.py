@@ -46,12 +46,6 @@ def stream_options(command: Command) -> Command:
             help="Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
         ),
         format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
-        click.option(
-            "--resume/--no-resume",
-            default=True,
-            show_default=True,
-            help="With workers and -o: go on where the same command was killed, or begin again.",
-        ),
         overwrite_option,
         click.option("-o", "--output", type=Place(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."),
         click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
@@ -84,9 +78,8 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     numbers alone, mixtures the clusters by number. Ids come before labels with --id, and always for a corpus, whose
     documents are shuffled. Only a few blocks are in memory.
 
-    With -o FILE it writes a table, which appears complete or not at all. Workers read the sources and write into a
-    hidden folder beside FILE, so all of them have to see both. After a kill the same command goes on with what is kept
-    there.
+    With -o FILE it writes a table, which appears complete or not at all. Workers read the sources, so all of them have
+    to see these.
 
     In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a
     .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks;
@@ -124,7 +117,6 @@ def _run(
     coverage: float | None = None,
     output: Path | None,
     overwrite: bool,
-    resume: bool,
     on_error: Any,
     top: int | None,
     threshold: float | None,
@@ -137,9 +129,8 @@ def _run(
     from sdem_dist.cli.answers import chosen
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
     from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
-    from sdem_dist.cli.table_files import altered, check_table, part_of, write_table
+    from sdem_dist.cli.tables import altered, check_table, part_of, write_parts
     from sdem_dist.loading import load_model
-    from sdem_dist.storage.kept import clear_kept
     from sdem_dist.text.sources import Reading
     from sdem_dist.text.validation import RowValidator
 
@@ -167,29 +158,21 @@ def _run(
     streaming = any(str(path) == "-" for path in paths)
     n_threads, n_altered = jobs or (1 if streaming else None), 0
     with where.client() as client:
+        columns, lines = _beside(answers), lines_of(answers, with_ids=reading.id is not None)
 
-        def found(answer: Callable[[Any, Block], Any]) -> Iterator[Any]:
-            if client is None:
-                return answered(sources.blocks(estimator), transformer, answer, n_threads)
-            work = sources.for_workers(estimator)
-            return answered_by_workers(work, transformer, answer, client, sources.gate)
-
-        if output is not None and client is not None and not streaming:
-            from sdem_dist.cli.kept_answers import content_of, write_kept_table
-            from sdem_dist.engine.dask import DaskExecutor
-
-            columns, suffix = _beside(answers), output.suffix.lower()
-            read = ([content_of(path) for path in (model, *paths)], reading, on_error, BLOCK)
-            identity = (read, suffix, answers.what, top, threshold, alone, coverage)
-            shared = (transformer, lambda documents, block: part_of(suffix, columns(documents, block)), on_error)
-            parts = sources.for_workers(estimator)
-            n_altered = write_kept_table(
-                output, identity, DaskExecutor(client), shared, parts, sources.gate, resume=resume, quiet=quiet
+        def answer(documents: Any, block: Block) -> Any:
+            return (
+                lines(documents, block) if output is None else part_of(output.suffix.lower(), columns(documents, block))
             )
-        elif output is not None:
-            n_altered = write_table(output, found(_beside(answers)))
-            clear_kept(output, "predicted")  # of a run by workers that was killed
-        elif not _printed(found(lines_of(answers, with_ids=reading.id is not None)), flush=streaming) and not quiet:
+
+        if client is None:
+            results = answered(sources.blocks(estimator), transformer, answer, n_threads)
+        else:
+            work = sources.for_workers(estimator)
+            results = answered_by_workers(work, transformer, answer, client, sources.gate)
+        if output is not None:
+            n_altered = write_parts(output, results)
+        elif not _printed(results, flush=streaming) and not quiet:
             click.echo("the sources hold no document", err=True)
     say_left_out(sources.gate.skipped, sources.gate.examples)
     if output is not None and not quiet:

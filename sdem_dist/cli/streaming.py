@@ -179,22 +179,15 @@ Shared = tuple[TextTransformer | None, Answer[Made], Literal["raise", "skip"]]
 """What all tasks of a command need: what counts texts, what answers, and what to do with bad lines."""
 
 
-def answered_blocks(shared: Shared[Made], job: Job, gate: RowValidator) -> Iterator[Made]:
-    """Yield what is answered about the blocks of a job; `gate` learns of bad lines."""
-    transformer, answer, _ = shared
-    count = None if transformer is None else transformer.counts
-    for block in job.read(gate) if isinstance(job, Piece) else [job]:
-        yield _answer(count, answer, block)
-
-
 def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[str]] | IngestError:
     """Return the answers, how many lines were left out, and examples of these: a task of workers.
 
     A mistake in the source is returned, too.
     """
-    gate = RowValidator(shared[2])
+    transformer, answer, on_error = shared
+    gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
-        made = list(answered_blocks(shared, job, gate))
+        made = [_answer(count, answer, block) for block in (job.read(gate) if isinstance(job, Piece) else [job])]
     except IngestError as error:
         return error
     return made, gate.skipped, gate.examples

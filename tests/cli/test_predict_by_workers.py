@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from pathlib import Path
 
 import pytest
-from commands import ok, run
+from commands import run
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cli import kept_answers
 from sdem_dist.cli.streaming import Sources, answers_task, transformer_of
 from sdem_dist.errors import IngestError
 from sdem_dist.text.records import Piece, pieces_of
@@ -87,28 +85,6 @@ def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
         source.unlink()
     with pytest.raises(IngestError, match=r"s\.txt was changed while it was read"):
         list(second.read(RowValidator()))
-
-
-@pytest.mark.parametrize("locked", [False, True])
-def test_a_table_without_workers_clears_what_a_killed_run_left(model, tmp_path, locked):
-    model.save(tmp_path / "m")
-    (tmp_path / "b.txt").write_text("bank\n")
-    left = tmp_path / f".o.csv.predicted-{'0' * 32}"
-    (left / "0").mkdir(parents=True)
-    descriptor = os.open(left, os.O_RDONLY)
-    if locked:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-    ok("predict", str(tmp_path / "m"), str(tmp_path / "b.txt"), "-o", str(tmp_path / "o.csv"))
-    os.close(descriptor)
-    assert left.exists() == locked and (tmp_path / "o.csv").exists()
-
-
-def test_what_is_no_part_does_not_hinder_a_new_beginning(tmp_path):
-    (tmp_path / "0").mkdir()
-    (tmp_path / "0" / "summary.json").write_text("{}")
-    (tmp_path / ".nfs0001").write_text("")
-    kept_answers._clear(tmp_path)
-    assert not list(tmp_path.iterdir())
 
 
 def test_what_workers_find_in_sources_is_said_as_without_them(model, tmp_path, monkeypatch, capfd):

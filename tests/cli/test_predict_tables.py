@@ -167,7 +167,7 @@ def test_types_are_those_of_the_source_also_where_the_first_block_is_empty(made,
 
 def test_sets_may_be_empty_in_the_first_block(tmp_path):
     from sdem_dist.cli.answers import Answers
-    from sdem_dist.cli.table_files import write_table
+    from sdem_dist.cli.tables import write_table
 
     answers = Answers(lambda rows: rows, ["a", "b"], alone=True, sets=lambda rows: rows > 0.8)
     blocks = [answers.columns(np.array([[0.5, 0.5]] * 2)), answers.columns(np.array([[0.9, 0.1]]))]
@@ -176,7 +176,7 @@ def test_sets_may_be_empty_in_the_first_block(tmp_path):
 
 
 def test_columns_of_nulls_take_the_type_that_comes_later(tmp_path):
-    from sdem_dist.cli.table_files import write_table
+    from sdem_dist.cli.tables import write_table
 
     first = {"n": [None, None], "x": [1, 2], "never": [None, None], "label": ["a", None]}
     later = {"n": [3, None], "x": [0.5, None], "never": [None, None], "label": ["b", "c"]}

@@ -1,0 +1,218 @@
+"""Tables that are written a block at a time: TAB-separated, CSV, JSON Lines or Parquet by suffix."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from sdem_dist.cli.outputs import check_output
+from sdem_dist.cli.shown import visible
+from sdem_dist.counted import counted
+from sdem_dist.storage.publish import publish_file
+from sdem_dist.text.records import listed
+from sdem_dist.visible import UNSEEN, joined
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+Columns = dict[str, Any]
+"""Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
+SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
+_UNSEEN = UNSEEN.pattern.removesuffix("\ud800-\udfff]") + "]"  # Arrow's texts have no halves of surrogate pairs
+
+
+@dataclass(frozen=True)
+class Part:
+    """Consecutive rows of a table."""
+
+    names: list[str]  # of the columns
+    body: Any  # the rows as bytes in the format of the file; of Parquet an Arrow table
+    n_altered: int = 0  # texts that the format cannot hold as they are
+
+
+def part_of(suffix: str, block: Columns) -> Part:
+    """Return consecutive rows in the format of a suffix, one of `SUFFIXES`."""
+    if suffix == ".parquet":
+        import pyarrow as pa
+
+        return Part(list(block), pa.table([_column(values) for values in block.values()], names=list(block)))
+    if suffix == ".jsonl":
+        rows = zip(*map(listed, block.values()), strict=True)
+        return Part(list(block), b"".join(_json_line(dict(zip(block, row, strict=True))) for row in rows))
+    body, n_altered = _text_rows(block, suffix)
+    return Part(list(block), body, n_altered)
+
+
+def write_parts(path: Path, parts: Iterable[Part]) -> int:
+    """Write a table of parts that were made for its suffix; it appears whole, or not at all.
+
+    Return how many texts its format could not hold as they are, see `altered`.
+    Raises click.UsageError: parts have different columns; click.ClickException: there is no part.
+    """
+    n_altered = 0
+
+    def checked() -> Iterator[Part]:
+        nonlocal n_altered
+        names: list[str] | None = None
+        for part in parts:
+            names = names or part.names
+            if part.names != names:
+                raise click.UsageError(
+                    f"a source has the columns {', '.join(map(repr, part.names))}, and one before "
+                    f"{', '.join(map(repr, names))}: write a table of each"
+                )
+            n_altered += part.n_altered
+            yield part
+        if names is None:
+            raise click.ClickException("the sources hold no document, so no table is written")
+
+    write = _write_parquet if path.suffix.lower() == ".parquet" else _write_rows
+    publish_file(path, lambda partial: write(partial, checked(), path.suffix.lower()))
+    return n_altered
+
+
+def write_table(path: Path, blocks: Iterable[Columns]) -> int:
+    """Write a table of blocks of the same columns; as `write_parts`."""
+    return write_parts(path, (part_of(path.suffix.lower(), block) for block in blocks))
+
+
+def altered(n: int) -> str:
+    """Return how texts that a table could not hold were changed, for the line that says it is written."""
+    them = "; TABs and line ends of {} became blanks (.csv, .jsonl and .parquet keep them)"
+    return them.format(counted(n, "text")) if n else ""
+
+
+def check_table(path: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
+    """Raise an error where no table can be written to a path, see `sdem_dist.cli.outputs.check_output`."""
+    if path.suffix.lower() not in SUFFIXES:
+        raise click.UsageError(f"{path}: the suffix says the format, one of {', '.join(SUFFIXES)}")
+    check_output(path, inputs, overwrite)
+
+
+def as_text(value: object) -> str:
+    """Return a value as a field of a table of text; control characters are written out."""
+    if value is None:
+        return ""
+    if isinstance(value, list) and all(isinstance(member, str | int | float) for member in value):
+        return visible(joined(value))
+    return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
+
+
+def _text_rows(block: Columns, suffix: str) -> tuple[bytes, int]:
+    """Return rows of CSV, or of cells that TABs separate, and in how many of these TABs and line ends became blanks."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+    from pyarrow import csv
+
+    columns, n_altered = [_printable(values) for values in block.values()], 0
+    if suffix == ".csv":
+        sink = io.BytesIO()
+        how = csv.WriteOptions(include_header=False, quoting_style="needed")
+        csv.write_csv(pa.table(columns, names=[str(k) for k in range(len(columns))]), sink, how)
+        return sink.getvalue(), 0
+    cells = []
+    for column in columns:
+        if pa.types.is_large_string(column.type):
+            odd = pc.match_substring_regex(column, "[\t\n]")
+            n_altered += pc.sum(odd).as_py() or 0
+            column = pc.replace_substring_regex(column, "[\t\n]", " ") if pc.any(odd).as_py() else column
+        cells.append(column.cast(pa.large_string()).fill_null(""))
+    rows = pc.binary_join_element_wise(*cells, pa.scalar("\t", pa.large_string())).to_pylist()
+    return "".join(f"{row}\n" for row in rows).encode(), n_altered
+
+
+def _printable(values: Any) -> pa.Array:
+    """Return a column of numbers, or of texts whose control characters are written out."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    kinds = set() if isinstance(values, pa.Array) else set(map(type, values)) - {type(None)}
+    column = _column(values) if len(kinds) < 2 else None
+    if column is not None and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
+        return column
+    if column is None or (not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type)):
+        return pa.array([as_text(value) for value in listed(values)], pa.large_string())
+    texts = column.cast(pa.large_string())
+    odd = pc.match_substring_regex(texts.fill_null(""), _UNSEEN)
+    if not pc.any(odd).as_py():
+        return texts
+    return pc.replace_with_mask(
+        texts, odd, pa.array([visible(text) for text in texts.filter(odd).to_pylist()], texts.type)
+    )
+
+
+def _column(values: Any) -> pa.Array:
+    """Return values as an Arrow column; of mixed kinds, or with numbers or texts that Arrow has not, it is text."""
+    import pyarrow as pa
+
+    if isinstance(values, pa.Array):
+        return values
+    try:
+        return pa.array(values)
+    except (pa.ArrowException, OverflowError, UnicodeEncodeError):
+        return pa.array([None if value is None else as_text(value) for value in values], pa.string())
+
+
+def _json_line(row: dict[str, Any]) -> bytes:
+    import orjson
+
+    try:
+        return orjson.dumps(row, default=str, option=orjson.OPT_APPEND_NEWLINE)
+    except TypeError:  # numbers beyond 64 bits, halves of surrogate pairs
+        text = json.dumps(row, default=str, ensure_ascii=False)
+        return text.encode(errors="backslashreplace") + b"\n"  # as JSON writes half of a surrogate pair, too
+
+
+def _write_rows(path: Path, parts: Iterator[Part], suffix: str) -> None:
+    """Write parts one after the other, the names of their columns first."""
+    with path.open("wb") as file:
+        for number, part in enumerate(parts):
+            if number == 0 and suffix != ".jsonl":
+                file.write(_text_rows({name: [name] for name in part.names}, suffix)[0])
+            file.write(part.body)
+
+
+def _write_parquet(path: Path, parts: Iterator[Part], suffix: str) -> None:
+    """Write parts; if a later one needs a wider type of a column, all before is written again."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    types, writer = pa.schema([]), None  # as far as known: null where no value was seen
+    try:
+        for part in parts:
+            try:
+                types = pa.unify_schemas([types, part.body.schema], promote_options="permissive")
+                schema = pa.schema([(f.name, pa.string() if pa.types.is_null(f.type) else f.type) for f in types])
+                if writer is None:
+                    writer = pq.ParquetWriter(path, schema)
+                elif schema != writer.schema:
+                    writer.close()
+                    writer = _widened(path, schema)
+                writer.write_table(part.body.cast(schema))
+            except pa.ArrowException as error:
+                raise click.ClickException(
+                    f"a column changes from one kind of value to another ({error}): write .jsonl, where it may"
+                ) from error
+    finally:
+        (writer or pq.ParquetWriter(path, types)).close()
+
+
+def _widened(path: Path, schema: pa.Schema) -> Any:
+    """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
+    import pyarrow.parquet as pq
+
+    narrow = path.replace(path.with_name(f"{path.name}.narrow"))
+    try:
+        writer = pq.ParquetWriter(path, schema)
+        with pq.ParquetFile(narrow) as file:
+            for k in range(file.num_row_groups):
+                writer.write_table(file.read_row_group(k).cast(schema))
+    finally:
+        narrow.unlink()
+    return writer
