@@ -173,12 +173,10 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         if choice is None:
             return without_choice(trainer, learner, plan, initial, patience is not None)
         if self.calibrate and not learner.head.exclusive:
-            head = replace(
-                learner.head,
+            learner = learner.decided(
                 temperatures=tuple(choice.of_validation(f"{TEMPERATURE}{i}") for i in range(len(source.classes))),
                 thresholds=tuple(choice.of_validation(f"{THRESHOLD}{i}") for i in range(len(source.classes))),
             )
-            learner = replace(learner, model=replace(learner.model, head=head))
         elif self.calibrate:
             learner = replace(learner, temperature=choice.temperature)
         return trained_on_all(trainer, choice, learner, plan, initial, share)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
@@ -218,6 +219,10 @@ class BpSlda:
             local.words, rows, empty, none, none, output, mean_output, none, 0.0, 0.0, local.weight, labelled,
             gradient.evidence,
         )  # fmt: skip
+
+    def decided(self, **values: Any) -> "BpSlda":
+        """Return the same pass with what held-out documents decide."""
+        return replace(self, **values)
 
     @property
     def _output(self) -> TopicOutput:

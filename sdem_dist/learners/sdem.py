@@ -188,6 +188,12 @@ class SdEM(Generic[ModelT]):
         """Return what people read: quality of predictions, or what held-out documents choose by."""
         return self.head.metrics(sums, held_out=bool(self.held_out))  # type: ignore[no-any-return]
 
+    def decided(self, **values: Any) -> "SdEM[ModelT]":
+        """Return the same pass with what held-out documents decide: a temperature, or settings of the head."""
+        if "temperature" in values:
+            return replace(self, **values)
+        return replace(self, model=replace(self._model, head=replace(self.head, **values)))
+
     def initial_block(self, block: int, n_blocks: int) -> Any:
         """Return one block of the vocabulary of ``init()``, of models that can be cut."""
         return self._model.initial_block(block, n_blocks, self.seed)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -322,7 +321,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             model.set_params(validation_fraction=0.0)
         model.fit(X, y, client=client)
         if best.decided:
-            model._take(replace(model.learner_, **best.decided), model.state_)
+            model._take(model.learner_.decided(**best.decided), model.state_)
         self.best_estimator_, self.refit_time_ = model, time.perf_counter() - started
 
     def _best(self) -> Any:
