@@ -33,7 +33,7 @@ from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as Superv
 from sdem_dist.estimators.table_mixture import ExponentialMixture as ExponentialMixture
 from sdem_dist.estimators.table_mixture import GaussianMixture as GaussianMixture
 from sdem_dist.loading import load_model as load_model
-from sdem_dist.reports.cluster_scores import cluster_scores as cluster_scores
+from sdem_dist.reports.clusters import cluster_scores as cluster_scores
 from sdem_dist.selection.curve import learning_curve as learning_curve
 from sdem_dist.selection.search import CorpusSearchCV as CorpusSearchCV
 from sdem_dist.selection.suspects import label_suspects as label_suspects

@@ -25,14 +25,3 @@ def joined(names: Iterable[object]) -> str:
     """Return names with | between them; as a JSON list where one has a | itself, so that readers tell them apart."""
     found = list(map(str, names))
     return json.dumps(found, ensure_ascii=False) if any("|" in name for name in found) else "|".join(found)
-
-
-def columns(heads: Iterable[str] | None, rows: Iterable[Iterable[str]], left: int = 1) -> str:
-    """Return a table of aligned lines, under heads if any: the first `left` columns to the left, others right."""
-    table = [[one_line(cell) for cell in row] for row in [*([] if heads is None else [heads]), *rows]]
-    widths = [max(map(len, column)) for column in zip(*table, strict=True)]
-    lines = (
-        "  ".join(c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True)))
-        for row in table
-    )
-    return "\n".join(line.rstrip() for line in lines)

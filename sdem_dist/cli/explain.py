@@ -17,8 +17,7 @@ from sdem_dist.counted import nearest
 from sdem_dist.errors import ModelError
 
 if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import Explanation
-    from sdem_dist.reports.number_explanation import NumberExplanation
+    from sdem_dist.reports.explanation import Explanation, NumberExplanation
     from sdem_dist.text import Reading
 
 

@@ -6,7 +6,7 @@ from textwrap import indent
 import click
 
 from sdem_dist.counted import counted
-from sdem_dist.visible import columns
+from sdem_dist.reports.table import Table
 from sdem_dist.visible import visible as visible
 
 
@@ -18,7 +18,7 @@ def say(text: object) -> None:
 def table(title: str, rows: Iterable[tuple[str, ...]]) -> str:
     """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
     rows = list(rows)
-    return f"{visible(title)}\n{indent(columns(None, rows, left=max(map(len, rows), default=0)), '  ')}\n"
+    return f"{visible(title)}\n{indent(Table((), rows, left=range(max(map(len, rows), default=0))).text(), '  ')}\n"
 
 
 def say_left_out(n: int, examples: Sequence[str]) -> None:

@@ -25,8 +25,7 @@ from sdem_dist.label_scores import probabilities
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explained import DocumentParts
-    from sdem_dist.reports.explanation import Explanations
+    from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 FAR = -float(np.log(np.finfo(float).eps))
 """Log-odds beyond which a probability is 1 in float64: from there on decision functions grow logarithmically."""

@@ -43,7 +43,7 @@ from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes as ClassesHead
 
 if TYPE_CHECKING:
-    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import DocumentParts
 from typing import Self
 
 from scipy.special import logsumexp

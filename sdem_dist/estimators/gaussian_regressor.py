@@ -39,8 +39,7 @@ from sdem_dist.models.regression import JointGaussian
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explained import DocumentParts
-    from sdem_dist.reports.number_explanation import NumberExplanations
+    from sdem_dist.reports.explanation import DocumentParts, NumberExplanations
 
 _LEAST_PRIOR = 1e-10
 """Share of the rows that the prior counts for at least."""
@@ -226,7 +225,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         Returns
         -------
         NumberExplanations
-            A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
+            A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
         """
         from sdem_dist.inspection.explaining import number_explanations
 

@@ -39,7 +39,7 @@ from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.inspection.topics import Topics
-    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import DocumentParts
 
 NLL_ROUNDS = 8
 """Rounds of an epoch with `nll`, a step each."""

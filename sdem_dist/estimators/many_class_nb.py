@@ -42,7 +42,7 @@ from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import DocumentParts
 
 ROUND_ENTRIES = 1 << 24
 """Entries of the documents of a round, about: one task holds them, and the counts that they move."""

@@ -40,7 +40,7 @@ from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import DocumentParts
 
 
 @estimator

@@ -70,7 +70,7 @@ from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
-    from sdem_dist.reports.explained import DocumentParts
+    from sdem_dist.reports.explanation import DocumentParts
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""

@@ -27,8 +27,7 @@ from sdem_dist.models.supervised_lda import outputs
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explained import DocumentParts
-    from sdem_dist.reports.number_explanation import NumberExplanations
+    from sdem_dist.reports.explanation import DocumentParts, NumberExplanations
 
 _LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
 _RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
@@ -310,7 +309,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         Returns
         -------
         NumberExplanations
-            A list of `NumberExplanation`, see `sdem_dist.reports.number_explanation`.
+            A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
         """
         from sdem_dist.inspection.explaining import number_explanations
 

@@ -17,9 +17,15 @@ from sdem_dist.errors import ModelError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.validation import some
-from sdem_dist.reports.explained import DocumentParts
-from sdem_dist.reports.explanation import Explanation, Explanations, word_parts
-from sdem_dist.reports.number_explanation import NumberExplanation, NumberExplanations, number_parts
+from sdem_dist.reports.explanation import (
+    DocumentParts,
+    Explanation,
+    Explanations,
+    NumberExplanation,
+    NumberExplanations,
+    number_parts,
+    word_parts,
+)
 from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
@@ -13,19 +12,12 @@ from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inspection.facts import OF_HELD_OUT, model_facts
 from sdem_dist.inspection.words import speaking_words
 from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.reports.labels import HEADS, LabelReport
-from sdem_dist.visible import one_line
+from sdem_dist.reports.labels import LabelReport
+from sdem_dist.reports.table import Table, markdown
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.reporting import Report
-
-_SPECIAL = re.compile(r"([\\`*_{}\[\]#|~$])")
-
-
-def plain(text: object) -> str:
-    """Return a text that Markdown shows letter by letter, on one line."""
-    return _SPECIAL.sub(r"\\\1", one_line(text)).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
@@ -33,14 +25,13 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
 
     `report`: how the model does on documents, which `documents` names.
     """
-    parts = [f"# {plain(name)}", *_what(model), *_data(model), *_quality(model, report, documents)]
+    parts = [f"# {markdown(name)}", *_what(model), *_data(model), *_quality(model, report, documents)]
     parts += [*_words(model), *_limits(model)]
     return "\n\n".join(parts) + "\n"
 
 
 def _table(heads: Sequence[str], rows: Iterable[Sequence[object]]) -> str:
-    shown = [" | ".join(plain(cell) for cell in row) for row in rows]
-    return "\n".join(f"| {line} |" for line in (" | ".join(heads), " | ".join(["---"] * len(heads)), *shown))
+    return Table(heads, list(rows)).markdown()
 
 
 def _what(model: EngineEstimator) -> Iterator[str]:
@@ -79,14 +70,14 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
     ):
         found = {metric(k.removeprefix(prefix), prefix).name: v for k, v in kept.items() if k.startswith(prefix)}
         if found:
-            yield f"On {where}: " + ", ".join(f"{plain(k)} {v:.4g}" for k, v in found.items()) + "."
+            yield f"On {where}: " + ", ".join(f"{markdown(k)} {v:.4g}" for k, v in found.items()) + "."
     if report is None:
         yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
         return
-    yield f"On the {report.n_documents:,} documents of {plain(documents)}:"
+    yield f"On the {report.n_documents:,} documents of {markdown(documents)}:"
     yield _table(("figure", "value"), [(k, f"{v:.4f}") for k, v in named(report.figures).items()])
     if isinstance(report, LabelReport):
-        yield _table(HEADS, report.rows)
+        yield report.tables()[0].markdown()
     if isinstance(report, ClassificationReport):
         frame = zip(
             report.classes.tolist(), report.precision, report.recall, report.f1, report.support.tolist(), strict=True

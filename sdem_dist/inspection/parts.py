@@ -11,7 +11,7 @@ from sdem_dist.models.lda import LdaParameters, log_word_probabilities
 from sdem_dist.models.many_classes import ManyClassParameters
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores
 from sdem_dist.models.supervised_lda import TopicParameters
-from sdem_dist.reports.explained import DocumentParts, TopicPart
+from sdem_dist.reports.explanation import DocumentParts, TopicPart
 
 Table = Callable[[np.ndarray], np.ndarray]
 

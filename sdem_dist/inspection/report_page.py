@@ -11,11 +11,11 @@ from sdem_dist.inspection.facts import model_facts
 from sdem_dist.inspection.reporting import of_topics, report_of
 from sdem_dist.inspection.taught import taught
 from sdem_dist.inspection.words import word_weights
-from sdem_dist.reports import sections
+from sdem_dist.reports import page
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import Explanation
-from sdem_dist.reports.html import cell
 from sdem_dist.reports.labels import LabelReport
+from sdem_dist.reports.table import cell
 from sdem_dist.reports.topics import TopicReport
 
 if TYPE_CHECKING:
@@ -36,34 +36,34 @@ def report_page(estimator: EngineEstimator, examined: Examined, name: str, docum
     head = f'<header><h1>{cell(name)}</h1><p class="soft">{cell(type(estimator).__name__)}, measured on '
     remark = ", which it was trained on: new documents will do worse" if taught(estimator, examined.documents) else ""
     head += f"{cell(counted(report.n_documents, 'document'))} of {cell(documents)}{remark}</p></header>"
-    parts = [("model", "The model", sections.facts(model_facts(estimator)))]
-    parts.append(("training", "Training", sections.curves(estimator.history_)))
+    parts = [("model", "The model", page.facts(model_facts(estimator)))]
+    parts.append(("training", "Training", page.curves(estimator.history_)))
     if isinstance(report, ClassificationReport):
-        head += sections.figures_of(report)
+        head += page.cards(report.figures)
         shown = examples_of_errors(estimator, report, examined)
         parts += [
-            ("classes", "By class", sections.by_class(report)),
-            ("confusion", "Confusion", sections.confusion(report)),
-            ("trust", "How far to trust probabilities", sections.trust(report)),
+            ("classes", "By class", page.by_class(report)),
+            ("confusion", "Confusion", page.confusion(report)),
+            ("trust", "How far to trust probabilities", page.trust(report)),
             ("words", "Words by class", _words_by_class(estimator)),
-            ("errors", "Examples of errors", sections.examples(shown)),
+            ("errors", "Examples of errors", page.examples(shown)),
         ]
     elif isinstance(report, LabelReport):
         parts.append(("labels", "By label", report._repr_html_()))
-        parts.append(("words", "Words by label", sections.words_by_class(word_weights(estimator, WORDS))))
+        parts.append(("words", "Words by label", page.words_by_class(word_weights(estimator, WORDS))))
         shown = examples_of_wrong_labels(estimator, report, examined)
-        parts.append(("errors", "Examples of errors", sections.examples(shown, ("for the label", "against it"))))
+        parts.append(("errors", "Examples of errors", page.examples(shown, ("for the label", "against it"))))
     elif not isinstance(report, TopicReport):
         parts.append(("figures", "On these documents", report._repr_html_()))
     if estimator.spec.topics is not None:
         of = report if isinstance(report, TopicReport) else of_topics(estimator, examined.documents, examined.labels)
-        parts.append(("topics", "Topics", sections.topics(of, _texts_of_topics(of, examined))))
+        parts.append(("topics", "Topics", page.topics(of, _texts_of_topics(of, examined))))
     links = "".join(f'<a href="#{anchor}">{cell(title)}</a>' for anchor, title, body in parts if body)
-    return f"{head}<nav>{links}</nav>{''.join(sections.section(*part) for part in parts)}"
+    return f"{head}<nav>{links}</nav>{''.join(page.section(*part) for part in parts)}"
 
 
 def _words_by_class(estimator: EngineEstimator) -> str:
-    said = sections.words_by_class(word_weights(estimator, WORDS))
+    said = page.words_by_class(word_weights(estimator, WORDS))
     if said or estimator._layout == "dense" or estimator.spec.topics is not None:
         return said
     name = cell(type(estimator).__name__)

@@ -21,8 +21,7 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inspection.beside_errors import beside_errors
 from sdem_dist.reports.classification import ClassificationReport, classification_report
-from sdem_dist.reports.cluster_scores import cluster_scores
-from sdem_dist.reports.clusters import ClusterReport
+from sdem_dist.reports.clusters import ClusterReport, cluster_scores
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.regression import RegressionReport
 from sdem_dist.reports.topics import TopicReport

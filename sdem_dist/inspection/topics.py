@@ -37,10 +37,10 @@ class Topics(list[Topic]):
     """Topics that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from sdem_dist.reports.html import html_table
+        from sdem_dist.reports.table import Table
 
         rows = [(t.title, " ".join(t.words), " ".join(t.telling), f"{t.share:.1%}") for t in self]
-        return html_table(("topic", "most probable", "most telling", "share"), rows, left=3)
+        return Table(("topic", "most probable", "most telling", "share"), rows, left=range(3)).html()
 
 
 def topics_of_classes(estimator: Any, n_words: int) -> Topics:

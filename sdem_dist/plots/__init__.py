@@ -4,8 +4,18 @@
 figure of pyplot is made.
 """
 
-from sdem_dist.plots.answers import confusion, reliability, words
-from sdem_dist.plots.topics import topic, topics
-from sdem_dist.plots.training import histories, history, learning_curve
+from sdem_dist.plots.answers import confusion, reliability, topic, topics, words
+from sdem_dist.plots.training import by_documents, histories, history, learning_curve, lines_by_documents
 
-__all__ = ["confusion", "histories", "history", "learning_curve", "reliability", "topic", "topics", "words"]
+__all__ = [
+    "by_documents",
+    "confusion",
+    "histories",
+    "history",
+    "learning_curve",
+    "lines_by_documents",
+    "reliability",
+    "topic",
+    "topics",
+    "words",
+]

@@ -1,21 +1,53 @@
-"""What a classifier gets wrong, and how far its probabilities can be trusted."""
+"""What a model answers: confusions, probabilities, words and topics."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.plots.style import COLORS, axes_or_new, plain, refuse_model
+from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
+    from sdem_dist.inspection.topics import Topic
     from sdem_dist.reports.classification import ClassificationReport
 
-NUMBERED = 12
-"""Classes up to which every cell has its number."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Of Okabe and Ito."""
+MARKERS = "osD^vP"
+WIDTH = 32
+"""Characters of a label."""
+
+
+def axes_or_new(axes: Axes | None) -> Axes:
+    """Return the axes, or those of a new figure of pyplot."""
+    if axes is not None:
+        return axes
+    import matplotlib.pyplot as plt
+
+    found: Axes = plt.subplots(layout="constrained")[1]
+    return found
+
+
+def refuse_model(value: object, instead: str) -> None:
+    """Raise TypeError for an estimator, where a part of it or what it returns is drawn."""
+    if hasattr(value, "get_params"):
+        raise TypeError(f"this is a {type(value).__name__}, and the picture is of {instead}")
+
+
+def plain(text: object, width: int = WIDTH) -> str:
+    """Return a text as matplotlib shows it letter by letter: dollars begin no formula; a legend leaves nothing out."""
+    shown = one_line(text, width).replace("$", r"\$")
+    return f" {shown}" if shown.startswith("_") else shown
+
+
+MAX_NUMBERED = 12
+"""Classes up to which every cell of a matrix has its number."""
 
 
 def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
@@ -39,12 +71,12 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
     axes.figure.colorbar(image, ax=axes, label="share of the class's documents", shrink=0.8)
     names = [plain(c, 24) for c in report.classes[shown].tolist()]
-    size = 10 if n <= NUMBERED else max(4.0, 160.0 / n)
+    size = 10 if n <= MAX_NUMBERED else max(4.0, 160.0 / n)
     axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
     axes.set_yticks(np.arange(n), names, fontsize=size)
     some = "" if n == len(report.classes) else f" of the {n} classes with most errors, of {len(report.classes):,}"
     axes.set(title=f"Confusion{some}", xlabel="prediction", ylabel="class")
-    for i, j in np.argwhere(counts > 0) if n <= NUMBERED else ():
+    for i, j in np.argwhere(counts > 0) if n <= MAX_NUMBERED else ():
         axes.text(
             j,
             i,
@@ -116,3 +148,51 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
     axes.set(title=plain(title, 60), xlabel=unit)
     axes.grid(alpha=0.3, axis="x")
     return axes
+
+
+def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
+    """Write the most probable and the most telling words of a topic.
+
+    Parameters
+    ----------
+    topic : Topic
+        A member of ``model.topics()``.
+    axes : matplotlib Axes, default=None
+    n_words : int, default=8
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    axes = axes_or_new(axes)
+    axes.set_axis_off()
+    axes.set_title(f"{plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
+    for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most telling", topic.telling)):
+        axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
+        for i, word in enumerate(words[:n_words]):
+            axes.text(x, 1.0 - (i + 1) / (n_words + 1), plain(word, 20), va="top", fontsize=9)
+    return axes
+
+
+def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
+    """Write the words of topics, a panel each, and return the figure, which ``savefig`` writes.
+
+    Parameters
+    ----------
+    topics : sequence of Topic
+        Of classes: a row each. Others fill rows of four.
+    n_words : int, default=8
+    """
+    from matplotlib.figure import Figure
+
+    refuse_model(topics, "its topics: model.topics()")
+    labels, of_classes = list(dict.fromkeys(t.label for t in topics)), len({t.number for t in topics}) < len(topics)
+    places = [(labels.index(t.label), t.number) if of_classes else divmod(i, 4) for i, t in enumerate(topics)]
+    rows, columns = (max(place) + 1 for place in zip(*places, strict=True))
+    figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
+    panels = figure.subplots(rows, columns, squeeze=False)
+    for axes in panels.flat:
+        axes.set_axis_off()
+    for one, place in zip(topics, places, strict=True):
+        topic(one, panels[place], n_words=n_words)
+    return figure

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist import glossary
-from sdem_dist.plots.style import COLORS, MARKERS, axes_or_new, plain, refuse_model
+from sdem_dist.plots.answers import COLORS, MARKERS, axes_or_new, plain, refuse_model
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 History = Sequence[Mapping[str, float]]
 FOUR = ("accuracy", "ncll", "hinge", "perplexity")
+DOCUMENTS = {"": "training", "validation_": "held-out", "held_out_": "held-out part"}
+"""What the documents of a metric are called, by what its name begins with: `held-out part` is of the training data."""
 
 
 def history(
@@ -75,6 +77,44 @@ def history(
     axes.grid(alpha=0.3)
     if any(points):
         axes.legend()
+    return axes
+
+
+def lines_by_documents(one: History, metric: str) -> dict[str, list[tuple[float, float]]]:
+    """Return the epochs and values of a metric for each kind of documents.
+
+    Lines of one epoch, and those that begin after half of the epochs, are left out: they do not tell how training went.
+    """
+    lines = {
+        kind: [(h["epoch"], h[prefix + metric]) for h in one if np.isfinite(h.get(prefix + metric, np.nan))]
+        for prefix, kind in DOCUMENTS.items()
+    }
+    return {kind: line for kind, line in lines.items() if len(line) > 1 and 2 * line[0][0] <= line[-1][0]}
+
+
+def by_documents(one: History, metric: str = "accuracy", axes: Axes | None = None) -> Axes:
+    """Draw a metric of one training by epoch, a line for each kind of documents, always in the same colour.
+
+    Parameters
+    ----------
+    one : ``history_`` of a model
+    metric : str, default="accuracy"
+        As the history has it, without its prefix.
+    axes : matplotlib Axes, default=None
+
+    Returns
+    -------
+    matplotlib Axes
+    """
+    refuse_model(one, "its history: clf.history_")
+    axes, colors = axes_or_new(axes), dict(zip(DOCUMENTS.values(), COLORS, strict=False))
+    for kind, points in lines_by_documents(one, metric).items():
+        axes.plot(*zip(*points, strict=True), color=colors[kind], marker="o", markersize=3, label=kind)
+    title, unit = glossary.metric(metric)
+    axes.set(title=title, xlabel="epoch", ylabel=unit)
+    axes.ticklabel_format(axis="y", useOffset=False)
+    axes.grid(alpha=0.3)
+    axes.legend()
     return axes
 
 

@@ -3,28 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sdem_dist.calibration import Reliability, bin_sums, brier_scores, reliability
 from sdem_dist.counted import counted
 from sdem_dist.evaluation import macro_f1
-from sdem_dist.glossary import named
-from sdem_dist.reports.html import cell, html_table, meter, name_cell
-from sdem_dist.reports.worst import title, worst
-from sdem_dist.visible import columns, one_line
+from sdem_dist.reports.report import NAME_WIDTH, Report, by_class_table, most_wrong
+from sdem_dist.reports.table import Table
+from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME_WIDTH = 24
-"""Characters of a class that tables show."""
-MATRIX, LINE = 12, 80
+MAX_MATRIX, LINE_WIDTH = 12, 80
 """Classes of a confusion matrix at a terminal, and characters of its lines, at most."""
-NAMED = 10
+MAX_NAMED = 10
 """Classes without documents that are named."""
 
 
@@ -38,8 +35,8 @@ class Confusion(NamedTuple):
     """Of the documents of the class."""
 
 
-@dataclass(frozen=True)
-class ClassificationReport:
+@dataclass(frozen=True, repr=False)
+class ClassificationReport(Report):
     """Figures of a classifier over documents whose classes are known.
 
     Attributes
@@ -136,10 +133,15 @@ class ClassificationReport:
         return np.bincount(hits, minlength=n), np.bincount(labels, minlength=n), np.bincount(predictions, minlength=n)
 
     @property
-    def worst(self) -> np.ndarray:
-        """Positions of the classes with most errors, ``MOST`` of ``sdem_dist/reports/worst.py`` of them, ascending."""
+    def _n_wrong(self) -> np.ndarray:
+        """Documents of each class that were not found, and others that were taken for it."""
         hits, support, predicted = self._counts
-        return worst(support + predicted - 2 * hits, support)
+        return support + predicted - 2 * hits
+
+    @property
+    def worst(self) -> np.ndarray:
+        """Positions of the classes with most errors, 60 of them at most, ascending."""
+        return most_wrong(self._n_wrong, self.support)
 
     @cached_property
     def _by_class(self) -> tuple[np.ndarray, ...]:
@@ -231,12 +233,9 @@ class ClassificationReport:
             "confusions": [confusion._asdict() for confusion in self.confusions()],
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return precision, recall, F1 and support by class, as a pandas table, in the order of `classes`."""
-        import pandas as pd
-
+    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
         names = ("precision", "recall", "f1", "support")
-        return pd.DataFrame(dict(zip(names, self._by_class, strict=True)), index=pd.Index(self.classes, name="class"))
+        return "class", self.classes, dict(zip(names, self._by_class, strict=True))
 
     def confusion_frame(self) -> pd.DataFrame:
         """Return `confusion` as a pandas table: a row for each class, a column for each prediction."""
@@ -271,105 +270,59 @@ class ClassificationReport:
         )
 
     @property
-    def _unseen(self) -> str:
-        """Name the classes without documents, if there are any, and say what that does to macro-F1."""
-        seen = set(np.flatnonzero(self._seen).tolist())
-        unseen = [one_line(c, NAME_WIDTH) for k, c in enumerate(self.classes.tolist()) if k not in seen]
-        if not unseen:
-            return ""
-        more = f" and {len(unseen) - NAMED:,} more" if len(unseen) > NAMED else ""
-        return (
-            f"No documents, and never predicted: {', '.join(unseen[:NAMED])}{more}. Macro-F1 is the mean of the other "
-            f"{counted(len(seen), 'class', 'classes')}."
-        )
-
-    @property
-    def _seen(self) -> np.ndarray:
-        """Which classes occur or were predicted, bool of shape (n_classes,)."""
+    def _occurs(self) -> np.ndarray:
+        """Which classes have documents or were predicted, bool of shape (n_classes,)."""
         _, support, predicted = self._counts
         return np.asarray(support + predicted > 0)
 
-    def _weakest_first(self) -> list[int]:
-        """Return the classes that tables show, the lowest F1 first, then those of most documents."""
-        shown = self.worst[self._seen[self.worst]]
-        return list(shown[np.lexsort((-self.support[shown], self.f1[shown]))].tolist())
+    @property
+    def _absent(self) -> str:
+        """Name the classes that neither have documents nor were predicted, and say what that does to macro-F1."""
+        absent = [one_line(c, NAME_WIDTH) for c in self.classes[~self._occurs].tolist()]
+        if not absent:
+            return ""
+        more = f" and {len(absent) - MAX_NAMED:,} more" if len(absent) > MAX_NAMED else ""
+        return (
+            f"No documents, and never predicted: {', '.join(absent[:MAX_NAMED])}{more}. Macro-F1 is the mean of the other "
+            f"{counted(len(self.classes) - len(absent), 'class', 'classes')}."
+        )
 
     @property
-    def _title(self) -> str:
-        return title("class", int(self._seen.sum()), self.support, self._weakest_first())
+    def heading(self) -> str:
+        """Documents and errors."""
+        return f"{super().heading}, {counted(int((~self.right).sum()), 'error')}"
 
-    def _rows(self) -> list[tuple[object, str, str, str, str]]:
-        p, r, f, n = self._by_class
-        return [
-            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}") for k in self._weakest_first()
-        ]
-
-    def __str__(self) -> str:
-        n_errors = int(self.n_documents - self.right.sum())
-        head = f"{counted(self.n_documents, 'document')}, {counted(n_errors, 'error')}"
-        return "\n\n".join([head, figures_shown(self.figures), self.details()])
-
-    __repr__ = __str__
+    def tables(self) -> list[Table]:
+        """Return figures by class, and the most frequent confusions."""
+        confusions = self.confusion_table(10)
+        return [self.class_table(), *([confusions] if confusions.rows else [])]
 
     def details(self) -> str:
-        """Return the tables by class and of confusions for a terminal."""
-        rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self._rows()]
-        parts = [
-            f"{self._title}:",
-            columns(("class", "precision", "recall", "F1", "documents"), rows),
-            *([self._unseen] if self._unseen else []),
-        ]
-        if len(self.classes) <= MATRIX and (matrix := self._matrix()):
-            parts += ["Documents by class (rows) and prediction (columns):", matrix]
-        if confusions := self.confusions():
-            shown = [
-                (
-                    one_line(c.label, NAME_WIDTH),
-                    one_line(c.prediction, NAME_WIDTH),
-                    f"{c.documents:,}",
-                    f"{c.share:.1%}",
-                )
-                for c in confusions
-            ]
-            heads = ("class", "taken for", "documents", "of the class")
-            parts += ["Most frequent confusions:", columns(heads, shown, left=2)]
-        return "\n\n".join(parts)
+        """Return the tables for a terminal, with the confusion matrix where its lines are short enough."""
+        by_class, *rest = self.tables()
+        return "\n\n".join([by_class.text(), *self._matrix(), *(table.text() for table in rest)])
 
-    def _matrix(self) -> str:
-        """Return the confusion matrix as a table, its predictions numbered; nothing where a line would be too wide."""
-        named = [one_line(name, NAME_WIDTH - 4) for name in self.classes.tolist()]
-        names = [f"{k:>2} {name}" for k, name in enumerate(named)]
+    def class_table(self) -> Table:
+        """Return precision, recall, F1 and documents by class, the lowest F1 first."""
+        columns = dict(zip(("precision", "recall", "F1", "documents"), self._by_class, strict=True))
+        table = by_class_table("class", self.classes, columns, self._n_wrong, self._occurs)
+        return replace(table, note=self._absent)
+
+    def confusion_table(self, n: int = 10) -> Table:
+        """Return the most frequent confusions."""
+        rows = [(c.label, c.prediction, f"{c.documents:,}", f"{c.share:.1%}") for c in self.confusions(n)]
+        heads, widths = ("class", "taken for", "documents", "of the class"), {0: NAME_WIDTH, 1: NAME_WIDTH}
+        return Table(heads, rows, "Most frequent confusions", left=(0, 1), widths=widths)
+
+    def _matrix(self) -> list[str]:
+        """Return the confusion matrix, its predictions numbered; nothing where a line would be too wide."""
+        if len(self.classes) > MAX_MATRIX:
+            return []
+        names = [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}" for k, name in enumerate(self.classes.tolist())]
         rows = [[name, *(f"{n:,}" if n else "." for n in row)] for name, row in zip(names, self.confusion, strict=True)]
-        found = columns(["class", *map(str, range(len(names)))], rows)
-        return found if max(map(len, found.splitlines())) <= LINE else ""
-
-    def _repr_html_(self) -> str:
-        figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
-        return f'<div class="sdem">{figures}{self.table_of_classes()}{self.table_of_confusions()}</div>'
-
-    def table_of_classes(self) -> str:
-        """Return the table by class as HTML, with bars of F1."""
-        rows = [
-            (name_cell(self.classes[k]), *numbers[:2], meter(float(self.f1[k])), numbers[3])
-            for k, (_, *numbers) in zip(self._weakest_first(), self._rows(), strict=True)
-        ]
-        note = f"<p>{cell(self._unseen)}</p>" if self._unseen else ""
-        heads = ("class", "precision", "recall", "F1", "documents")
-        return html_table(heads, rows, caption=self._title, raw=(0, 3)) + note
-
-    def table_of_confusions(self, n: int = 10) -> str:
-        """Return the most frequent confusions as an HTML table; nothing where there are none."""
-        rows = [
-            (name_cell(c.label), name_cell(c.prediction), f"{c.documents:,}", f"{c.share:.1%}")
-            for c in self.confusions(n)
-        ]
-        heads = ("class", "taken for", "documents", "of the class")
-        return html_table(heads, rows, caption="Most frequent confusions", left=2, raw=(0, 1)) if rows else ""
-
-
-def figures_shown(figures: dict[str, float]) -> str:
-    """Return figures as lines for people."""
-    return columns(("", ""), [(name, f"{value:.4f}") for name, value in named(figures).items()]).strip("\n")
+        matrix = Table(["class", *map(str, range(len(names)))], rows).text()
+        title = "Documents by class (rows) and prediction (columns):"
+        return [title, matrix] if max(map(len, matrix.splitlines())) <= LINE_WIDTH else []
 
 
 def classification_report(

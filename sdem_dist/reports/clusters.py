@@ -3,22 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from sdem_dist.counted import counted
-from sdem_dist.glossary import named
-from sdem_dist.reports.cluster_scores import cluster_scores
-from sdem_dist.reports.html import html_table
-from sdem_dist.visible import columns, one_line
-
-if TYPE_CHECKING:
-    import pandas as pd
+from sdem_dist.reports.report import Report
+from sdem_dist.reports.table import Table
 
 
-@dataclass(frozen=True)
-class ClusterReport:
+@dataclass(frozen=True, repr=False)
+class ClusterReport(Report):
     """Documents by cluster.
 
     Attributes
@@ -54,36 +48,51 @@ class ClusterReport:
         known = self.labels >= 0
         return cluster_scores(self.labels[known], self.probabilities.argmax(axis=1)[known])
 
-    def _rows(self) -> list[tuple[str, str, str, str]]:
-        shares = self.sizes / max(self.n_documents, 1)
-        order = np.argsort(-self.sizes, kind="stable")
-        return [
-            (f"{k}", f"{self.sizes[k]:,}", f"{shares[k]:.1%}", self.words[k] if self.words else "")
-            for k in order.tolist()
-        ]
-
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as JSON can hold them."""
         return {"documents": self.n_documents, **self.figures, "sizes": self.sizes.tolist(), "words": self.words}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return sizes and words by cluster, as a pandas table."""
-        import pandas as pd
-
+    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
         words = self.words or [""] * len(self.sizes)
-        return pd.DataFrame({"documents": self.sizes, "words": words}).rename_axis("cluster")
+        return "cluster", range(len(words)), {"documents": self.sizes, "words": words}
 
-    def __str__(self) -> str:
-        rows = [(*numbers, one_line(words, 48)) for *numbers, words in self._rows()]
-        lines = [f"{name} {value:.3f}" for name, value in named(self.figures).items()]
-        head = ", ".join([counted(self.n_documents, "document"), *lines])
-        # Words stand to the left, at the end of lines.
-        heads = ("cluster", "documents", "share", "words")
-        widths = max((len(row[-1]) for row in rows), default=0)
-        return f"{head}\n\n{columns(heads, [(*row[:-1], row[-1].ljust(widths)) for row in rows])}"
+    def tables(self) -> list[Table]:
+        """Return the clusters, the largest first."""
+        sizes, words = self.sizes, self.words or [""] * len(self.sizes)
+        rows = [
+            (k, words[k], f"{sizes[k]:,}", f"{sizes[k] / max(self.n_documents, 1):.1%}")
+            for k in np.argsort(-sizes, kind="stable").tolist()
+        ]
+        return [Table(("cluster", "words", "documents", "share"), rows, left=(0, 1), widths={1: 48})]
 
-    __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        rows = [(k, words, n, share) for k, n, share, words in self._rows()]
-        return html_table(("cluster", "words", "documents", "share"), rows, left=2)
+def cluster_scores(y: object, labels: object) -> dict[str, float]:
+    """Return purity, normalised mutual information and adjusted Rand index of clusters.
+
+    Parameters
+    ----------
+    y : array-like of shape (n_samples,)
+        Known classes.
+    labels : array-like of shape (n_samples,)
+        Clusters, such as ``labels_``.
+
+    Returns
+    -------
+    dict
+        ``purity``: the share of documents whose class is the most frequent one of their cluster; it grows with the
+        number of clusters. ``nmi`` and ``ari`` are scikit-learn's: 0 is chance (for NMI about 0), 1 full agreement.
+
+    Examples
+    --------
+    >>> from sdem_dist import cluster_scores
+    >>> cluster_scores(["cat", "cat", "dog", "dog"], [1, 1, 0, 0])["purity"]
+    1.0
+    """
+    from sklearn.metrics import adjusted_rand_score, normalized_mutual_info_score
+    from sklearn.metrics.cluster import contingency_matrix
+
+    return {
+        "purity": float(contingency_matrix(y, labels).max(axis=0).sum() / len(np.asarray(y))),
+        "nmi": float(normalized_mutual_info_score(y, labels)),
+        "ari": float(adjusted_rand_score(y, labels)),
+    }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from sdem_dist.reports.html import cell, html_table
+from sdem_dist.reports.table import Table, cell
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.manifest import Header
@@ -27,4 +27,4 @@ def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
         ("layout", f"{header.layout}, {header.n_nonzeros:,} {entries}"),
         ("texts", "kept" if has_texts else "not kept"),
     ]
-    return f"<p>Corpus {cell(path)}</p>{html_table(('', ''), rows, left=2)}"
+    return f"<p>Corpus {cell(path)}</p>{Table((), rows, left=(0, 1)).html()}"

@@ -4,27 +4,21 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.glossary import named
 from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
-from sdem_dist.reports.html import html_table, meter, name_cell
-from sdem_dist.reports.worst import title, worst
-from sdem_dist.visible import columns, one_line
+from sdem_dist.reports.report import Report, by_class_table
+from sdem_dist.reports.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-NAME_WIDTH = 24
-"""Characters of a label that tables show."""
-HEADS = ("label", "precision", "recall", "F1", "documents", "threshold")
 
-
-@dataclass(frozen=True)
-class LabelReport:
+@dataclass(frozen=True, repr=False)
+class LabelReport(Report):
     """Figures of a classifier of several labels over documents whose labels are known.
 
     `classes`: shape (n_labels,).
@@ -86,11 +80,8 @@ class LabelReport:
         labels = [dict(zip(names, row, strict=True)) for row in rows]
         return {"documents": self.n_documents, **self.figures, "labels": labels}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the figures by label, as a pandas table."""
-        import pandas as pd
-
-        return pd.DataFrame(self.by_label, index=pd.Index(self.classes, name="label"))
+    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
+        return "label", self.classes, self.by_label
 
     def confusion_frame(self) -> pd.DataFrame:
         """Return a pandas table of what becomes of each label: documents that rightly or wrongly get it, or do not."""
@@ -144,40 +135,15 @@ class LabelReport:
         return pd.DataFrame(self.errors_columns(self.errors), index=pd.Index(self.errors, name="document"))
 
     @property
-    def _shown(self) -> list[int]:
-        """The labels that tables show, the lowest F1 first, then those of most documents."""
-        _, _, f, n, _ = self.by_label.values()
+    def heading(self) -> str:
+        """Documents and labels."""
+        return f"{super().heading}, {counted(len(self.classes), 'label')}"
+
+    def tables(self) -> list[Table]:
+        """Return figures by label, the lowest F1 first."""
+        columns = dict(
+            zip(("precision", "recall", "F1", "documents", "threshold"), self.by_label.values(), strict=True)
+        )
         present, given, right, _ = self._sums[len(COUNTS) :].reshape(4, -1)
-        shown = worst(present + given - 2.0 * right, n)
-        return list(shown[np.lexsort((-n[shown], f[shown]))].tolist())
-
-    @property
-    def _title(self) -> str:
-        return title("label", len(self.classes), self.by_label["support"], self._shown)
-
-    @property
-    def rows(self) -> list[tuple[object, str, str, str, str, str]]:
-        """The labels that tables show, with their figures."""
-        p, r, f, n, t = self.by_label.values()
-        return [
-            (self.classes[k], f"{p[k]:.3f}", f"{r[k]:.3f}", f"{f[k]:.3f}", f"{n[k]:,}", f"{t[k]:.3f}")
-            for k in self._shown
-        ]
-
-    def __str__(self) -> str:
-        head = f"{counted(self.n_documents, 'document')}, {counted(len(self.classes), 'label')}"
-        figures = [(name, f"{value:.4f}") for name, value in named(self.figures).items()]
-        return "\n\n".join([head, columns(("", ""), figures).strip("\n"), self.details()])
-
-    __repr__ = __str__
-
-    def details(self) -> str:
-        """Return the table by label for a terminal."""
-        rows = [(one_line(name, NAME_WIDTH), *numbers) for name, *numbers in self.rows]
-        return f"{self._title}:\n\n{columns(HEADS, rows)}"
-
-    def _repr_html_(self) -> str:
-        figures = html_table(("", ""), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
-        rows = [(name_cell(name), p, r, meter(float(f)), n, t) for name, p, r, f, n, t in self.rows]
-        table = html_table(HEADS, rows, caption=self._title, raw=(0, 3))
-        return f'<div class="sdem">{figures}{table}</div>'
+        every = np.ones(len(self.classes), bool)
+        return [by_class_table("label", self.classes, columns, present + given - 2.0 * right, every)]

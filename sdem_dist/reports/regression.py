@@ -3,21 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from sdem_dist.counted import counted
 from sdem_dist.glossary import metric
-from sdem_dist.reports.html import html_table
-from sdem_dist.visible import columns
-
-if TYPE_CHECKING:
-    import pandas as pd
+from sdem_dist.reports.report import Report
+from sdem_dist.reports.table import Table
 
 
-@dataclass(frozen=True)
-class RegressionReport:
+@dataclass(frozen=True, repr=False)
+class RegressionReport(Report):
     """Figures of a regressor over documents whose targets are known.
 
     Attributes
@@ -62,24 +58,15 @@ class RegressionReport:
         by_target = {name: values.tolist() for name, values in self.by_target.items()}
         return {"documents": self.n_documents, **self.figures, "targets": by_target}
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the figures by target, as a pandas table."""
-        import pandas as pd
+    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
+        return "target", range(self.targets.shape[1]), self.by_target
 
-        return pd.DataFrame(self.by_target).rename_axis("target")
-
-    def _rows(self) -> list[tuple[str, ...]]:
-        return [(metric(name).name, *(f"{v:.4g}" for v in values)) for name, values in self.by_target.items()]
-
-    @property
-    def _heads(self) -> tuple[str, ...]:
+    def tables(self) -> list[Table]:
+        """Return the figures by target."""
         n = self.targets.shape[1]
-        return ("", *(f"target {i}" for i in range(n))) if n > 1 else ("", "")
+        heads = ("", *(f"target {i}" for i in range(n))) if n > 1 else ()
+        return [Table(heads, [(metric(k).name, *(f"{v:.4g}" for v in of)) for k, of in self.by_target.items()])]
 
-    def __str__(self) -> str:
-        return f"{counted(self.n_documents, 'document')}\n{columns(self._heads, self._rows())}"
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return html_table(self._heads, self._rows())
+    def figure_table(self) -> Table:
+        """Return nothing: the figures by target say it all."""
+        return Table((), ())

@@ -4,22 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist.counted import counted
-from sdem_dist.reports.html import html_table
-from sdem_dist.visible import columns, one_line
+from sdem_dist.reports.report import Report
+from sdem_dist.reports.table import Table
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from sdem_dist.inspection.topics import Topic
 
 
-@dataclass(frozen=True)
-class TopicReport:
+@dataclass(frozen=True, repr=False)
+class TopicReport(Report):
     """Topics over documents.
 
     Attributes
@@ -86,55 +83,35 @@ class TopicReport:
             else [[None if p != p else p for p in row] for row in prevalence.tolist()],
         }
 
-    def to_frame(self) -> pd.DataFrame:
-        """Return the topics with their shares, and those in each class, as a pandas table."""
-        import pandas as pd
+    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
+        columns: dict[str, Any] = {"share": self.shares, "words": [" ".join(t.words) for t in self.topics]}
+        if (prevalence := self.prevalence) is not None:
+            columns |= dict(zip(self.classes.tolist(), prevalence, strict=True))
+        return "topic", self.titles, columns
 
-        frame = pd.DataFrame(
-            {"share": self.shares, "words": [" ".join(t.words) for t in self.topics]}, index=self.titles
-        )
-        prevalence = self.prevalence
-        if prevalence is not None:
-            frame = frame.join(pd.DataFrame(prevalence.T, index=self.titles, columns=self.classes.tolist()))
-        return frame.rename_axis("topic")
-
-    def _order(self) -> list[int]:
-        found: list[int] = np.argsort(-self.shares, kind="stable").tolist()
-        return found
-
-    def _heavy(self, k: int) -> str:
+    def _main_classes(self, topic: int) -> str:
         """Return the classes that have most of a topic."""
-        prevalence = self.prevalence
-        if prevalence is None:
+        if (prevalence := self.prevalence) is None:
             return ""
-        filled = np.nan_to_num(prevalence[:, k])
-        most = np.argsort(-filled, kind="stable")[:2]
-        return ", ".join(f"{self.classes[c]} {filled[c]:.0%}" for c in most)
+        shares = np.nan_to_num(prevalence[:, topic])
+        most = np.argsort(-shares, kind="stable")[:2]
+        return ", ".join(f"{self.classes[c]} {shares[c]:.0%}" for c in most)
 
-    def __str__(self) -> str:
+    def tables(self) -> list[Table]:
+        """Return the topics with the words that set them apart, the largest share first."""
+        table = self.topic_table()
+        rows = [(title, distinctive, share) for title, _, distinctive, _, share in table.rows]
+        return [Table(("topic", "words", "share"), rows, left=(0, 1), widths={0: 20, 1: 46})]
+
+    def topic_table(self) -> Table:
+        """Return the topics with their words, classes and shares, the largest share first."""
+        order, shares = np.argsort(-self.shares, kind="stable").tolist(), self.shares
         rows = [
-            (self.titles[k], f"{self.shares[k]:.1%}", one_line(" ".join(self.topics[k].telling), 46))
-            for k in self._order()
+            (t.title, " ".join(t.words), " ".join(t.telling), self._main_classes(k), f"{shares[k]:.1%}")
+            for k, t in ((k, self.topics[k]) for k in order)
         ]
-        width = max((len(row[-1]) for row in rows), default=0)
-        table = columns(("topic", "share", "words"), [(one_line(t, 20), s, w.ljust(width)) for t, s, w in rows])
-        return f"{counted(self.n_documents, 'document')}\n\n{table}"
-
-    __repr__ = __str__
+        heads = ("topic", "most probable", "most telling", "classes with most of it", "share")
+        return Table(heads, rows, left=range(4))
 
     def _repr_html_(self) -> str:
-        return f'<div class="sdem">{self.table_of_topics()}</div>'
-
-    def table_of_topics(self) -> str:
-        """Return the topics as an HTML table, the largest share first."""
-        rows = [
-            (
-                self.titles[k],
-                " ".join(self.topics[k].words),
-                " ".join(self.topics[k].telling),
-                self._heavy(k),
-                f"{self.shares[k]:.1%}",
-            )
-            for k in self._order()
-        ]
-        return html_table(("topic", "most probable", "most telling", "classes with most of it", "share"), rows, left=4)
+        return f'<div class="sdem">{self.topic_table().html()}</div>'

@@ -17,9 +17,8 @@ from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts
 from sdem_dist.inputs.validation import seed_of, some
-from sdem_dist.reports.html import html_table
+from sdem_dist.reports.table import Table
 from sdem_dist.selection.one_by_one import WITHOUT
-from sdem_dist.visible import columns
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -49,15 +48,12 @@ class LearningCurve(NamedTuple):
     micro_f1: np.ndarray | None = None
 
     def __repr__(self) -> str:
-        heads, rows, note = self._table()
-        return columns(heads, rows, left=0) + (f"\n({note})" if note else "")
+        return self._table().text()
 
     def _repr_html_(self) -> str:
-        heads, rows, note = self._table()
-        return html_table(heads, rows, left=0, caption=note)
+        return self._table().html()
 
-    def _table(self) -> tuple[list[str], list[list[str]], str]:
-        """Return heads, rows, and notes about them."""
+    def _table(self) -> Table:
         named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
         scores = {name: of for name, of in named.items() if of is not None and not np.isnan(of).all()}
         rows = [
@@ -65,8 +61,8 @@ class LearningCurve(NamedTuple):
             for i, n in enumerate(self.n_documents.tolist())
         ]
         n_folds = self.accuracy.shape[1]
-        note = f"means +- standard deviations over {n_folds} folds" if n_folds > 1 else ""
-        return ["documents", *scores], rows, note
+        note = f"(means +- standard deviations over {n_folds} folds)" if n_folds > 1 else ""
+        return Table(["documents", *scores], rows, note=note, left=())
 
 
 def learning_curve(

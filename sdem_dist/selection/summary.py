@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from sdem_dist.counted import counted
-from sdem_dist.reports.html import cell, html_table
+from sdem_dist.reports.table import Table, cell
 from sdem_dist.selection.metrics import greater_is_better, name_of
 from sdem_dist.selection.shares import SHARED
 from sdem_dist.selection.trials import LATE, MONITOR, Trial, accuracy_lost, by_document, mean_and_error, ranked, used
@@ -184,7 +184,7 @@ def html(search: Searched, most: int = 10) -> str:
     shown = _shown(search, most)
     heads, rows = _table(shown, name_of(search.metric_))
     after = "\n".join(_after_the_table(search, len(shown)))
-    table = html_table([heads[-1], *heads[:-1]], [[row[-1], *row[:-1]] for row in rows])
+    table = Table([heads[-1], *heads[:-1]], [[row[-1], *row[:-1]] for row in rows]).html()
     return f"<p>{cell(_tried(search))}</p>{table}<pre>{cell(after)}</pre>"
 
 

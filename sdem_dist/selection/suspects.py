@@ -14,8 +14,8 @@ from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of
+from sdem_dist.reports.table import Table
 from sdem_dist.selection.search import CorpusSearchCV
-from sdem_dist.visible import columns, one_line
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -107,11 +107,12 @@ AnySuspects = TypeVar("AnySuspects", Suspects, LabelSuspects)
 
 def _table(heads: tuple[str, ...], named: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
     """Return the first suspects as a table: columns of names, then of numbers."""
-    texts = [[one_line(name, 24) for name in column[:SHOWN].tolist()] for column in named]
+    texts = [column[:SHOWN].tolist() for column in named]
     texts += [[f"{number:.3f}" for number in column[:SHOWN].tolist()] for column in numbers]
     n = len(named[0])
     more = f"\n... and {n - SHOWN:,} more" if n > SHOWN else ""
-    return columns(heads, list(zip(*texts, strict=True))) + more
+    widths = dict.fromkeys(range(len(named)), 24)
+    return Table(heads, list(zip(*texts, strict=True)), widths=widths).text() + more
 
 
 def label_suspects(

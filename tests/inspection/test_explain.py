@@ -26,8 +26,7 @@ from sdem_dist import (
     SupervisedLDAClassifier,
     SupervisedLDARegressor,
 )
-from sdem_dist.reports.explanation import Explanation, WordPart
-from sdem_dist.reports.number_explanation import NumberExplanation, NumberPart
+from sdem_dist.reports.explanation import Explanation, NumberExplanation, NumberPart, WordPart
 from sdem_dist.text import VectorizerSettings
 from sdem_dist.text.marking import marked, terms
 

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 
 from sdem_dist import MultinomialNB, plots
 from sdem_dist.inspection.topics import Topic
+from sdem_dist.reports.page import curves
 
 mpl.use("Agg")
 RNG = np.random.default_rng(0)
@@ -86,3 +87,30 @@ def test_without_axes_there_is_a_new_figure():
     axes = plots.words({"a": 1.0})
     assert axes.figure.number in plt.get_fignums()
     plt.close("all")
+
+
+def test_documents_of_a_kind_have_one_colour():
+    """Those that training held out, and those that it was given, are told apart."""
+    one = [
+        {"epoch": e, "accuracy": 0.9, "held_out_accuracy": 0.8, "validation_accuracy": 0.7, "ncll": 0.2}
+        | {"validation_ncll": 0.4, "held_out_log_loss": 0.3}
+        for e in (1, 2)
+    ]
+    pairs = set()
+    for metric in ("accuracy", "ncll", "log_loss"):
+        found = drawn(plots.by_documents(one, metric, Figure().subplots()))
+        pairs |= {(line.get_label(), line.get_color()) for line in found.lines}
+    assert len(pairs) == len(dict(pairs)) == len({color for _, color in pairs}) == 3
+
+
+def test_a_curve_that_begins_late_is_left_out():
+    late = [{"epoch": 50, "nll": 3.0}, {"epoch": 64, "nll": 2.0}]
+    assert curves(late) == ""
+    assert "NLL" in curves([{"epoch": 10, "nll": 4.0}, *late])
+
+
+def test_pictures_of_a_page_have_its_ink_and_the_same_bytes():
+    one = [{"epoch": e, "nll": 4.0 - e} for e in (1, 2)]
+    page = curves(one)
+    assert page == curves(one) and "currentColor" in page and "#010203" not in page
+    assert "<script" not in page and 'href="http' not in page

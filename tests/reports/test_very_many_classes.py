@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from sdem_dist import plots
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.labels import LabelReport
-from sdem_dist.reports.worst import MOST
+from sdem_dist.reports.report import MAX_ROWS
 
 N = 5_000
 
@@ -33,9 +33,9 @@ def large():
 def test_the_classes_with_errors_are_shown_and_the_others_counted(large):
     shown = large.details()
     rows = [line.split()[0] for line in shown.splitlines() if line.startswith("c") and line.count(".") == 3]
-    assert len(rows) == MOST and set(rows[:5]) == {"c4000", "c4002", "c17", "c18", "c4001"}
-    assert f"{N - MOST:,} others ({2 * (N - MOST):,} documents) are in to_frame() and in sdem evaluate" in shown
-    assert large._repr_html_().count("<tr>") < MOST + 20
+    assert len(rows) == MAX_ROWS and set(rows[:5]) == {"c4000", "c4002", "c17", "c18", "c4001"}
+    assert f"{N - MAX_ROWS:,} others ({2 * (N - MAX_ROWS):,} documents) are in to_frame() and in sdem evaluate" in shown
+    assert large._repr_html_().count("<tr>") < MAX_ROWS + 20
     assert len(large.to_frame()) == len(large.to_dict()["classes"]) == N
 
 
@@ -54,7 +54,7 @@ def test_the_picture_of_confusions_is_of_the_classes_with_most_errors(large):
     found = plots.confusion(large, Figure().subplots())
     assert "confusion" not in vars(large), "25 million cells"
     shares = found.images[0].get_array()
-    assert shares.shape == (MOST, MOST)
+    assert shares.shape == (MAX_ROWS, MAX_ROWS)
     names = [t.get_text() for t in found.get_yticklabels()]
     assert shares[names.index("c17"), names.index("c18")] == 0.5
     assert found.get_title() == "Confusion of the 60 classes with most errors, of 5,000"
@@ -63,9 +63,9 @@ def test_the_picture_of_confusions_is_of_the_classes_with_most_errors(large):
 
 
 def test_as_many_classes_as_fit_are_all_shown():
-    report = report_of(MOST, {3: 5})
+    report = report_of(MAX_ROWS, {3: 5})
     assert "By class, lowest F1 first:" in report.details() and "left out" not in report.details()
-    np.testing.assert_array_equal(report.confusion, report.confusion_among(np.arange(MOST)))
+    np.testing.assert_array_equal(report.confusion, report.confusion_among(np.arange(MAX_ROWS)))
 
 
 def test_labels_too():
