@@ -24,11 +24,11 @@ from sdem_dist.engine.events import (
 from sdem_dist.engine.monitoring import VALIDATION, brief, kept
 
 if TYPE_CHECKING:
-    from rich.progress import Progress, TaskID
+    from rich.progress import TaskID
 
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20
-PAUSE = 0.1  # seconds between two pictures of a bar in a cell: every one is a message to the browser
+PAUSE = 0.1  # seconds between two pictures of a bar: in a notebook each is a message to the browser
 
 
 class LogLines:
@@ -79,52 +79,99 @@ def _worth_a_line(event: EpochEnded, stage: StageStarted) -> bool:
     return said or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
 
 
+class _TerminalLines:
+    """Bars of `rich` in a terminal, below each other."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
+
+        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
+        self._progress = Progress(*columns, console=Console(stderr=True))
+        self._bar: TaskID | None = None
+
+    def begin(self) -> None:
+        if self._bar is None:
+            self._progress.start()
+        self._bar = self._progress.add_task("")
+
+    def remove(self) -> None:
+        if self._bar is not None:
+            self._progress.remove_task(self._bar)
+
+    def draw(self, text: str, done: int, total: int) -> None:
+        assert self._bar is not None
+        self._progress.update(self._bar, description=text, completed=done, total=total)
+
+    def stop(self) -> None:
+        self._progress.stop()
+
+
+class _CellLines:
+    """Bars in the cell of a notebook, below each other."""
+
+    def __init__(self) -> None:
+        self._cell: Any = None
+        self._removed = False
+
+    def begin(self) -> None:
+        if not self._removed:
+            self._cell = None
+        self._removed = False
+
+    def remove(self) -> None:
+        self._removed = True  # the next bar takes its place
+
+    def draw(self, text: str, done: int, total: int) -> None:
+        display = import_module("IPython.display")
+        picture = display.HTML(f'<progress value="{done}" max="{total}"></progress> {html.escape(text)}')
+        if self._cell is None:
+            self._cell = display.display(picture, display_id=True)
+        else:
+            self._cell.update(picture)
+
+    def stop(self) -> None:
+        pass
+
+
 class ProgressBar:
     """Show a bar over the rounds of each stage; of a stage that is monitored it stays, with the latest metrics."""
 
     def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
-        self._progress: Progress | None = None
-        self._task: TaskID | None = None
+        self._lines, self._prefix = _CellLines() if in_notebook() else _TerminalLines(), prefix
         self._stage: StageStarted | None = None
+        self._text, self._done, self._total, self._drawn = "", 0, 1, 0.0
 
     def __call__(self, event: Event) -> None:
         """Move the bar."""
         if isinstance(event, StageStarted):
-            self._start(event)
+            self._lines.begin()
+            self._stage, self._text, self._done, self._total = event, event.stage, event.done, max(1, event.total)
+            self._draw()
+        elif isinstance(event, RoundEnded):
+            self._done += 1
+            if time.monotonic() - self._drawn > PAUSE:
+                self._draw()
+        elif isinstance(event, EpochEnded) and self._stage is not None and self._stage.monitored:
+            self._text = f"{event.stage}  {brief(event, self._stage.shown)}"
+        elif isinstance(event, StageEnded) and self._stage is not None and not self._stage.monitored:
+            self._lines.remove()
+            self._stage = None
+        elif isinstance(event, StageEnded):
+            self._text, self._total = self._text + kept(event), max(1, self._done)
+            self._draw()
         elif isinstance(event, RunEnded):
             self.stop()
-        elif self._progress is not None and self._task is not None and self._stage is not None:
-            if isinstance(event, RoundEnded):
-                self._progress.advance(self._task)
-            elif isinstance(event, EpochEnded) and self._stage.monitored:
-                said = brief(event, self._stage.shown)
-                self._progress.update(self._task, description=f"{self._prefix}{event.stage}  {said}")
-            elif isinstance(event, StageEnded) and not self._stage.monitored:
-                self._progress.remove_task(self._task)
-            elif isinstance(event, StageEnded) and (said := kept(event)):
-                task = next(task for task in self._progress.tasks if task.id == self._task)
-                self._progress.update(self._task, total=task.completed, description=f"{task.description}{said}")
 
-    def _start(self, event: StageStarted) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        if self._progress is None:
-            self._progress = Progress(
-                TextColumn("{task.description}"),
-                BarColumn(),
-                TimeElapsedColumn(),
-                console=Console(stderr=True),
-            )
-            self._progress.start()
-        self._task = self._progress.add_task(f"{self._prefix}{event.stage}", total=event.total, completed=event.done)
-        self._stage = event
+    def _draw(self) -> None:
+        if self._stage is not None:
+            self._lines.draw(self._prefix + self._text, self._done, self._total)
+            self._drawn = time.monotonic()
 
     def stop(self) -> None:
         """Leave the terminal as it was, also after a training that failed."""
-        if self._progress is not None:
-            self._progress.stop()
+        self._draw()
+        self._lines.stop()
 
 
 def in_notebook() -> bool:
@@ -134,62 +181,17 @@ def in_notebook() -> bool:
     return type(shell).__name__ == "ZMQInteractiveShell"
 
 
-class CellBar:
-    """Show a bar over the rounds of each stage; of a stage that is monitored it stays, with the latest metrics."""
-
-    def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
-        self._stage: StageStarted | None = None
-        self._cell: Any = None
-        self._said, self._done, self._total = "", 0, 1
-        self._shown = 0.0
-
-    def __call__(self, event: Event) -> None:
-        """Move the bar."""
-        if isinstance(event, StageStarted):
-            if self._stage is not None and self._stage.monitored:
-                self._show()
-                self._cell = None  # earlier lines stay; each stage has its own
-            self._stage, self._said = event, event.stage
-            self._done, self._total = event.done, max(1, event.total)
-            self._show()
-        elif self._stage is not None and isinstance(event, RoundEnded):
-            self._done += 1
-            if time.monotonic() - self._shown > PAUSE:
-                self._show()
-        elif self._stage is not None and isinstance(event, EpochEnded) and self._stage.monitored:
-            self._said = f"{event.stage}  {brief(event, self._stage.shown)}"
-        elif isinstance(event, StageEnded) and (said := kept(event)):
-            self._said, self._total = self._said + said, max(1, self._done)
-            self._show()
-        elif isinstance(event, RunEnded):
-            self._show()
-
-    def _show(self) -> None:
-        display = import_module("IPython.display")
-        picture = display.HTML(
-            f'<progress value="{self._done}" max="{self._total}"></progress> {html.escape(self._prefix + self._said)}'
-        )
-        if self._cell is None:
-            self._cell = display.display(picture, display_id=True)
-        else:
-            self._cell.update(picture)
-        self._shown = time.monotonic()
-
-
-def for_terminal(prefix: str = "") -> Callback:
-    """Return a progress bar if there is a notebook's cell or standard error is a terminal, else plain lines."""
-    if in_notebook():
-        return CellBar(prefix)
-    return ProgressBar(prefix) if sys.stderr.isatty() else LogLines(prefix)
-
-
 @contextmanager
 def shown(prefix: str = "") -> Iterator[Callback]:
-    """Yield what `for_terminal` returns, and stop a bar whatever happens meanwhile."""
-    callback = for_terminal(prefix)
+    """Yield a progress bar if there is a notebook's cell or standard error is a terminal, else plain lines.
+
+    A bar is stopped whatever happens meanwhile.
+    """
+    if not in_notebook() and not sys.stderr.isatty():
+        yield LogLines(prefix)
+        return
+    bar = ProgressBar(prefix)
     try:
-        yield callback
+        yield bar
     finally:
-        if isinstance(callback, ProgressBar):
-            callback.stop()
+        bar.stop()

@@ -1,6 +1,5 @@
 """Events as JSON Lines, for programs and for `sdem log`."""
 
-import atexit
 import json
 import time
 import warnings
@@ -9,7 +8,6 @@ from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
-from weakref import WeakValueDictionary
 
 from sdem_dist.engine.events import Event, RunEnded
 from sdem_dist.errors import BucketError
@@ -32,8 +30,7 @@ class JsonLines:
     def __init__(self, path: str | Path) -> None:
         self._path = place(path)
         self._ended = False
-        self._append: _AppendedObject | _AppendedFile
-        self._append = _opened_object(str(self._path)) if is_url(path) else _AppendedFile(self._path)
+        self._log = _Object(str(self._path)) if is_url(path) else _File(self._path)
 
     def __call__(self, event: Event) -> None:
         """Append one event."""
@@ -45,15 +42,20 @@ class JsonLines:
             **asdict(event),
         }
         try:
-            self._append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
+            self._log.append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
         except (OSError, BucketError) as error:
             self._ended = True  # only the last line may be cut short
             reason = (error.strerror if isinstance(error, OSError) else None) or error
             room = "" if is_url(self._path) else free_space(self._path.absolute().parent)
             warnings.warn(f"the log {self._path} ends here, and the run goes on: {reason}{room}", stacklevel=2)
 
+    def failed(self) -> None:
+        """Write what waits; `fit` calls it where it does not reach its end."""
+        with suppress(OSError, BucketError):  # the failure itself says more
+            self._log.append(b"", last=True)
 
-class _AppendedFile:
+
+class _File:
     """A file that is opened for each line, so that written lines survive the death of this process."""
 
     def __init__(self, path: Path) -> None:
@@ -65,56 +67,25 @@ class _AppendedFile:
                 if file.read(1) != b"\n":  # a run that was killed while it wrote
                     file.write(b"\n")
 
-    def __call__(self, line: bytes, last: bool) -> None:
+    def append(self, line: bytes, last: bool) -> None:
         with self._path.open("ab") as out:
             out.write(line)
 
 
-class _AppendedObject:
-    """An object that is written whole every few seconds, after the last line, and when the process ends."""
+class _Object:
+    """An object that is written whole every few seconds, and after the last line."""
 
     def __init__(self, url: str) -> None:
-        self._url, self._content, self._waiting = url, bytearray(), False
+        self._url, self._content = url, bytearray()
+        with suppress(FileNotFoundError):
+            self._content += buckets.get(url)
+        self._put()  # one that cannot be written is noticed before the run
 
-    def open(self) -> None:
-        """Take over the bucket's log, unless lines wait here, and write it: one that cannot be is noticed early."""
-        if not self._waiting:
-            try:
-                self._content = bytearray(buckets.get(self._url))
-            except FileNotFoundError:
-                self._content = bytearray()
-        self._put()
-
-    def __call__(self, line: bytes, last: bool) -> None:
+    def append(self, line: bytes, last: bool) -> None:
         self._content += line
-        self._waiting = True
-        _unwritten.add(self)
         if last or time.monotonic() - self._written >= PUT_SECONDS:
             self._put()
 
     def _put(self) -> None:
         buckets.put(self._url, bytes(self._content))
-        self._written, self._waiting = time.monotonic(), False
-        _unwritten.discard(self)
-
-    def finish(self) -> None:
-        """Write the lines that wait, if that can be done."""
-        with suppress(OSError, BucketError):  # nobody is left to be told
-            self._put()
-
-
-_objects: WeakValueDictionary[str, _AppendedObject] = WeakValueDictionary()
-"""By URL: two logs at one URL would write over each other's lines."""
-_unwritten: set[_AppendedObject] = set()
-
-
-def _opened_object(url: str) -> _AppendedObject:
-    found = _objects.setdefault(url, _AppendedObject(url))
-    found.open()
-    return found
-
-
-@atexit.register
-def _finish() -> None:
-    for waiting in list(_unwritten):
-        waiting.finish()
+        self._written = time.monotonic()

@@ -130,8 +130,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         callbacks : sequence of callables
             Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it
             is called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
-            `sdem_dist.tracking.MLflowLogger` has both. Callbacks of scikit-learn (1.9 or newer), such as
-            ``ProgressBar``, go to `set_callbacks`.
+            ``examples/mlflow_runs.py`` has both. Callbacks of scikit-learn (1.9 or newer), such as ``ProgressBar``, go
+            to `set_callbacks`.
 
         Returns
         -------

@@ -10,7 +10,7 @@ import pytest
 
 from sdem_dist import MultinomialNB
 from sdem_dist.engine import callbacks as cell_bar
-from sdem_dist.engine.callbacks import LogLines, for_terminal
+from sdem_dist.engine.callbacks import LogLines, shown
 
 X = np.random.default_rng(0).poisson(1.0, (60, 5))
 Y = np.arange(60) % 2
@@ -70,11 +70,12 @@ def test_a_stage_that_stops_early_ends_full_and_says_what_it_keeps(cells):
 
 
 def test_what_is_said_is_escaped(cells):
-    bar = cell_bar.CellBar("<script>")
+    bar = cell_bar.ProgressBar("<script>")
     MultinomialNB(n_epochs=1, validation_fraction=0).fit(X, Y, callbacks=[bar])
     assert "<script>" not in cells[0].pictures[0] and "&lt;script&gt;" in cells[0].pictures[0]
 
 
 def test_elsewhere_there_is_no_cell():
     assert not cell_bar.in_notebook()
-    assert isinstance(for_terminal(), LogLines)
+    with shown() as callback:
+        assert isinstance(callback, LogLines)

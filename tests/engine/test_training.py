@@ -227,20 +227,22 @@ def test_bar(monkeypatch):
 
 
 def test_terminal_or_not(monkeypatch):
-    assert isinstance(callbacks.for_terminal(), callbacks.LogLines)
+    with callbacks.shown() as plain:
+        assert isinstance(plain, callbacks.LogLines)
     stream = io.StringIO()
     stream.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", stream)
-    assert isinstance(callbacks.for_terminal(), callbacks.ProgressBar)
+    with callbacks.shown() as bar:
+        assert isinstance(bar, callbacks.ProgressBar)
 
 
 def test_a_bar_is_stopped_when_training_fails(monkeypatch):
     monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
     with pytest.raises(RuntimeError, match="midway"), callbacks.shown("") as bar:  # noqa: PT012
         bar(StageStarted("train", 0, True, ("ncll",), 1, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
-        assert bar._progress.live.is_started
+        assert bar._lines._progress.live.is_started
         raise RuntimeError("midway")
-    assert not bar._progress.live.is_started
+    assert not bar._lines._progress.live.is_started
 
 
 def quiet_stage(write, seconds: list[float]) -> None:
@@ -284,7 +286,7 @@ def test_the_bar_of_a_stage_that_is_not_monitored_goes(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     bar = callbacks.ProgressBar()
     quiet_stage(bar, [0.6] * 3)
-    assert bar._progress.tasks == []
+    assert bar._lines._progress.tasks == []
     bar.stop()
 
 

@@ -237,3 +237,10 @@ def test_supervised_topics(run, tmp_path):
     assert ("R2 over topics, sLDA" in shown) == (find_spec("tomotopy") is not None)
     for picture in ("supervised-topics.png", "supervised-topics-words.png"):
         assert (tmp_path / picture).read_bytes().startswith(PNG)
+
+
+def test_mlflow_runs(run, tmp_path):
+    mlflow = pytest.importorskip("mlflow")
+    assert "finished: hinge" in run("mlflow_runs.py", "--quick", "--out", tmp_path)
+    (logged,) = mlflow.search_runs(search_all_experiments=True, output_format="list")
+    assert logged.data.params["estimator"] == "GaussianNB" and any("/" in name for name in logged.data.metrics)
