@@ -18,9 +18,9 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
+from sdem_dist.fitting.defaults import MAX_EPOCHS
 from sdem_dist.fitting.lazy_parameters import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
-from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.matching import check_classes, check_words
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
@@ -66,7 +66,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def _n_epochs(self) -> int:
         """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
         given = self.get_params(deep=False).get("n_epochs", 1)
-        return int(given) if isinstance(given, int | np.integer) else MOST_EPOCHS
+        return int(given) if isinstance(given, int | np.integer) else MAX_EPOCHS
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
         """Return which fields of the learner the folds of a search decide; `several`: documents have several labels."""

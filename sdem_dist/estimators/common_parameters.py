@@ -18,6 +18,7 @@ from sdem_dist.estimators.parameters import (
     truth,
 )
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import SHORT_LANE, SUM_BATCH
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 CLASS_WEIGHT = checked_later('dict, "balanced" or None')
@@ -166,16 +167,16 @@ def check_steps(steps: Steps, closed_form: bool = False) -> None:
 def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if lanes.merge == "sum":
-        return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or plans.SUM_BATCH, lanes.n_lanes)
+        return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or SUM_BATCH, lanes.n_lanes)
     return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
 
 
 def short_lanes(plan: Plan) -> list[str]:
     """Return a warning where lanes of weighted documents are so short that they may lose accuracy."""
     of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
-    if plan.n_lanes == 1 or of_a_lane >= plans.SHORT_LANE:
+    if plan.n_lanes == 1 or of_a_lane >= SHORT_LANE:
         return []
     found = counted(of_a_lane, "document") if of_a_lane else "at most one document"
     asked = f"n_lanes={plan.n_lanes:,} leaves {found} to a lane in a round"
     fewer = "may lose accuracy: leave n_lanes at None, or take fewer"
-    return [f"{asked}. Lanes of fewer than {plans.SHORT_LANE} {fewer}"]
+    return [f"{asked}. Lanes of fewer than {SHORT_LANE} {fewer}"]

@@ -17,6 +17,7 @@ from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, f
 from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, check_steps, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import ROUNDS
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -149,7 +150,7 @@ class LDAClassifier(
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
         if self.merge == "mean" and self.steps == "margin":
             n, epochs = source.n_documents, int(self.n_epochs)
-            lanes = max(plans.lanes_of(n, LANE_DOCUMENTS, LANES), plans.default_lanes(n, plans.ROUNDS))
+            lanes = max(plans.lanes_of(n, LANE_DOCUMENTS, LANES), plans.default_lanes(n, ROUNDS))
             return plans.sequential(n, epochs, seed, self.n_lanes or lanes, self.rounds_per_epoch)
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 

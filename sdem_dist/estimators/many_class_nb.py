@@ -9,10 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import DenseMemoryCorpus
-from sdem_dist.engine.monitoring import VALIDATION, Monitoring
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
@@ -20,18 +17,16 @@ from sdem_dist.estimators.common_parameters import EVALUATE_EVERY
 from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step_of, steps_and_prior, weighed
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy
 from sdem_dist.fitting.scoring import over_blocks
-from sdem_dist.fitting.training_time import MONITOR
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.learners.rules import AddSteps, ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.many_classes import (
     FEWEST,
-    ManyClassState,
     SparseCounts,
     VeryManyClasses,
     few_at_a_time,
@@ -132,41 +127,20 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         share = min(SHARE, MOST / n)
         if not self.calibrate or share * n < FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        return self._calibrated(trainer, source, learner, plan, initial, share)
-
-    def _calibrated(
-        self,
-        trainer: Trainer,
-        source: Source,
-        learner: SdEM[SparseCounts],
-        plan: Plan,
-        initial: ManyClassState,
-        share: float,
-    ) -> Trained:
-        """Run the stage without a share of the documents, which give the temperature, and a pass over all."""
-        assert not isinstance(source.corpus, DenseMemoryCorpus)
-        held_out = source.seen(HeldOut(source.corpus, learner.seed, share))
-        monitoring = Monitoring(every=self.n_epochs, validation=held_out, training=False, shown=("accuracy", MONITOR))
         guess = (GUESS_OF_COUNTS if keep_their_length(source) else GUESS) * step_of(self, source, self.loss)
-        choosing = replace(learner, held_out=share, temperature=guess)
-        found = trainer.run(Stage("choose", choosing, plan, initial, monitored=True, monitoring=monitoring))
-        entry = found.history[-1]
-        temperature = guess * entry[f"{VALIDATION}temperature"]
-        asked = bool(np.isfinite(temperature))
-        if not asked:
+        policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
+        result = policy.choose([lambda: Candidate(replace(learner, temperature=guess), plan, initial)])
+        if not result.known:
             _log.warning(
                 "the temperature of probabilities is a guess, %.3g: fewer than %d held-out documents are of classes that "
                 "have other documents",
                 guess,
                 FEWEST,
             )
-        learner = replace(learner, temperature=temperature if asked else guess)
-        more = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), found.state)
-        told = [{name: passed[name] for name in ("epoch", "seconds")} for passed in found.history]
-        if asked:
-            told[-1]["held_out_accuracy"] = entry[f"{VALIDATION}accuracy"]
-            told[-1]["held_out_log_loss"] = entry[VALIDATION + MONITOR]
-        return more._replace(history=[*told, {**told[-1], **more.history[-1], "epoch": self.n_epochs + 1}])
+        learner = replace(learner, temperature=result.temperature if result.known else guess)
+        end = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), result.state)
+        last = {**result.history[-1], **end.history[-1], "epoch": self.n_epochs + 1}
+        return end._replace(history=[*result.history, last])
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.

@@ -21,7 +21,7 @@ from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY,
 from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
-from sdem_dist.fitting.mixture_temperature import with_temperature
+from sdem_dist.fitting.temperature import with_temperature
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained
 from sdem_dist.inputs.validation import seed_of

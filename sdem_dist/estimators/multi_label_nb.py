@@ -17,17 +17,11 @@ from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import LabelSets
 from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
 from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
-from sdem_dist.estimators.weighed_words import TOLERANCE, Beginning, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import Beginning, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import FEW_EPOCHS, MAX_EPOCHS, STEP_TOLERANCE
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.prior_start import Known
-from sdem_dist.fitting.training_time import (
-    FEW_EPOCHS,
-    MOST_EPOCHS,
-    chosen,
-    share_held_out,
-    trained_on_all,
-    without_choice,
-)
 from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -131,10 +125,19 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         learner, initial = self._learner(source)
         if not share:
             return final_stage(trainer, learner, plan, initial)
-        return self._chosen(trainer, source, learner, plan, initial, share)
+        policy = HoldoutPolicy(trainer, source, share, (self.patience or 1) if self.n_epochs == "auto" else None)
+        result = policy.choose([lambda: Candidate(learner, plan, initial)])
+        if self.calibrate and result.known and not learner.head.exclusive:
+            temperatures, thresholds = (
+                tuple(result.of_validation(f"{name}{i}") for i in range(n_labels)) for name in (TEMPERATURE, THRESHOLD)
+            )
+            learner = learner.decided(temperatures=temperatures, thresholds=thresholds)
+        elif self.calibrate:
+            learner = replace(learner, temperature=result.temperature)
+        return policy.train(result, learner)
 
     def _plan(self, n_documents: int, share: float) -> Plan:
-        most = MOST_EPOCHS if share else FEW_EPOCHS
+        most = MAX_EPOCHS if share else FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
         return plan_of(self, n_documents, epochs, seed_of(self.random_state))
 
@@ -145,7 +148,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
         sizes, initial = steps_of_the_margin(self, source, model, self.loss, known)
-        rule = Merge(sizes, self.merge == "mean", TOLERANCE)
+        rule = Merge(sizes, self.merge == "mean", STEP_TOLERANCE)
         return SdEM(model, source.weight, rule, self.loss, seed=seed_of(self.random_state)), initial
 
     def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
@@ -164,22 +167,6 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         if not self.calibrate:
             return ()
         return ("temperatures", "thresholds") if several else ("temperature",)
-
-    def _chosen(
-        self, trainer: Trainer, source: Source, learner: SdEM[NaiveBayes], plan: Plan, initial: Any, share: float
-    ) -> Trained:
-        patience = (self.patience or 1) if self.n_epochs == "auto" else None
-        choice = chosen(trainer, source, learner, plan, initial, share, patience)
-        if choice is None:
-            return without_choice(trainer, learner, plan, initial, patience is not None)
-        if self.calibrate and not learner.head.exclusive:
-            learner = learner.decided(
-                temperatures=tuple(choice.of_validation(f"{TEMPERATURE}{i}") for i in range(len(source.classes))),
-                thresholds=tuple(choice.of_validation(f"{THRESHOLD}{i}") for i in range(len(source.classes))),
-            )
-        elif self.calibrate:
-            learner = replace(learner, temperature=choice.temperature)
-        return trained_on_all(trainer, choice, learner, plan, initial, share)
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))

@@ -36,7 +36,6 @@ from sdem_dist.estimators.common_parameters import (
 from sdem_dist.estimators.first_batch import check_settled, settled
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.weighed_words import (
-    TOLERANCE,
     Beginning,
     WeighedWords,
     keep_their_length,
@@ -44,19 +43,29 @@ from sdem_dist.estimators.weighed_words import (
     weighed,
 )
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import (
+    FEW_EPOCHS,
+    FOLDS_HELD_OUT,
+    MANY_CLASSES,
+    MAX_EPOCHS,
+    N_FOLDS,
+    STEP_TOLERANCE,
+    SUM_TASK_DOCUMENTS,
+)
 from sdem_dist.fitting.drawing import drawn_from, sample_counts
-from sdem_dist.fitting.fold_temperature import FEWEST, calibrated_by_folds
+from sdem_dist.fitting.holdout import (
+    Candidate,
+    HoldoutPolicy,
+    HoldoutResult,
+    first_loss,
+    loss_draws,
+    may_overlap,
+    share_held_out,
+)
 from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.sklearn_callbacks import CALLER
-from sdem_dist.fitting.training_time import (
-    FEW,
-    FEW_EPOCHS,
-    MOST_EPOCHS,
-    first_loss,
-    share_held_out,
-    trained_by_held_out,
-)
-from sdem_dist.fitting.unlabelled_documents import trained_with_unlabelled
+from sdem_dist.fitting.temperature import train_by_folds
+from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
 from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
@@ -74,10 +83,6 @@ if TYPE_CHECKING:
 
 EM_EPOCHS = 15
 """Iterations of EM where classes are hidden."""
-
-
-MANY_CLASSES = 1_000
-"""Classes from which on `ManyClassNB` is named."""
 
 
 @estimator
@@ -160,25 +165,42 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
-        plan, blocks = self._plan(source), plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
-        plan = replace(plan, n_blocks=blocks)
-        if self.loss == "nll":
-            return final_stage(trainer, self._counting(source), plan)
+        loss = None if self.loss == "auto" else self.loss
+        if loss == "nll":
+            return final_stage(trainer, self._counting(source), self._plan(source))
+        auto, holds_out = self.n_epochs == "auto", self.validation_fraction > 0
         if source.n_labelled:
-            return trained_with_unlabelled(trainer, self, source, plan)
-        first = first_loss(source) if self.loss == "auto" else self.loss
-        learner, initial = self._learner(source, loss=first)
-        share, chosen = 0.0, self.n_epochs == "auto"
-        if chosen or self.calibrate:
-            share = share_held_out(self.validation_fraction, source.n_documents, FEW)
-        other = partial(self._learner, source, loss="ncll") if self.loss == "auto" else None
+            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
+            recipe = Recipe(self._candidate, self.train, loss, weight, auto, holds_out, self.calibrate)
+            end, weighed_source = train_with_unlabelled(trainer, source, recipe)
+            self._describe(weighed_source)
+            return end
+        candidates = [partial(self._candidate, source, loss or first_loss(source))]
+        if loss is None:
+            candidates.append(partial(self._candidate, source, "ncll"))
+        share = 0.0
+        if auto or self.calibrate:
+            share = share_held_out(self.validation_fraction, source.n_documents, FOLDS_HELD_OUT)
         if share:
-            patience = (self.patience or 1) if chosen else None
-            fit = source, learner, plan, initial, share, patience, other, self.calibrate
-            return trained_by_held_out(trainer, *fit)
-        if self.calibrate and self.validation_fraction and source.n_documents >= FEWEST:
-            return calibrated_by_folds(trainer, source, learner, plan, initial, other)
-        return final_stage(trainer, learner, plan, initial)
+
+            def overlap(result: HoldoutResult) -> bool:
+                return may_overlap(source, result.of_validation("accuracy"))
+
+            n_draws, patience = loss_draws(share, source.n_documents), (self.patience or 1) if auto else None
+            policy = HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=overlap)
+            result = policy.choose(candidates)
+            temperature = result.temperature if self.calibrate else 1.0
+            return policy.train(result, replace(result.candidate.learner, temperature=temperature))
+        if self.calibrate and holds_out and source.n_documents >= 2 * N_FOLDS:
+            return train_by_folds(trainer, source, candidates)
+        candidate = candidates[0]()
+        return final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
+
+    def _candidate(self, source: Source, loss: str | Loss | None) -> Candidate:
+        """Return what is trained with a loss, and where it starts."""
+        learner, initial = self._learner(source, loss=loss)
+        stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
+        return Candidate(learner, self._plan(source), initial, stage)
 
     def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
         """Return what a search's folds decide: the model's temperature, if a fit with held-out documents has one."""
@@ -211,12 +233,16 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return super()._n_epochs
 
     def _plan(self, source: Source) -> Plan:
+        n_blocks = plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
+        return replace(self._rounds(source), n_blocks=n_blocks)
+
+    def _rounds(self, source: Source) -> Plan:
         n, seed = source.n_documents, seed_of(self.random_state)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
             epochs = 1 if self.unlabelled is None else self._n_epochs
-            return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, plans.SUM_TASK_DOCUMENTS), seed)
-        choosing = share_held_out(self.validation_fraction, n, FEW) > 0
-        epochs = (MOST_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
+            return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, SUM_TASK_DOCUMENTS), seed)
+        choosing = share_held_out(self.validation_fraction, n, FOLDS_HELD_OUT) > 0
+        epochs = (MAX_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
         plan = plan_of(self, n, epochs, seed)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
@@ -261,7 +287,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
             sizes, initial = steps_of_the_margin(self, source, model, loss, known)
-        rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else TOLERANCE)
+        rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else STEP_TOLERANCE)
         seed = seed_of(self.random_state)
         learner = SdEM(model, source.weight, rule, loss, class_weight=weights, seed=seed)
         return learner, initial
@@ -306,7 +332,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         if self.loss != "nll" and source.n_labelled:
             raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
         learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
-        plan = replace(self._plan(source), n_epochs=1)
+        plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
         stage = Stage("train", learner, plan if first else plan.steady, initial=initial)
         with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
             self._take(learner, trainer.run(stage).state)

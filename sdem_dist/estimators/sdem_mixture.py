@@ -7,7 +7,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.mixture import VALIDATION_FRACTION, JointMixture
 from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
+from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Trained, final_stage

@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TYPE_CHECKING, ClassVar, Literal, cast
 
 import numpy as np
@@ -19,7 +20,8 @@ from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.common_parameters import OfText, Seeded
 from sdem_dist.estimators.parameters import either, estimator, integer, numbers, one_of, or_none, param, real
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.words_weight import chosen_weight
+from sdem_dist.fitting.defaults import WORDS_SHARE, WORDS_WEIGHTS
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -133,8 +135,18 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         output = self._output(source, summary)
         learner = self._learner(source, plan, output)
         if output.words_weight == "auto":
-            weight = chosen_weight(trainer, source, learner, plan, summary.frequencies, self._monitor)
-            learner = replace(learner, words_weight=weight)
+            share = share_held_out(WORDS_SHARE, int(source.n_labelled or source.n_documents))
+            if not share:
+                raise ValueError(
+                    "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
+                )
+            trials = [replace(learner, words_weight=weight) for weight in WORDS_WEIGHTS]
+            policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
+            candidates = [
+                partial(Candidate, trial, plan, lambda: learner.start(summary.frequencies), f"words_weight {weight:g}")
+                for trial, weight in zip(trials, WORDS_WEIGHTS, strict=True)
+            ]
+            learner = policy.choose(candidates).candidate.learner
         found = final_stage(trainer, learner, plan, lambda: learner.start(summary.frequencies))
         scores = cast(
             "AnyLearner", TopicScores(learner, topic_words, shares)

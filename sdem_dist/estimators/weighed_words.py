@@ -13,8 +13,9 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
 from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real, truth
+from sdem_dist.fitting.defaults import NORM
 from sdem_dist.fitting.prior_start import Known, PriorStart
-from sdem_dist.fitting.weighting import NORM, scaled, shared_unit, with_frequencies
+from sdem_dist.fitting.weighting import scaled, shared_unit, with_frequencies
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
 from sdem_dist.models.naive_bayes import NaiveBayes
@@ -24,9 +25,6 @@ from sdem_dist.models.word_counts import SdemState
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
     from sdem_dist.learners.several import Words
-
-TOLERANCE = 1e-4
-"""Loss weight under which a document asks for no step."""
 
 
 class Beginning(NamedTuple):

@@ -4,32 +4,20 @@ from dataclasses import replace
 
 from sdem_dist.engine.memory import default_blocks
 from sdem_dist.engine.plan import Plan
-
-LANES = 128
-"""Lanes at most, where lanes only add."""
-ONE_LANE_DOCUMENTS = 65_536
-"""Documents up to which one lane, a run through all documents one after the other, is fast enough."""
-LANES_OF_STEPS = 16
-"""Lanes of sequential steps where there are more documents."""
-FIRST_ROUND_DOCUMENTS = 4_096
-"""Documents of the first round, about: rounds double from there on."""
-MAX_LANE_DOCUMENTS = 10_000
-"""Documents of a sequential lane in a round."""
-SHORT_LANE = 300
-"""Documents of a sequential lane in a round under which several lanes do not find what one finds."""
-ROUNDS = 4
-"""Rounds of an epoch: each costs messages between processes."""
-SUM_BATCH = 128
-"""Default documents of a round for ``merge="sum"``."""
-FIRST_BATCH = 8
-"""Documents of the first such round, about: near the prior all documents of a batch ask for the same step."""
-SUM_TASK_DOCUMENTS = 1_000
-"""Documents of counts that make a task worth its overhead, where lanes only add."""
-PASS_DOCUMENTS = 4_096
-"""The same for a lane of a full pass of a mixture."""
+from sdem_dist.fitting.defaults import (
+    FIRST_BATCH,
+    FIRST_ROUND_DOCUMENTS,
+    MAX_LANE_DOCUMENTS,
+    MAX_LANES,
+    ONE_LANE_DOCUMENTS,
+    PASS_DOCUMENTS,
+    ROUNDS,
+    STEP_LANES,
+    SUM_TASK_DOCUMENTS,
+)
 
 
-def lanes_of(n_documents: int, least: int, most: int = LANES) -> int:
+def lanes_of(n_documents: int, least: int, most: int = MAX_LANES) -> int:
     """Return how many lanes of `least` documents or more there are, at most `most`."""
     return max(1, min(most, n_documents // least))
 
@@ -42,7 +30,7 @@ def default_lanes(n_documents: int, n_rounds: int) -> int:
     """
     if n_documents <= ONE_LANE_DOCUMENTS:
         return 1
-    lanes = LANES_OF_STEPS
+    lanes = STEP_LANES
     while lanes * MAX_LANE_DOCUMENTS < n_documents // n_rounds:
         lanes *= 2
     return lanes
@@ -65,7 +53,7 @@ def batches(
     """Return the plan of a run that takes one step per round, of `batch` documents that lanes share out."""
     batch = min(batch, n_documents)
     rounds = -(-n_documents // batch)
-    return Plan(n_documents, n_epochs, rounds, lanes or min(LANES, -(-batch // least)), seed)
+    return Plan(n_documents, n_epochs, rounds, lanes or min(MAX_LANES, -(-batch // least)), seed)
 
 
 def growing(plan: Plan) -> Plan:

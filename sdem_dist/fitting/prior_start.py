@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from sdem_dist.fitting.defaults import PRIOR_POWER, PRIOR_POWERS
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.word_counts import SdemState, bounds
 
@@ -16,11 +17,6 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
     from sdem_dist.models.unit import Moves
     from sdem_dist.models.weighting import Weighting
-
-PRIOR_POWER = 0.125
-"""A word's pseudo-count grows with this power of its document frequency, so that frequent words take shorter steps."""
-POWERS = {"log": 0.375, "binary": 0.375}
-"""The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +39,7 @@ class PriorStart:
     def prior(self) -> np.ndarray:
         """Pseudo-counts, shape (n_features,)."""
         frequency = self.corpus.document_frequency
-        power = PRIOR_POWER if self.weighting is None else POWERS.get(self.weighting.form, PRIOR_POWER)
+        power = PRIOR_POWER if self.weighting is None else PRIOR_POWERS.get(self.weighting.form, PRIOR_POWER)
         prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
         if self.weighting is not None and self.weighting.chooses:
             words = self.words

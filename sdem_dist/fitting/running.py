@@ -19,6 +19,7 @@ from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.blas import one_blas_thread
+from sdem_dist.fitting.defaults import SMALL_ENTRIES
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained
@@ -27,10 +28,6 @@ from sdem_dist.storage.places import place
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-SMALL = 100_000
-"""Entries under which threads cost more than they save."""
 
 
 class FitOptions(NamedTuple):
@@ -66,7 +63,7 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         refuse_address(client)
         yield DaskExecutor(client)
         return
-    n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL else 1
+    n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL_ENTRIES else 1
     # Inverses of wide covariances have other bits with more threads.
     with one_blas_thread(), InProcess(n_jobs) as executor, _forgetting(source):
         yield executor

@@ -9,16 +9,12 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.documents import Documents
+from sdem_dist.fitting.defaults import NORM, SAMPLE_DOCUMENTS
 from sdem_dist.models.unit import Moves, Unit, moves_of, unit_of
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
-
-NORM = 10.0
-"""Euclidean length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far."""
-SAMPLE = 4096
-"""Documents that lengths are measured on."""
 
 
 def with_frequencies(source: Source, weighting: Weighting) -> Source:
@@ -31,7 +27,7 @@ def with_frequencies(source: Source, weighting: Weighting) -> Source:
 
 def sample(source: Source) -> Documents:
     """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
-    return cast("Documents", source.documents.read(0, min(SAMPLE, source.n_documents)))
+    return cast("Documents", source.documents.read(0, min(SAMPLE_DOCUMENTS, source.n_documents)))
 
 
 def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -> Unit:
@@ -40,7 +36,7 @@ def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -
         documents = sample(source)
         moves[source.weighting] = moves_of(documents, prior)
         return moves[source.weighting].mean(documents.weights)
-    documents = cast("Documents", source.corpus.read(0, min(SAMPLE, source.n_documents)))
+    documents = cast("Documents", source.corpus.read(0, min(SAMPLE_DOCUMENTS, source.n_documents)))
     return moves[source.weighting].mean(documents.weights)
 
 

@@ -6,7 +6,7 @@ from sklearn.base import clone
 
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.fitting.training_time import first_loss, may_overlap
+from sdem_dist.fitting.holdout import first_loss, may_overlap
 from sdem_dist.inputs.spec import Source
 from sdem_dist.selection.trials import MONITOR, Trial
 

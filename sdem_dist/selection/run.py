@@ -21,8 +21,8 @@ from sdem_dist.engine.checkpoint import Json, identity
 from sdem_dist.engine.executor import Executor
 from sdem_dist.engine.memory import of_this_process
 from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.fitting.defaults import MAX_EPOCHS
 from sdem_dist.fitting.running import executor_for, validation_source
-from sdem_dist.fitting.training_time import MOST_EPOCHS
 from sdem_dist.inputs.label_sets import coded
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import positions_of, seed_of
@@ -121,7 +121,7 @@ class Run:
     def _laid_out(self, asked: list[dict[str, object]]) -> list[Trial]:
         given, first = self.estimator.get_params(), len(self.trials)
         trials = [
-            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.schedule.max_epochs or MOST_EPOCHS))
+            Trial(first + i, chosen, *epochs_of({**given, **chosen}, self.schedule.max_epochs or MAX_EPOCHS))
             for i, chosen in enumerate(asked)
         ]
         for trial in trials:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.fitting.training_time import IMPROVEMENT
+from sdem_dist.fitting.defaults import IMPROVEMENT
 from sdem_dist.label_scores import probabilities
 from sdem_dist.selection import label_metrics
 from sdem_dist.selection.metrics import greater_is_better, measured, name_of, temperature_of, tempered

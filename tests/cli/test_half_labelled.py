@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from cli.commands import ok, refused
 
-from sdem_dist.fitting.unlabelled_documents import Choice, gain_of
+from sdem_dist.fitting.holdout import Draws, gain_of
 
 
 @pytest.fixture(scope="module")
@@ -52,8 +52,8 @@ def test_a_tie_is_no_gain(tmp_path):
 
 @pytest.mark.parametrize(("gain", "clear"), [([0.1, 0.2, 0.3], True), ([-0.1, 0.2, -0.3], False)])
 def test_a_gain_is_more_than_its_standard_error(gain, clear):
-    alone = Choice(np.ones(3), np.ones(3), np.ones(3))
-    mean, error = gain_of(alone._replace(log_loss=1.0 - np.array(gain)), alone)
+    alone = Draws(np.ones(3), np.ones(3), np.ones(3))
+    mean, error = gain_of(alone, alone._replace(log_loss=1.0 - np.array(gain)))
     assert mean == pytest.approx(np.mean(gain)) and error == pytest.approx(np.std(gain, ddof=1) / 3**0.5)
     assert (abs(mean) > error) == clear
 

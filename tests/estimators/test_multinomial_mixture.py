@@ -163,7 +163,7 @@ def corpus(tmp_path_factory):
 def test_the_same_bits_in_threads_and_after_a_checkpoint(corpus, kind, tmp_path, monkeypatch):
     import sdem_dist.fitting.running as fitting
 
-    monkeypatch.setattr(fitting, "SMALL", 0)
+    monkeypatch.setattr(fitting, "SMALL_ENTRIES", 0)
     settings = {"n_init": 2, "n_epochs": 3, "init_documents": 500, **kind}
     one, two = (MultinomialMixture(4, n_jobs=n, **settings).fit(corpus) for n in (1, 2))
     assert bits(one) == bits(two)

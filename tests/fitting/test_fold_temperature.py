@@ -11,8 +11,8 @@ import sdem_dist as sd
 from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import StageEnded
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting import fold_temperature
-from sdem_dist.fitting.fold_temperature import N_FOLDS
+from sdem_dist.fitting import temperature
+from sdem_dist.fitting.defaults import N_FOLDS
 
 ALL, LABELS = random_counts(1_300, 80, 3, seed=2, length=20.0)
 (X, Y), (X_NEW, Y_NEW) = (ALL[:300], LABELS[:300]), (ALL[300:], LABELS[300:])
@@ -65,7 +65,7 @@ def test_a_fold_is_not_trained_on():
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(Trainer, "run", spy)
-        patch.setattr(fold_temperature, "Folds", lambda corpus, k, seed, groups: Dealt(corpus, k, seed, groups=groups))
+        patch.setattr(temperature, "Folds", lambda corpus, k, seed, groups: Dealt(corpus, k, seed, groups=groups))
         fits.append({})
         MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, Y)
         other = Y.copy()
@@ -79,7 +79,7 @@ def test_a_fold_is_not_trained_on():
     assert not np.array_equal(first["fold 1 of 3"], second["fold 1 of 3"])
 
 
-class Dealt(fold_temperature.Folds):
+class Dealt(temperature.Folds):
     """Folds that do not ask for labels."""
 
     folds = DOCUMENT % N_FOLDS

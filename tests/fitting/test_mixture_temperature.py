@@ -17,7 +17,7 @@ from sdem_dist import (
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.engine.events import EpochEnded, StageStarted
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
-from sdem_dist.fitting.mixture_temperature import held_out_of
+from sdem_dist.fitting.temperature import held_out_of
 from sdem_dist.inputs.weighted import KnownWords
 
 KINDS = {

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import sdem_dist as sd
-from sdem_dist.fitting.plans import SHORT_LANE
+from sdem_dist.fitting.defaults import SHORT_LANE
 
 
 def test_short_lanes_warn_and_others_do_not():

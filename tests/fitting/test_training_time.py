@@ -11,7 +11,8 @@ from sdem_dist import MultiLabelNB, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import EpochEnded, StageEnded, StageStarted
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting.training_time import FEW, FEW_EPOCHS, MOST_EPOCHS, share_held_out
+from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS
+from sdem_dist.fitting.holdout import share_held_out
 from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.models.class_weight import trained_part
 
@@ -38,7 +39,7 @@ def test_held_out_documents_choose_and_all_are_then_trained_on():
     assert list(found) == ["choose", "train"]
     n = model.n_iter_
     assert found["train"] == (n, n)
-    assert n == found["choose"][1] + 1 <= MOST_EPOCHS
+    assert n == found["choose"][1] + 1 <= MAX_EPOCHS
     assert [entry["epoch"] for entry in model.history_] == list(range(1, n + 1))
     assert all({"held_out_accuracy", "held_out_log_loss"} <= set(entry) for entry in model.history_)
     assert model.temperature_ != 1.0
@@ -65,7 +66,7 @@ def test_epochs_that_are_given_are_of_all_documents():
 
 
 def test_nothing_is_held_out_where_it_would_say_nothing():
-    assert share_held_out(0.1, 1_999, FEW) == 0.0 < share_held_out(0.1, 2_000, FEW)
+    assert share_held_out(0.1, 1_999, FOLDS_HELD_OUT) == 0.0 < share_held_out(0.1, 2_000, FOLDS_HELD_OUT)
     assert share_held_out(0.1, 199) == 0.0 < share_held_out(0.1, 200)
     assert share_held_out(0.1, 10_000_000) == 0.002
     model = MultinomialNB(validation_fraction=0.0)

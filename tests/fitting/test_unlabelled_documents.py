@@ -10,9 +10,9 @@ import scipy.sparse as sp
 
 import sdem_dist as sd
 from sdem_dist.documents import Documents
-from sdem_dist.fitting import unlabelled_documents
-from sdem_dist.fitting.margin_starts import start_at, weight_of_margin
-from sdem_dist.fitting.unlabelled_documents import Choice, alone_is_better
+from sdem_dist.fitting import holdout
+from sdem_dist.fitting.holdout import Draws, is_better
+from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm, Merge
 from sdem_dist.learners.sdem import SdEM
@@ -158,13 +158,13 @@ def test_where_they_mislead_they_hardly_count():
 
 def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(monkeypatch):
     def of(losses, hits):
-        return Choice(np.array(losses), np.array(hits), np.ones(len(losses)))
+        return Draws(np.array(losses), np.array(hits), np.ones(len(losses)))
 
     helped = of([0.5, 0.6, 0.7], [0.8, 0.8, 0.8])
-    assert alone_is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.8, 0.8]))
-    assert not alone_is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.7, 0.8]))
-    assert not alone_is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
-    monkeypatch.setattr(unlabelled_documents, "alone_is_better", lambda helped, alone: True)
+    assert is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.8, 0.8]))
+    assert not is_better(helped, of([0.4, 0.5, 0.6], [0.8, 0.7, 0.8]))
+    assert not is_better(helped, of([0.1, 0.7, 0.8], [0.9, 0.9, 0.9]))
+    monkeypatch.setattr(holdout, "is_better", lambda helped, alone, gate: True)
     hidden = np.where(np.arange(N) % 5 == 0, Y[:N], -1)
     free = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
     alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
@@ -212,9 +212,7 @@ def test_few_labels_are_helped():
 
 def test_they_have_to_beat_the_default_of_labelled_documents(monkeypatch):
     hidden, seen = np.where(np.arange(N) % 7 == 0, np.arange(N) // 7 % 20, -1), {}
-    monkeypatch.setattr(
-        unlabelled_documents, "alone_is_better", lambda helped, alone: seen[loss].append(alone) or False
-    )
+    monkeypatch.setattr(holdout, "is_better", lambda helped, alone, gate: seen[loss].append(alone) or False)
     for loss in ("auto", "ncll", "hinge"):
         seen[loss] = []
         model = sd.MultinomialNB(loss=loss, unlabelled=-1, n_epochs=2).fit(X[:N], hidden)

@@ -1,0 +1,87 @@
+"""The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
+
+# How long to train, which loss: choose_defaults.py; the losses also overlap.py and few_a_class.py.
+MAX_EPOCHS = 20
+"""Epochs at most where held-out documents choose."""
+FEW_EPOCHS = 6
+"""Epochs where nothing chooses them."""
+IMPROVEMENT = 0.01
+"""Share by which the log-loss has to fall for another epoch to be worth its time."""
+FEW_HELD_OUT = 20
+"""With fewer held-out documents nothing is chosen."""
+FOLDS_HELD_OUT = 200
+"""With fewer held-out documents of counts folds give the temperature instead."""
+MAX_HELD_OUT = 20_000
+"""Documents held out at most."""
+NO_REFIT = 0.02
+"""Held-out share so small that it is not missed: the model that was trained without them is kept."""
+N_FOLDS = 3
+"""Folds that give the temperature of few documents."""
+MANY_WRONG = 0.2
+"""Share of held-out documents that the hinge loss has to get wrong for NCLL to be tried."""
+LOSS_DRAWS, ENOUGH_FOR_LOSSES = 5, 5_000
+"""Draws of held-out documents that have to agree on NCLL, unless one has so many documents."""
+DOCUMENTS_A_CLASS = 30
+"""Documents of a class, in the mean, under which they are few: their loss is chosen by the sizes of classes."""
+EVEN_CLASSES = 1.25
+"""Classes are even if the largest has at most so many times the median. (A few that have not enough do not matter.)"""
+RARE_CLASS = 0.05
+"""Share of the largest class's documents under which a class is rare: macro-F1 is shown beside accuracy."""
+
+# Documents without a label: unlabelled.py.
+UNLABELLED_MARGIN = 0.2
+"""Lead of the first class over the second that "auto" starts at, in the median document; the hinge loss asks for 1."""
+UNLABELLED_LEAST = 200
+"""With fewer labelled documents none are held out to decide."""
+UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5
+"""Pseudo-count of a word in EM, and its iterations."""
+UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2
+"""How often labelled documents are drawn to be held out, and how many of them."""
+
+# Mixtures: mixtures.py.
+HOLDOUT_PARTS = 20
+"""Of which some are held out for the temperature of mixtures, such as 7 for a share of .35."""
+
+# Supervised topics: supervised_lda.py.
+WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2
+"""Weights of words that "auto" tries, and the share of the documents that choose."""
+
+# Weighting and steps of counts: choose_defaults.py.
+NORM = 10.0
+"""Euclidean length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far."""
+SAMPLE_DOCUMENTS = 4096
+"""Documents that lengths and steps are measured on."""
+PRIOR_POWER = 0.125
+"""A word's pseudo-count grows with this power of its document frequency, so that frequent words take shorter steps."""
+PRIOR_POWERS = {"log": 0.375, "binary": 0.375}
+"""The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
+STEP_TOLERANCE = 1e-4
+"""Loss weight under which a document asks for no step."""
+MANY_CLASSES = 1_000
+"""Classes from which on `ManyClassNB` is named: many_classes.py."""
+
+# Lanes and rounds: lanes.py, batches.py.
+MAX_LANES = 128
+"""Lanes at most, where lanes only add."""
+ONE_LANE_DOCUMENTS = 65_536
+"""Documents up to which one lane, a run through all documents one after the other, is fast enough."""
+STEP_LANES = 16
+"""Lanes of sequential steps where there are more documents."""
+FIRST_ROUND_DOCUMENTS = 4_096
+"""Documents of the first round, about: rounds double from there on."""
+MAX_LANE_DOCUMENTS = 10_000
+"""Documents of a sequential lane in a round."""
+SHORT_LANE = 300
+"""Documents of a sequential lane in a round under which several lanes do not find what one finds."""
+ROUNDS = 4
+"""Rounds of an epoch: each costs messages between processes."""
+SUM_BATCH = 128
+"""Default documents of a round for ``merge="sum"``."""
+FIRST_BATCH = 8
+"""Documents of the first such round, about: near the prior all documents of a batch ask for the same step."""
+SUM_TASK_DOCUMENTS = 1_000
+"""Documents of counts that make a task worth its overhead, where lanes only add."""
+PASS_DOCUMENTS = 4_096
+"""The same for a lane of a full pass of a mixture."""
+SMALL_ENTRIES = 100_000
+"""Entries under which threads cost more than they save."""

@@ -1,0 +1,289 @@
+"""Documents held out of training: they choose how long to train, which loss, and the temperature of probabilities.
+
+The hinge loss looks at the label and its strongest rival alone. Where a document may well belong to each of several
+classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and Bartlett 2007, on the loss of
+Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such limit. Where classes are
+apart it is slower and less accurate. So it has to win.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.engine.monitoring import VALIDATION, Monitoring
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.trainer import Trainer
+from sdem_dist.fitting.defaults import (
+    DOCUMENTS_A_CLASS,
+    ENOUGH_FOR_LOSSES,
+    EVEN_CLASSES,
+    FEW_EPOCHS,
+    FEW_HELD_OUT,
+    IMPROVEMENT,
+    LOSS_DRAWS,
+    MANY_WRONG,
+    MAX_HELD_OUT,
+    NO_REFIT,
+    RARE_CLASS,
+)
+from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.weighted import HeldOut
+
+MONITOR = "tempered_log_loss"
+"""The metric that decides: log-loss at the best temperature."""
+OF_ALL = "with this loss all documents get {after} epochs: more documents bear more steps"
+"""What follows where held-out documents have ended the first stage."""
+_log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A training that held-out documents judge.
+
+    `initial`: where it starts, as of a `Stage`.
+    `stage`: the name of its stages.
+    `start`: takes the learner of a draw and which one it is, and returns where it starts and the stage's name, where
+    these depend on what is held out.
+    `view`: how documents are weighed, if not as the policy's are; `frequency`: of which words then are known.
+    """
+
+    learner: Any
+    plan: Plan
+    initial: Any = None
+    stage: str = "choose"
+    start: Callable[[Any, str], tuple[Any, str]] | None = None
+    view: Source | None = None
+    frequency: np.ndarray | None = None
+
+
+class Draws(NamedTuple):
+    """What held-out documents say of a candidate, shape (n_draws,) each."""
+
+    log_loss: np.ndarray  # or another metric that has to be low
+    accuracy: np.ndarray
+    temperature: np.ndarray
+
+
+class HoldoutResult(NamedTuple):
+    """The candidate that held-out documents chose."""
+
+    candidate: Candidate
+    n_epochs: int
+    """Epochs for the training with all documents: one more than were worth it, since more documents bear more steps."""
+    temperature: float
+    """Of the last of these: longer training makes a model surer."""
+    history: list[dict[str, float]]
+    """Their accuracy, and their log-loss at the best temperature, of each of these epochs."""
+    state: Any
+    """The model trained without them."""
+    figures: dict[str, float]
+    """All that was found of the epoch that was kept."""
+    draws: list[Draws]
+    """Of each candidate that was tried, in their order."""
+
+    @property
+    def known(self) -> bool:
+        """Whether any held-out document has a weight above 0."""
+        return bool(np.isfinite(self.draws[0].log_loss).any())
+
+    def of_validation(self, metric: str) -> float:
+        """Return a metric of the held-out documents, of the epoch that was kept."""
+        return self.figures[VALIDATION + metric]
+
+
+@dataclass(frozen=True)
+class HoldoutPolicy:
+    """How documents are held out, and what they decide.
+
+    `share`: of the documents that are held out.
+    `patience`: epochs without a lower log-loss that end a training; None runs all of its plan.
+    `monitor`: the metric that has to be low.
+    `every`: epochs between two evaluations.
+    `n_draws`: of held-out documents, for each candidate.
+    `doubt`: takes the first candidate's result, and returns whether others are tried; draws then end where they do not
+    do better. None: all draws of all candidates.
+    `gate`: a candidate that is less accurate never replaces one before it.
+    """
+
+    trainer: Trainer
+    source: Source
+    share: float
+    patience: int | None = None
+    monitor: str = MONITOR
+    every: int = 1
+    n_draws: int = 1
+    doubt: Callable[[HoldoutResult], bool] | None = None
+    gate: bool = True
+
+    def choose(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
+        """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained.
+
+        A candidate is made when its turn comes.
+        """
+        results = [[self._score(candidates[0](), 0)]]
+        if self.doubt is not None and not (results[0][0].known and self.doubt(results[0][0])):
+            return results[0][0]
+        results += [[self._score(make(), 0)] for make in candidates[1:]]
+        for draw in range(1, self.n_draws):
+            if self.doubt is not None and not self._gain(results).mean() > 0.0:  # not lower: no second look
+                break
+            for scored in results:
+                scored.append(self._score(scored[0].candidate, draw))
+        draws = [_joined(scored) for scored in results]
+        best = 0
+        for number in range(1, len(draws)):
+            if is_better(draws[best], draws[number], gate=self.gate):
+                best = number
+        if len(candidates) > 1:
+            _log.info("held-out documents chose %r", results[best][0].candidate.stage)
+        return results[best][0]._replace(draws=draws)
+
+    def _gain(self, results: list[list[HoldoutResult]]) -> np.ndarray:
+        first, last = (_joined(scored).log_loss for scored in (results[0], results[-1]))
+        return first - last
+
+    def _score(self, candidate: Candidate, draw: int) -> HoldoutResult:
+        """Run a training without the documents of a draw, scored after epochs."""
+        assert not isinstance(self.source.corpus, DenseMemoryCorpus)
+        view, seed = candidate.view or self.source, candidate.learner.seed
+        learner = replace(candidate.learner, held_out=self.share, seed=(seed + (draw << 20)) % (1 << 64))
+        name, initial = candidate.stage, candidate.initial
+        if candidate.start is not None:
+            initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
+        elif draw:
+            name = f"{name}, draw {draw + 1}"
+        monitoring = Monitoring(
+            self.every,
+            view.seen(HeldOut(self.source.corpus, learner.seed, self.share, candidate.frequency)),
+            self.monitor,
+            self.patience,
+            IMPROVEMENT,
+            training=False,
+            shown=_shown_metrics(view) if self.monitor == MONITOR else (self.monitor,),
+            then=OF_ALL if self.share > NO_REFIT else Monitoring.then,
+        )
+        corpus = None if candidate.view is None else view.seen(self.source.corpus)
+        monitored = candidate.start is None
+        stage = Stage(name, learner, candidate.plan, initial, corpus, monitored=monitored, monitoring=monitoring)
+        result = self.trainer.run(stage)
+        scored = [entry for entry in result.history if VALIDATION + self.monitor in entry] or result.history[-1:]
+        best = last = scored[-1]
+        if self.patience is not None:
+            best = scored[0]
+            for i in range(len(scored)):
+                if monitoring.best(scored[: i + 1], scored.index(best)):
+                    best = scored[i]
+            last = best
+            if self.share > NO_REFIT:
+                last = next((entry for entry in scored if entry["epoch"] > best["epoch"]), best)
+        n_epochs = int(last["epoch"])
+        shown = [_held_out_figures(entry, self.monitor, self.source) for entry in result.history[:n_epochs]]
+        temperature = getattr(learner, "temperature", 1.0) * last.get(f"{VALIDATION}temperature", 1.0)
+        figures = best.get(VALIDATION + self.monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
+        draws = Draws(*(np.array([figure]) for figure in figures))
+        return HoldoutResult(candidate, n_epochs, temperature, shown, result.state, best, [draws])
+
+    def train(self, result: HoldoutResult, learner: Any) -> Trained:
+        """Run the training with all documents, as it was chosen, where those held out are more than a few.
+
+        `learner`: as it is to be, with all documents.
+
+        One more pass over all from where the choice ended takes half the time. It meets the held-out documents, and
+        the words that only they have, once, and all others several times.
+        """
+        plan, initial = result.candidate.plan, result.candidate.initial
+        if not result.known:
+            _log.warning(
+                "no held-out document has a weight above 0: nothing is chosen by them, and the temperature is 1"
+            )
+            plan = plan if self.patience is None else replace(plan, n_epochs=FEW_EPOCHS)
+            return final_stage(self.trainer, result.candidate.learner, plan, initial)
+        _log.info("held-out documents chose %d epochs, and temperature %.3g", result.n_epochs, result.temperature)
+        if self.share <= NO_REFIT:
+            return Trained(learner, result.state, result.history)
+        end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
+        history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]
+        return end._replace(history=history)
+
+
+def is_better(first: Draws, second: Draws, *, gate: bool = True) -> bool:
+    """Whether the second is lower in log-loss, in the mean by more than its standard error, and as accurate."""
+    gain, error = gain_of(first, second)
+    return bool(gain > error and (not gate or second.accuracy.mean() >= first.accuracy.mean()))
+
+
+def gain_of(first: Draws, second: Draws) -> tuple[float, float]:
+    """Return by how much the second lowers log-loss, the mean over the draws, and its standard error; 0 of one draw."""
+    gain = first.log_loss - second.log_loss
+    return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
+
+
+def _joined(results: Sequence[HoldoutResult]) -> Draws:
+    """Return the draws that held out a document."""
+    draws = [result.draws[0] for result in results]
+    known = [one for one in draws if np.isfinite(one).all()] or draws[:1]
+    return Draws(*(np.concatenate(column) for column in zip(*known, strict=True)))
+
+
+def _held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
+    """Return what a history says of held-out documents after an epoch."""
+    shown = {"accuracy": "accuracy", "log_loss": monitor} | (
+        {"macro_f1": "macro_f1"} if has_rare_classes(source) else {}
+    )
+    of_epoch = {name: entry[name] for name in ("epoch", "seconds")}
+    return of_epoch | {
+        f"held_out_{name}": entry[VALIDATION + metric] for name, metric in shown.items() if VALIDATION + metric in entry
+    }
+
+
+def share_held_out(share: float, n_documents: int, least: int = FEW_HELD_OUT) -> float:
+    """Return the share of documents to hold out; 0 where they would be too few."""
+    share = min(share, MAX_HELD_OUT / n_documents)
+    return share if share * n_documents >= least else 0.0
+
+
+def has_rare_classes(source: Source) -> bool:
+    """Whether some classes are so rare that accuracy hides how they fare."""
+    sizes = np.array([n for n in source.class_counts if n > 0])
+    return len(sizes) > 1 and source.members is None and bool(sizes.min() < RARE_CLASS * sizes.max())
+
+
+def _shown_metrics(source: Source) -> tuple[str, ...]:
+    return ("accuracy", "macro_f1", MONITOR) if has_rare_classes(source) else ("accuracy", MONITOR)
+
+
+def few_documents(source: Source) -> bool:
+    """Whether documents are few for their classes."""
+    return source.n_documents < DOCUMENTS_A_CLASS * len(source.classes)
+
+
+def first_loss(source: Source) -> str:
+    """Return the default loss before a held-out document is asked: NCLL of few documents of three or more even classes.
+
+    Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, and so
+    hangs on which it happens to be; NCLL moves all of them. Each document of a larger class then moves all the others,
+    and NCLL finds that class too often; the hinge loss takes no step where the margin is kept.
+    """
+    if not few_documents(source):
+        return "hinge"
+    sizes = np.array([n for n in source.class_counts if n > 0])
+    largest = sizes.max() / np.median(sizes)
+    loss = "ncll" if len(sizes) > 2 and largest <= EVEN_CLASSES else "hinge"
+    message = "few documents of %d classes, the largest %.3g times the median: the loss is %s"
+    _log.info(message, len(sizes), largest, loss)
+    return loss
+
+
+def may_overlap(source: Source, accuracy: float) -> bool:
+    """Whether NCLL is to be tried, too, given the accuracy of the hinge loss on held-out documents."""
+    return len(source.classes) > 2 and not few_documents(source) and accuracy < 1.0 - MANY_WRONG
+
+
+def loss_draws(share: float, n_documents: int) -> int:
+    """Return how many draws of held-out documents compare two losses."""
+    return 1 if share * n_documents >= ENOUGH_FOR_LOSSES else LOSS_DRAWS

@@ -1,0 +1,216 @@
+"""Documents without labels beside a discriminative loss: training starts at a generative model of all documents.
+
+EM with hidden classes (Nigam et al. 2000) explains all documents. Training starts at its log-odds, times a weight. The
+weight is small: naive Bayes is far too sure, and where it is sure no document asks for a step, so that discriminative
+training would keep its errors. So the weight is in units of the margin, as steps are. Held-out labelled documents give
+the temperature, and decide where labelled documents alone do better.
+
+Labelled documents alone say how rare a word is: tf-idf of all documents makes words of a frequent class weak, which
+hurts where few documents have a label.
+"""
+
+import logging
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any, NamedTuple, cast
+
+import numpy as np
+
+from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.documents import CorpusLike, Documents
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.stages import AnyStage, MadeByWorkers, Stage
+from sdem_dist.engine.trainer import Trainer
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import (
+    FEW_EPOCHS,
+    N_FOLDS,
+    SUM_TASK_DOCUMENTS,
+    UNLABELLED_ALPHA,
+    UNLABELLED_DRAWS,
+    UNLABELLED_EM_EPOCHS,
+    UNLABELLED_LEAST,
+    UNLABELLED_MARGIN,
+    UNLABELLED_SHARE,
+)
+from sdem_dist.fitting.holdout import Candidate, Draws, HoldoutPolicy, first_loss, gain_of
+from sdem_dist.fitting.temperature import train_by_folds
+from sdem_dist.fitting.weighting import sample
+from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.weighted import WeightedCorpus
+from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.losses import Loss
+from sdem_dist.models.heads import by_class
+from sdem_dist.models.word_counts import SdemState
+
+WITH, WITHOUT = "with_unlabelled", "without_unlabelled"
+"""In a history, what names of held-out scores begin with: of a model of all documents, and of labelled ones alone."""
+_log = logging.getLogger(__name__)
+
+
+class Recipe(NamedTuple):
+    """What an estimator says of its training.
+
+    `candidate`: takes documents and a loss, None for the default one, and returns what is trained and where it starts.
+    `train`: runs a whole fit of labelled documents.
+    `loss`: None: chosen by the documents.
+    `weight`: of the generative start; None: chosen.
+    `auto_epochs`: whether the number of epochs is open.
+    """
+
+    candidate: Callable[[Source, str | Loss | None], Candidate]
+    train: Callable[[Trainer, Source], Trained]
+    loss: str | Loss | None
+    weight: float | None
+    auto_epochs: bool
+    holds_out: bool
+    calibrate: bool
+
+
+def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> tuple[Trained, Source]:
+    """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
+
+    Return the documents, too, as the model weighs them.
+    """
+    alone = labelled_alone(source)
+    source = weighed_by_labelled(source, alone)
+    trainer, trainer_alone = trainer.changed(_of(source)), trainer.changed(_of(alone))
+    weight, found = recipe.weight, recipe.candidate(source, None)
+    learner = replace(found.learner, n_documents=source.n_labelled)
+    initial = cast(MadeByWorkers[SdemState], found.initial).block(0, 1)
+    plan = replace(found.plan, n_epochs=FEW_EPOCHS) if recipe.auto_epochs else found.plan
+    figures = dict[str, float]()
+    if source.n_labelled < UNLABELLED_LEAST:  # too few to hold some out of EM
+        if weight != 0.0 and recipe.calibrate and recipe.holds_out and alone.n_documents >= 2 * N_FOLDS:
+            # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
+            by_folds = train_by_folds(trainer_alone, alone, [lambda: recipe.candidate(alone, learner.loss)])
+            learner = replace(learner, temperature=cast(Any, by_folds.learner).temperature)
+    elif recipe.holds_out and (weight is None or (weight and recipe.calibrate)):
+        policy = HoldoutPolicy(trainer, source, UNLABELLED_SHARE, every=plan.n_epochs, n_draws=UNLABELLED_DRAWS)
+        some = sample(source)
+
+        def start(trial: SdEM[Any], which: str) -> tuple[Any, str]:
+            generative = _explained(trainer, source, trial, plan, which)
+            used = weight_of_margin(generative, some, UNLABELLED_MARGIN) if weight is None else weight
+            return partial(start_at, initial, generative, used), f"weight {used:.2g}{which}"
+
+        def of_labelled() -> Candidate:
+            loss = recipe.loss or first_loss(alone)  # as they would be trained
+            trial = recipe.candidate(alone, loss)
+            frequency = alone.corpus.document_frequency
+            at = trial.initial
+            # Both read the whole corpus, so that the same documents are held out; no label, no step.
+            return Candidate(
+                trial.learner, plan, None, "", lambda _, which: (at, f"labelled alone{which}"), alone, frequency
+            )
+
+        candidates = [lambda: Candidate(learner, plan, start=start), *([of_labelled] if weight is None else [])]
+        result = policy.choose(candidates)
+        helped = result.draws[0]
+        if weight is None:
+            figures = _means(helped, WITH) | _means(result.draws[1], WITHOUT)
+            gain, error = gain_of(result.draws[1], helped)
+            figures |= {f"{WITH}_gain": gain, f"{WITH}_gain_error": error}
+        if result.candidate.view is not None:
+            weight = 0.0
+        else:
+            temperature = float(helped.temperature.mean()) if recipe.calibrate else 1.0
+            learner = replace(learner, temperature=temperature)
+            figures |= _means(helped, "held_out")
+    if weight == 0.0:
+        end, source = recipe.train(trainer_alone, alone), alone
+    else:
+        generative = _explained(trainer, source, learner, plan)
+        weight = weight_of_margin(generative, sample(source), UNLABELLED_MARGIN) if weight is None else weight
+        begin = partial(start_at, initial, generative, weight)
+        # The name tells a resumed run whether the weight is still the same.
+        end = final_stage(trainer, learner, plan, begin, f", unlabelled_weight {weight:g}")
+    figures["unlabelled_weight"] = weight
+    # Held-out figures are of the whole training: the last entry alone has them, so that none takes them for a curve.
+    every = {name: value for name, value in figures.items() if not name.startswith("held_out_")}
+    *earlier, last = end.history
+    return end._replace(history=[*({**entry, **every} for entry in earlier), {**last, **figures}]), source
+
+
+def labelled_alone(source: Source) -> Source:
+    """Return the labelled documents of a source, weighed as if there were no others."""
+    assert source.weighting is None or source.trained_on is not None
+    corpus = source.corpus.labelled()
+    alone = replace(source, corpus=corpus, weight=source.n_labelled)
+    if source.weighting is None:
+        return alone
+    frequency = corpus.document_frequency
+    counted = max(corpus.n_documents, int(frequency.max(initial=0)))
+    return replace(alone, weighting=replace(source.weighting, n_documents=counted), trained_on=frequency)
+
+
+def weighed_by_labelled(source: Source, alone: Source) -> Source:
+    """Return all documents, weighed as the labelled ones are; words that these lack count as words of one of them."""
+    if source.weighting is None:
+        return source
+    assert alone.weighting is not None
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
+    there = source.corpus.document_frequency >= source.weighting.min_df
+    frequency = np.where(there, np.maximum(cast(np.ndarray, alone.trained_on), 1), 0)
+    return replace(source, weighting=replace(alone.weighting, min_df=1), trained_on=frequency)
+
+
+def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
+    """Return what makes stages those of a source, not of the fit's; validation documents are weighed as they are."""
+
+    def seen(validation: CorpusLike) -> CorpusLike:
+        return source.seen(validation.corpus if isinstance(validation, WeightedCorpus) else validation)
+
+    return lambda stage: replace(stage, corpus=stage.corpus or source.documents, seen=stage.seen or seen)
+
+
+def _explained(trainer: Trainer, source: Source, learner: SdEM[Any], plan: Plan, which: str = "") -> SdemState:
+    """Run EM over all documents but those held out."""
+    model = replace(learner.model, alpha=UNLABELLED_ALPHA, class_alpha=0.0)
+    em = SdEM(model, source.weight, ClosedForm(), held_out=learner.held_out, seed=learner.seed)
+    lanes = plans.lanes_of(plan.n_documents, SUM_TASK_DOCUMENTS)
+    once = replace(plan, n_epochs=UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
+    return trainer.run(Stage(f"unlabelled{which}", em, once)).state
+
+
+def _means(draws: Draws, which: str) -> dict[str, float]:
+    """Return the means over the draws, as a history names them."""
+    return {f"{which}_accuracy": float(draws.accuracy.mean()), f"{which}_log_loss": float(draws.log_loss.mean())}
+
+
+def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemState:
+    """Return a start whose scores are those of a generative model, times a weight, up to a constant of each document.
+
+    Every word's pseudo-counts keep their geometric mean over columns, which steps are in units of.
+    """
+    log_words = np.log(generative.words) - np.log(generative.totals)
+    log_words -= log_words.mean(axis=1, keepdims=True)
+    words = initial.words * np.exp(weight * log_words, out=log_words)
+    return initial._replace(words=words, totals=words.sum(axis=0))
+
+
+def weight_of_margin(generative: SdemState, documents: Documents, margin: float, owners: tuple[int, ...] = ()) -> float:
+    """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
+
+    It has two digits, as people read it. Documents count by their weights.
+
+    `owners`: the class of each column, where classes have components.
+    """
+    weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+    used = weights > 0
+    if not used.any():
+        return 1.0
+    scores = documents.to_csr()[used] @ (np.log(generative.words) - np.log(generative.totals))
+    scores = by_class(scores, owners)[0] if owners else scores
+    second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
+    return float(f"{min(1.0, margin / max(_median(first - second, weights[used]), margin)):.2g}")
+
+
+def _median(values: np.ndarray, weights: np.ndarray) -> float:
+    """Return the median by weights, all of which are positive; of equal weights it is NumPy's."""
+    order = np.argsort(values)
+    values, below = values[order], np.cumsum(weights[order])
+    lower, upper = np.searchsorted(below, 0.5 * below[-1], "left"), np.searchsorted(below, 0.5 * below[-1], "right")
+    return float(0.5 * (values[lower] + values[upper]))
