@@ -18,7 +18,7 @@ import sdem_dist
 from sdem_dist import MixedNB, load_model, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus.label_sets import column_of
-from sdem_dist.fitting.running import SMALL
+from sdem_dist.fitting.defaults import SMALL_ENTRIES
 
 TESTS = Path(__file__).parent.parent
 
@@ -28,7 +28,7 @@ def folder(tmp_path_factory):
     path = tmp_path_factory.mktemp("bits")
     write_corpora(path)
     for name in ("counts", "numbers", "table"):  # else training in this process would take one thread
-        assert open_corpus(path / name).header.n_nonzeros > SMALL
+        assert open_corpus(path / name).header.n_nonzeros > SMALL_ENTRIES
     return path
 
 
