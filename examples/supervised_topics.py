@@ -144,7 +144,7 @@ def main() -> None:
     model.vocabulary_ = names.tolist()
     topics = sorted(model.topics(8))  # by their stars
     for topic in (topics[0], topics[-1]):
-        print(f"topic of {topic.label:.1f} stars: {' '.join(topic.telling)}")
+        print(f"topic of {topic.label:.1f} stars: {' '.join(topic.distinctive)}")
     plots.topics([*topics[:4], *topics[-4:]]).savefig(options.out / "supervised-topics-words.png", dpi=110)
     figure.savefig(options.out / "supervised-topics.png", dpi=110)
 

@@ -125,9 +125,9 @@ def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int)
 def _words(console: Console, model: MultinomialNB, loss: str) -> None:
     from rich.table import Table
 
-    from sdem_dist.inspection.words import speaking_words
+    from sdem_dist.inspection.top_words import top_words
 
     table = Table(title=f"The words that speak most for each class ({loss.upper()})", show_header=False)
-    for name, words in speaking_words(model).items():
+    for name, words in top_words(model).items():
         table.add_row(str(name), " ".join(words))
     console.print(table)

@@ -27,7 +27,7 @@ from sdem_dist.storage.numbers import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inspection.examined import Examined
+    from sdem_dist.inspection.evaluation_set import EvaluationSet
 
 OF_WORDS = ("nll", "perplexity")
 """Metrics of p(document)."""
@@ -90,8 +90,7 @@ def evaluate(
     from sdem_dist import load_model
     from sdem_dist.cli.tables import altered, check_table, write_table
     from sdem_dist.corpus import Corpus
-    from sdem_dist.inspection.examined import mistakes
-    from sdem_dist.inspection.taught import taught
+    from sdem_dist.inspection.evaluation_set import mistakes, taught
     from sdem_dist.reports.classification import ClassificationReport
     from sdem_dist.reports.labels import LabelReport
 
@@ -102,7 +101,7 @@ def evaluate(
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
     with where.client() as client:
-        there: AbstractContextManager[Examined]
+        there: AbstractContextManager[EvaluationSet]
         if client is None or not of_source:
             there = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))
         else:

@@ -18,13 +18,13 @@ def model_shown(path: Path) -> str:
 
     Raises ModelError: the file is damaged or no model.
     """
-    from sdem_dist.inspection.facts import model_facts
-    from sdem_dist.inspection.words import speaking_words
+    from sdem_dist.inspection.model_card import model_facts
+    from sdem_dist.inspection.top_words import top_words
     from sdem_dist.loading import load_model
 
     model = load_model(path)
     facts = {**model_facts(model), "on disk": sized(path.stat().st_size)}
-    what, said = model.spec.predicts, speaking_words(model)
+    what, said = model.spec.predicts, top_words(model)
     if model.spec.topics:
         what, said = "topic", _topics(model)
     shown = table(str(path), facts.items())
@@ -49,4 +49,4 @@ def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
 
 def _topics(model: EngineEstimator) -> dict[str, list[str]]:
     """Return the words that tell each topic apart."""
-    return {f"topic {t.title}: {t.share:.0%}": t.telling for t in model.topics()}
+    return {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}

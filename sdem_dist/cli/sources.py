@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inspection.examined import Examined
+    from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.text import Reading
     from sdem_dist.text.texts import Records
 
@@ -231,7 +231,7 @@ def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
 @contextmanager
 def examined_by_workers(
     estimator: EngineEstimator, path: str, source: SourceOptions, beside: Path, client: Client
-) -> Iterator[Examined]:
+) -> Iterator[EvaluationSet]:
     """Yield the documents of a source without their texts: workers write them into a hidden folder beside the model.
 
     Raises ModelError, IngestError: as `examined_documents`.
@@ -239,7 +239,7 @@ def examined_by_workers(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus, write_corpus
-    from sdem_dist.inspection.examined import Examined
+    from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
 
@@ -273,7 +273,7 @@ def examined_by_workers(
             )
         say_left_out(report.n_skipped, report.skipped_examples)
         with _by_source(documents, [path]):
-            yield Examined(open_corpus(documents))
+            yield EvaluationSet(open_corpus(documents))
 
 
 def _separator_of(estimator: EngineEstimator, source: SourceOptions) -> str:
@@ -294,7 +294,7 @@ def _check_labels(estimator: EngineEstimator, source: SourceOptions) -> None:
 
 def examined_documents(
     estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
-) -> Examined:
+) -> EvaluationSet:
     """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
 
     Without `keep_texts` those of a source are dropped.
@@ -308,13 +308,13 @@ def examined_documents(
     from sdem_dist import open_corpus
     from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
-    from sdem_dist.inspection.examined import Examined
+    from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.text.sources import numeric_format, placed_blocks
     from sdem_dist.text.validation import RowValidator
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
-        return Examined(open_corpus(path))
+        return EvaluationSet(open_corpus(path))
     if numeric_format([place(path)], source.reading) is not None:
         raise click.UsageError(
             f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
@@ -358,7 +358,7 @@ def examined_documents(
         known = [classes[name] for name in labels]
     if target == "numbers":
         known = [float(name) for name in labels]
-    return Examined(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)
+    return EvaluationSet(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)
 
 
 _PREDICT = "; documents without labels are for sdem predict MODEL {}"

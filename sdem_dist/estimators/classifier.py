@@ -139,7 +139,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
             The model gives documents several labels.
         """
         from sdem_dist.conformal import scores_by_class
-        from sdem_dist.inspection.taught import taught
+        from sdem_dist.inspection.evaluation_set import taught
 
         check_is_fitted(self)
         if self.several_labels:

@@ -39,7 +39,7 @@ from sdem_dist.models.lda import (
 from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
-    from sdem_dist.inspection.topics import Topics
+    from sdem_dist.inspection.top_words import Topics
     from sdem_dist.reports.explanation import DocumentParts
 
 NLL_ROUNDS = 8
@@ -211,7 +211,7 @@ class LDAClassifier(
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_lda
-        from sdem_dist.inspection.topics import named
+        from sdem_dist.inspection.top_words import named
 
         proportions = self._scored(documents)[1]
         return of_lda(self._parameters, documents_of(self, documents), pairs, proportions, named(self.topics(3)))
@@ -226,6 +226,6 @@ class LDAClassifier(
         return joint.reshape(len(scores), -1)
 
     def _topics(self, n_words: int) -> Topics:
-        from sdem_dist.inspection.topics import topics_of_classes
+        from sdem_dist.inspection.top_words import topics_of_classes
 
         return topics_of_classes(self, n_words)

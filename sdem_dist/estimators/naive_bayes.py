@@ -105,7 +105,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     >>> clf = MultinomialNB().fit(texts, labels)
     >>> clf.predict(["the goal of the match", "a new rate"]).tolist()
     ['sport', 'money']
-    >>> clf.explain(["a late goal"])[0].telling(2)
+    >>> clf.explain(["a late goal"])[0].distinctive(2)
     ['late', 'goal']
     """
 

@@ -161,7 +161,7 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_supervised_topics
-        from sdem_dist.inspection.topics import named
+        from sdem_dist.inspection.top_words import named
 
         theta, output = self._transformed(documents), self.learner_.gamma * self._parameters.output
         seen, (a, b) = self._documents(documents), pairs.T
@@ -318,7 +318,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
         from sdem_dist.inspection.explaining import refused
         from sdem_dist.inspection.parts import of_supervised_topics
-        from sdem_dist.inspection.topics import named
+        from sdem_dist.inspection.top_words import named
 
         if self.learner_.response == "counts":  # a product over topics
             raise refused(self)

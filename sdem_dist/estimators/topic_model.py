@@ -33,7 +33,7 @@ from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
 from sdem_dist.models.word_counts import entries
 
 if TYPE_CHECKING:
-    from sdem_dist.inspection.topics import Topics
+    from sdem_dist.inspection.top_words import Topics
 
 LANES = 8
 LANE_DOCUMENTS = 2_500
@@ -244,7 +244,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         return [None] * self._n_features_out
 
     def _topics(self, n_words: int) -> Topics:
-        from sdem_dist.inspection.topics import topics_of_documents
+        from sdem_dist.inspection.top_words import topics_of_documents
 
         return topics_of_documents(self, self._topic_labels(), n_words)
 

@@ -1,16 +1,15 @@
-"""A model card: what a model is, was trained on, does, and is not for, as Markdown."""
+"""What a model is, was trained on, does, and is not for: lines for people, and a card in Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.glossary import metric, named
+from sdem_dist.glossary import UNSHOWN, called, metric, named
 from sdem_dist.inputs.spec import OF_THE_MACHINE
-from sdem_dist.inspection.facts import OF_HELD_OUT, model_facts
-from sdem_dist.inspection.words import speaking_words
+from sdem_dist.inspection.top_words import top_words
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.table import Table, markdown
@@ -18,6 +17,128 @@ from sdem_dist.reports.table import Table, markdown
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.reporting import Report
+
+
+def model_facts(model: EngineEstimator) -> dict[str, str]:
+    """Return a fitted model's kind, settings, inputs and training, by name."""
+    defaults = type(model)().get_params()
+    given = {k: v for k, v in model.get_params().items() if not np.array_equal(v, defaults[k])}
+    kept = model.kept_
+    which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
+    loss = getattr(model, "loss_", None) or model.get_params().get("loss")
+    how = f", loss {loss}" if loss else ""
+    no_metrics = ("epoch", "unlabelled_weight", *UNSHOWN)
+    metrics = {name: value for name, value in kept.items() if name not in no_metrics and not name.endswith("seconds")}
+    if given.get("validation_fraction") == 0.0 and _temperature(model) != 1.0:
+        given["validation_fraction"] = "0, since the folds of a search have decided"
+    return {
+        "model": type(model).__name__ + how,
+        "settings": ", ".join(f"{k} {_shown(v)}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE))
+        or "defaults",
+        **_trained_on(model),
+        **_unlabelled(kept),
+        **_parts(model),
+        **_inputs(model),
+        **_weighting(model),
+        "epochs": f"{model.n_iter_}{_converged(model)}",
+        **_listed(which, metrics),
+        **({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {}),
+    }
+
+
+def _converged(model: EngineEstimator) -> str:
+    """Return whether EM has converged, where that is known."""
+    found = getattr(model, "converged_", None)
+    if found is None:
+        return ""
+    return ", converged" if found else ", not converged: more n_epochs would fit better"
+
+
+OF_HELD_OUT = {
+    "held_out_": "held-out: a part of the training data",
+    "validation_": "held-out: documents that were given",
+}
+"""Where metrics are of, by what their names begin with; where there are several kinds, lines have these names."""
+
+
+def _listed(which: str, metrics: Mapping[str, float]) -> dict[str, str]:
+    """Return metrics, a line for documents of each kind; the first one is called `which`."""
+    lines: dict[str, str] = {}
+    for prefix, kind in {"": "", **OF_HELD_OUT}.items():
+        own = [n for n in metrics if (n.startswith(prefix) if prefix else not n.startswith(tuple(OF_HELD_OUT)))]
+        listed = ", ".join(f"{called(name)} {metrics[name]:.4g}" for name in own)
+        if own and not lines:
+            lines[which] = f"{listed} ({kind})" if kind else listed
+        elif own:
+            lines[kind] = listed
+    return lines or {which: "not evaluated"}
+
+
+def _trained_on(model: EngineEstimator) -> dict[str, str]:
+    """Return how many documents a model was trained on, by weight, where its learner says."""
+    n = getattr(model.learner_, "n_documents", None)
+    return {} if n is None else {"trained on": f"{n:,.10g} documents"}
+
+
+def _shown(value: object) -> object:
+    return "''" if isinstance(value, str) and not value else value
+
+
+def _unlabelled(kept: Mapping[str, float]) -> dict[str, str]:
+    """Return how documents without a label were used, if there were any."""
+    weight = kept.get("unlabelled_weight")
+    if weight is None:
+        return {}
+    return {"without a label": f"learned from, with unlabelled_weight {weight:.3g}" if weight else "not learned from"}
+
+
+def _prior(alpha: np.ndarray, learned: bool) -> dict[str, str]:
+    """Return the prior of topics, where it is more than one given number."""
+    if not learned and np.ptp(alpha) == 0.0:
+        return {}
+    return {"alpha of the topics": f"{', '.join(f'{a:.4g}' for a in alpha)}{', learned' if learned else ''}"}
+
+
+def _inputs(model: EngineEstimator) -> dict[str, str]:
+    """Return what a model takes."""
+    n, named = f"{model.n_features_in_:,}", model.vocabulary_ is not None
+    if model._layout == "sparse":
+        text = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
+        return {"features": f"{n}{', with a vocabulary' if named else ''}", "raw text": text}
+    return {"features": f"{n}, columns of a table{' with names' if named else ''}"}
+
+
+def _weighting(model: EngineEstimator) -> dict[str, str]:
+    """Return how counts are weighted, and the temperature of probabilities where training chose one."""
+    found, w = {}, model.weighting_
+    if w is not None:
+        length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
+        grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
+        found["weighting"] = f"{w.form}, {length}{rare}{grams}"
+    temperature = _temperature(model)
+    return (
+        found
+        if temperature == 1.0
+        else {**found, "temperature": f"{temperature:.3g}, which scores are divided by for probabilities"}
+    )
+
+
+def _temperature(model: EngineEstimator) -> float:
+    return float(getattr(model.learner_, "temperature", 1.0))
+
+
+def _parts(model: EngineEstimator) -> dict[str, str]:
+    """Return the classes, clusters or topics of a model; nothing if it predicts numbers from a table."""
+    classes = {"classes": f"{len(model.classes_)}"} if model.spec.predicts == "class" else {}
+    if model.spec.topics == "documents":
+        topics = {} if classes else {"topics": f"{model.n_components}"}
+        return {**classes, **topics, **_prior(model.alpha_, model.learner_.inference.learned)}
+    if classes:
+        return classes
+    settings = model.get_params()
+    number = settings.get("n_components", settings.get("n_clusters"))
+    return {"clusters": f"{number}"} if model.spec.predicts == "cluster" else {}
 
 
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
@@ -88,7 +209,7 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
 
 
 def _words(model: EngineEstimator) -> Iterator[str]:
-    said = speaking_words(model)
+    said = top_words(model)
     if said:
         yield f"## Words that speak most for each {model.spec.predicts}"
         yield _table((str(model.spec.predicts), "words"), [(name, " ".join(words)) for name, words in said.items()])

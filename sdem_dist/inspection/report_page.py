@@ -6,11 +6,10 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 from sdem_dist.counted import counted
-from sdem_dist.inspection.examined import Examined
-from sdem_dist.inspection.facts import model_facts
+from sdem_dist.inspection.evaluation_set import EvaluationSet, taught
+from sdem_dist.inspection.model_card import model_facts
 from sdem_dist.inspection.reporting import of_topics, report_of
-from sdem_dist.inspection.taught import taught
-from sdem_dist.inspection.words import word_weights
+from sdem_dist.inspection.top_words import word_weights
 from sdem_dist.reports import page
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import Explanation
@@ -26,7 +25,7 @@ CONFUSIONS = 10  # kinds of errors that examples are shown of
 EXAMPLES = 2  # of each kind
 
 
-def report_page(estimator: EngineEstimator, examined: Examined, name: str, documents: str) -> str:
+def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, documents: str) -> str:
     """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
 
     `examined`: the documents that it is measured on.
@@ -71,7 +70,7 @@ def _words_by_class(estimator: EngineEstimator) -> str:
 
 
 def examples_of_errors(
-    estimator: Any, report: ClassificationReport, examined: Examined
+    estimator: Any, report: ClassificationReport, examined: EvaluationSet
 ) -> list[tuple[str, Explanation]]:
     """Return the surest errors of each of the most frequent confusions, explained; none for a model without words."""
     classes = report.classes.tolist()
@@ -92,7 +91,9 @@ def examples_of_errors(
     return list(zip(titles, found, strict=True))
 
 
-def examples_of_wrong_labels(estimator: Any, report: LabelReport, examined: Examined) -> list[tuple[str, Explanation]]:
+def examples_of_wrong_labels(
+    estimator: Any, report: LabelReport, examined: EvaluationSet
+) -> list[tuple[str, Explanation]]:
     """Return the worst errors of the labels most often wrongly given or missing; none for a model without words."""
     rows = report.errors
     wrong = report.wrong_labels(rows)
@@ -110,7 +111,7 @@ def examples_of_wrong_labels(estimator: Any, report: LabelReport, examined: Exam
     return list(zip(titles, found, strict=True))
 
 
-def _texts_of_topics(report: TopicReport, examined: Examined) -> list[list[str]]:
+def _texts_of_topics(report: TopicReport, examined: EvaluationSet) -> list[list[str]]:
     """Return the documents that have most of each topic."""
     if not examined.has_texts:
         return []

@@ -19,7 +19,7 @@ from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpu
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator
-from sdem_dist.inspection.beside_errors import beside_errors
+from sdem_dist.inspection.evaluation_set import error_columns
 from sdem_dist.reports.classification import ClassificationReport, classification_report
 from sdem_dist.reports.clusters import ClusterReport, cluster_scores
 from sdem_dist.reports.labels import LabelReport
@@ -47,7 +47,7 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
         return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":
         report = of_classes(estimator, X, y)
-        return replace(report, beside_errors=beside_errors(estimator, given, X, report))
+        return replace(report, error_columns=error_columns(estimator, given, X, report))
     if estimator.spec.predicts == "number":
         return of_numbers(estimator, X, y)
     if estimator.spec.predicts == "cluster":
@@ -136,9 +136,9 @@ def _targets(documents: Documents | DenseDocuments) -> np.ndarray:
 
 def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterReport:
     """Return the report of a mixture."""
-    from sdem_dist.inspection.words import speaking_words
+    from sdem_dist.inspection.top_words import top_words
 
-    words = [" ".join(spoken) for spoken in speaking_words(estimator).values()]
+    words = [" ".join(spoken) for spoken in top_words(estimator).values()]
     if hasattr(estimator, "predict_proba"):
         probabilities = np.asarray(estimator.predict_proba(X))
     else:

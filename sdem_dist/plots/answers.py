@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from numpy.typing import ArrayLike
 
-    from sdem_dist.inspection.topics import Topic
+    from sdem_dist.inspection.top_words import Topic
     from sdem_dist.reports.classification import ClassificationReport
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
@@ -127,7 +127,7 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
     ----------
     weights : dict of str to float
         Such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or the members of
-        `sdem_dist.inspection.words.word_weights`.
+        `sdem_dist.inspection.top_words.word_weights`.
     axes : matplotlib Axes, default=None
     title, unit : str
 
@@ -151,7 +151,7 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
 
 
 def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
-    """Write the most probable and the most telling words of a topic.
+    """Write the most probable and the most distinctive words of a topic.
 
     Parameters
     ----------
@@ -167,7 +167,7 @@ def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
     axes = axes_or_new(axes)
     axes.set_axis_off()
     axes.set_title(f"{plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
-    for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most telling", topic.telling)):
+    for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most distinctive", topic.distinctive)):
         axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
         for i, word in enumerate(words[:n_words]):
             axes.text(x, 1.0 - (i + 1) / (n_words + 1), plain(word, 20), va="top", fontsize=9)

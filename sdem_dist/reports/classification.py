@@ -48,15 +48,15 @@ class ClassificationReport(Report):
         ln p(class | document).
     positions : ndarray of shape (n_documents,), int64
         Which of the documents given each one is: those without a label are left out.
-    beside_errors : callable, or None
-        From positions of errors, and their labels, to more columns of `errors_frame`: telling words, texts.
+    error_columns : callable, or None
+        From positions of errors, and their labels, to more columns of `errors_frame`: distinctive words, texts.
     """
 
     classes: np.ndarray
     labels: np.ndarray
     log_probabilities: np.ndarray
     positions: np.ndarray
-    beside_errors: Callable[[np.ndarray, list[object]], dict[str, list[str]]] | None = None
+    error_columns: Callable[[np.ndarray, list[object]], dict[str, list[str]]] | None = None
 
     def __post_init__(self) -> None:
         if not len(self.labels):
@@ -255,7 +255,7 @@ class ClassificationReport(Report):
         """
         import pandas as pd
 
-        rows, beside = self.errors, self.beside_errors
+        rows, beside = self.errors, self.error_columns
         labels = self.classes[self.labels[rows]]
         more = {} if beside is None else beside(self.positions[rows], labels.tolist())
         return pd.DataFrame(

@@ -297,7 +297,7 @@ class Explanation(Explained):
     _part_name: ClassVar = "log-odds"
     _word_width: ClassVar = 20
 
-    def telling(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
+    def distinctive(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
         """Return the words with the largest parts for the class, or against it."""
         sign = 1.0 if of_the_prediction else -1.0
         return [w.word for w in self.words if sign * w.part > 0][:n]

@@ -12,7 +12,7 @@ from sdem_dist.reports.report import Report
 from sdem_dist.reports.table import Table
 
 if TYPE_CHECKING:
-    from sdem_dist.inspection.topics import Topic
+    from sdem_dist.inspection.top_words import Topic
 
 
 @dataclass(frozen=True, repr=False)
@@ -75,7 +75,7 @@ class TopicReport(Report):
         return {
             "documents": self.n_documents,
             "topics": [
-                {"topic": t, "share": s, "words": topic.words, "telling": topic.telling} for t, s, topic in rows
+                {"topic": t, "share": s, "words": topic.words, "telling": topic.distinctive} for t, s, topic in rows
             ],
             "classes": self.classes.tolist(),
             "prevalence": None
@@ -107,10 +107,10 @@ class TopicReport(Report):
         """Return the topics with their words, classes and shares, the largest share first."""
         order, shares = np.argsort(-self.shares, kind="stable").tolist(), self.shares
         rows = [
-            (t.title, " ".join(t.words), " ".join(t.telling), self._main_classes(k), f"{shares[k]:.1%}")
+            (t.title, " ".join(t.words), " ".join(t.distinctive), self._main_classes(k), f"{shares[k]:.1%}")
             for k, t in ((k, self.topics[k]) for k in order)
         ]
-        heads = ("topic", "most probable", "most telling", "classes with most of it", "share")
+        heads = ("topic", "most probable", "most distinctive", "classes with most of it", "share")
         return Table(heads, rows, left=range(4))
 
     def _repr_html_(self) -> str:

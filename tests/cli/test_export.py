@@ -16,8 +16,7 @@ from commands import ok, refused
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
-from sdem_dist.export.onnx_texts import why_not_texts
+from sdem_dist.export.files import save_onnx, save_skops, why_from_counts, why_not_texts
 from sdem_dist.export.sklearn import EXPRESSIBLE
 from sdem_dist.text import VectorizerSettings
 

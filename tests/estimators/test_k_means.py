@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import KMeans, load_model
-from sdem_dist.inspection.words import speaking_words
+from sdem_dist.inspection.top_words import top_words
 
 DIGITS = load_digits().data
 RNG = np.random.default_rng(0)
@@ -63,7 +63,7 @@ def test_words_of_clusters_are_those_that_set_centres_apart(metric, tmp_path):
     goals, banks = (int(c) for c in model.predict([TEXTS[0], TEXTS[2]]))
     model.save(tmp_path / "model")
     for of in (model, load_model(tmp_path / "model")):
-        said = speaking_words(of, 2)
+        said = top_words(of, 2)
         assert said[goals][0] == "goal" and set(said[banks]) == {"bank", "rates"}
         assert said[banks][0] in model.report(rare).words[banks].split()[:2]
 

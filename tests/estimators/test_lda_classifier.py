@@ -7,7 +7,7 @@ import pytest
 from reference.random_documents import random_counts, topic_counts
 
 from sdem_dist import LDAClassifier, ModelError, load_model, plots, write_corpus
-from sdem_dist.inspection.topics import coherence
+from sdem_dist.inspection.top_words import coherence
 
 
 @pytest.mark.parametrize("inference", ["map", "gibbs"])
@@ -27,7 +27,9 @@ def test_nll_finds_the_topics(inference):
             2 * t.label,
             2 * t.label + 1,
         }  # its words are those of one topic of the class
-        assert set(t.telling) <= {f"#{w}" for b in (2 * t.label, 2 * t.label + 1) for w in range(10 * b, 10 * b + 10)}
+        assert set(t.distinctive) <= {
+            f"#{w}" for b in (2 * t.label, 2 * t.label + 1) for w in range(10 * b, 10 * b + 10)
+        }
     together = coherence(model.components_, X, 5)
     mixed = coherence(model.components_[:, np.random.default_rng(1).permutation(40)], X, 5)
     assert together.min() > 0.1 > mixed.max()
@@ -42,7 +44,7 @@ def test_topics_of_a_class_that_has_lost_all_its_counts():
     np.testing.assert_allclose([sum(t.share for t in topics if t.label == k) for k in range(3)], 1.0)
     p = np.einsum("kz,kzw->kw", np.array([t.share for t in topics]).reshape(3, 2), model.components_.reshape(3, 2, -1))
     first = model.components_[0] * np.log(model.components_[0] / p[1:].mean(axis=0))
-    assert topics[0].telling == [f"#{w}" for w in np.argsort(-first, kind="stable")[:3]]
+    assert topics[0].distinctive == [f"#{w}" for w in np.argsort(-first, kind="stable")[:3]]
 
 
 def test_burn_in_is_of_sampling():
@@ -99,7 +101,7 @@ def test_topics_are_named_and_drawn(tmp_path):
     model = LDAClassifier(n_components=3, n_epochs=2).fit(corpus)
     topics = model.topics(4)
     assert [(t.label, t.number) for t in topics] == [(c, z) for c in "abc" for z in range(3)]
-    assert all(w.startswith("word") for t in topics for w in (*t.words, *t.telling))
+    assert all(w.startswith("word") for t in topics for w in (*t.words, *t.distinctive))
     np.testing.assert_allclose(sum(t.share for t in topics), 3.0)
     plots.topics(topics).savefig(tmp_path / "topics.png")
     assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")

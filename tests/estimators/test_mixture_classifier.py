@@ -18,7 +18,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.errors import DocumentError
-from sdem_dist.inspection.words import speaking_words
+from sdem_dist.inspection.top_words import top_words
 
 EM: dict = {"kind": EMMixtureClassifier}
 SDEM = {"kind": SdemMixtureClassifier, "n_epochs": 20}
@@ -164,12 +164,12 @@ def test_words_of_a_class_are_those_of_its_documents(kind):
     for k, name in enumerate(model.classes_):
         counts = np.asarray(drawn[classes == name].sum(axis=0)).ravel()
         np.testing.assert_allclose(counts / counts.sum(), p[k], atol=0.01)
-    said = speaking_words(model, 1)
+    said = top_words(model, 1)
     assert list(said) == ["a", "b", "c"] and all(said.values())
 
 
 def test_tables_have_no_words(fitted):
-    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and speaking_words(fitted["em gaussian"]) == {}
+    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and top_words(fitted["em gaussian"]) == {}
 
 
 def test_components_by_class():

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sdem_dist import MultinomialNB, plots, write_corpus
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.fitting import plans
-from sdem_dist.inspection.words import speaking_words
+from sdem_dist.inspection.top_words import top_words
 
 X, Y = random_counts(240, 30, 3, seed=2)
 X_NEW, Y_NEW = random_counts(150, 30, 3, seed=12)
@@ -340,9 +340,9 @@ def test_any_number_of_documents(n, merge, seed):
 def test_words_that_speak(tmp_path):
     counts = sp.csr_matrix(np.array([[9, 0, 1], [8, 1, 1], [0, 9, 1], [1, 7, 1]]))
     model = MultinomialNB(loss="nll").fit(counts, list("aabb"))
-    assert speaking_words(model, 1) == {"a": ["#0"], "b": ["#1"]}
+    assert top_words(model, 1) == {"a": ["#0"], "b": ["#1"]}
     corpus = write_corpus(tmp_path / "c", counts, list("aabb"), vocabulary=["x", "y", "z"])
     named = MultinomialNB(n_epochs=2, evaluate_every=1).fit(corpus)
-    assert speaking_words(named, 1) == {"a": ["x"], "b": ["y"]}
+    assert top_words(named, 1) == {"a": ["x"], "b": ["y"]}
     plots.histories({"one": named.history_}).savefig(tmp_path / "curves.png")
     assert (tmp_path / "curves.png").read_bytes().startswith(b"\x89PNG")

@@ -219,7 +219,7 @@ def test_topics_for_people(tmp_path):
         np.testing.assert_allclose([t.share for t in topics], lengths @ model.transform(X) / lengths.sum(), rtol=1e-12)
         for topic, p in zip(topics, model.components_, strict=True):
             assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
-            assert len(topic.telling) == 4
+            assert len(topic.distinctive) == 4
         plots.topics(topics, n_words=4).savefig(tmp_path / "topics.png")
         assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
@@ -228,7 +228,7 @@ def test_topics_for_people(tmp_path):
     named = LatentDirichletAllocation(**SMALL).fit(pd.DataFrame(X.toarray(), columns=WORDS))
     assert set(named.topics(3)[0].words) <= set(WORDS)
     one = LatentDirichletAllocation(n_components=1).fit(X).topics(3)
-    assert one[0].words and one[0].telling
+    assert one[0].words and one[0].distinctive
 
 
 def test_weights_of_classes_move_the_predictions():

@@ -9,7 +9,7 @@ import pytest
 from cli.commands import ok, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
-from sdem_dist.inspection.taught import taught
+from sdem_dist.inspection.evaluation_set import taught
 
 
 def lines(rng: np.random.Generator, n: int, n_labelled: int) -> list[str]:

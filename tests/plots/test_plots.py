@@ -10,7 +10,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from sdem_dist import MultinomialNB, plots
-from sdem_dist.inspection.topics import Topic
+from sdem_dist.inspection.top_words import Topic
 from sdem_dist.reports.page import curves
 
 mpl.use("Agg")

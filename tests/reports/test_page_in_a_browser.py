@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from PIL import Image
 
 from sdem_dist import MultinomialNB
-from sdem_dist.inspection.examined import Examined
+from sdem_dist.inspection.evaluation_set import EvaluationSet
 from sdem_dist.inspection.report_page import report_page
 from sdem_dist.reports.page import write_page
 from sdem_dist.text.texts import texts_of_strings
@@ -33,7 +33,7 @@ def page(tmp_path_factory):
     texts = [" ".join(rng.choice([f"word{3 * k + i}" for i in range(5)], 30)) for k in labels]
     y = [names[k] for k in labels]
     model = MultinomialNB().fit(texts, y)
-    examined = Examined(sp.csr_matrix(model.vectorize(texts)), y, [texts_of_strings(texts)])
+    examined = EvaluationSet(sp.csr_matrix(model.vectorize(texts)), y, [texts_of_strings(texts)])
     write_page(folder / "report.html", "A report", report_page(model, examined, "model", "texts"))
     return folder / "report.html"
 

@@ -1,10 +1,11 @@
-"""Documents that a model is examined on, with the id, the text and the deciding words of each."""
+"""Documents that a model is evaluated on, with the id, the text and the deciding words of each."""
 
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate
 from typing import Any, cast
 
@@ -13,14 +14,19 @@ import scipy.sparse as sp
 from sklearn.utils import _safe_indexing
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.checks import document_frequency
+from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces
+from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.spec import Estimator
+from sdem_dist.inputs.validation import is_dask
 from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.labels import LabelReport
+from sdem_dist.storage.checksum import crc32c
 from sdem_dist.text.texts import Texts, texts_of_strings
 from sdem_dist.visible import joined
 
@@ -29,7 +35,7 @@ GATHERED = 50_000  # errors that one pass over a corpus brings together
 
 
 @dataclass(frozen=True)
-class Examined:
+class EvaluationSet:
     """Documents in their order."""
 
     documents: Any  # corpus, or CSR matrix
@@ -80,12 +86,12 @@ class Examined:
             return DenseDocuments(np.concatenate(parts)[back])
         return sp.vstack(parts, format="csr")[back]
 
-    def gathered(self, positions: np.ndarray) -> Examined:
+    def gathered(self, positions: np.ndarray) -> EvaluationSet:
         """Return some documents, in the order asked for, in memory; a corpus is read once."""
         if not len(positions):
             return self
         texts = [texts_of_strings(self.texts_of(positions))] if self.has_texts else []
-        return Examined(self.rows(positions), None, texts, None, self.ids_of(positions))
+        return EvaluationSet(self.rows(positions), None, texts, None, self.ids_of(positions))
 
     def explained(self, estimator: Any, positions: np.ndarray, against: list[object]) -> list[Explanation] | None:
         """Return explanations of some documents against a class for each; None for a model that has none."""
@@ -105,7 +111,7 @@ class Examined:
             return None
 
 
-def mistakes(estimator: Estimator, report: Any, examined: Examined) -> Iterator[dict[str, list[Any]]]:
+def mistakes(estimator: Estimator, report: Any, examined: EvaluationSet) -> Iterator[dict[str, list[Any]]]:
     """Yield the documents that a report calls errors, as columns of some rows each, the worst first.
 
     `report`: ClassificationReport, LabelReport or RegressionReport.
@@ -126,7 +132,7 @@ def mistakes(estimator: Estimator, report: Any, examined: Examined) -> Iterator[
                 yield _of_numbers(report, found, rows, places)
 
 
-def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
+def _ids_and_texts(examined: EvaluationSet, positions: np.ndarray) -> dict[str, list[Any]]:
     """Return ids and texts."""
     found: dict[str, list[Any]] = {"id": examined.ids_of(positions)}
     if examined.has_texts:
@@ -137,23 +143,23 @@ def _beside(examined: Examined, positions: np.ndarray) -> dict[str, list[Any]]:
 def _of_classes(
     estimator: Estimator,
     report: ClassificationReport,
-    examined: Examined,
+    examined: EvaluationSet,
     rows: np.ndarray,
     positions: np.ndarray,
 ) -> dict[str, list[Any]]:
     classes = report.classes
     labels = classes[report.labels[rows]].tolist()
-    found = _beside(examined, positions) | {
+    found = _ids_and_texts(examined, positions) | {
         "label": labels,
         "prediction": classes[report.predictions[rows]].tolist(),
         "probability": report.confidence[rows].tolist(),
         "probability_of_label": report.probabilities[rows, report.labels[rows]].tolist(),
     }
-    return found | telling_words(examined.explained(estimator, positions, labels) if len(rows) else [])
+    return found | words_of_errors(examined.explained(estimator, positions, labels) if len(rows) else [])
 
 
 def _of_labels(
-    estimator: Estimator, report: LabelReport, examined: Examined, rows: np.ndarray, positions: np.ndarray
+    estimator: Estimator, report: LabelReport, examined: EvaluationSet, rows: np.ndarray, positions: np.ndarray
 ) -> dict[str, list[Any]]:
     """Return the wrong and missing labels of documents, and the words for and against the label that is most wrong."""
     about = report.errors_columns(rows)
@@ -161,25 +167,100 @@ def _of_labels(
         about[name] = [joined(labels) for labels in cast("list[tuple[object, ...]]", about[name])]
     wrong = report.wrong_labels(rows)
     told = examined.of_labels(estimator, positions, wrong) if len(rows) else []
-    words = dict(zip(("words_for_it", "words_against_it"), telling_words(told).values(), strict=False))
-    return _beside(examined, positions) | about | words
+    words = dict(zip(("words_for_it", "words_against_it"), words_of_errors(told).values(), strict=False))
+    return _ids_and_texts(examined, positions) | about | words
 
 
-def telling_words(told: Sequence[Explanation] | None) -> dict[str, list[str]]:
+def words_of_errors(told: Sequence[Explanation] | None) -> dict[str, list[str]]:
     """Return columns of the words that speak for the predictions and for the labels; none without explanations."""
     if told is None:
         return {}
     return {
-        "words_for_prediction": [" ".join(e.telling()) for e in told],
-        "words_for_label": [" ".join(e.telling(of_the_prediction=False)) for e in told],
+        "words_for_prediction": [" ".join(e.distinctive()) for e in told],
+        "words_for_label": [" ".join(e.distinctive(of_the_prediction=False)) for e in told],
     }
 
 
-def _of_numbers(report: Any, examined: Examined, rows: np.ndarray, positions: np.ndarray) -> dict[str, list[Any]]:
-    found, n = _beside(examined, positions), report.targets.shape[1]
+def _of_numbers(report: Any, examined: EvaluationSet, rows: np.ndarray, positions: np.ndarray) -> dict[str, list[Any]]:
+    found, n = _ids_and_texts(examined, positions), report.targets.shape[1]
     for k in range(n):
         number = f"_{k}" if n > 1 else ""
         found[f"target{number}"] = report.targets[rows, k].tolist()
         found[f"prediction{number}"] = report.predictions[rows, k].tolist()
         found[f"error{number}"] = (report.predictions - report.targets)[rows, k].tolist()
     return found
+
+
+ErrorColumns = Callable[[np.ndarray, list[object]], dict[str, list[str]]]
+
+
+def error_columns(estimator: Any, given: Any, X: Any, report: ClassificationReport) -> ErrorColumns | None:
+    """Return a function from positions of errors and their labels to the columns; it can be pickled.
+
+    Of documents in memory it keeps the errors alone; a corpus is read when it is asked. Dask collections have none.
+
+    `given`, `X`: as they came, and with texts as counts.
+    """
+    if is_dask(X):
+        return None
+    if isinstance(X, AnyCorpus):
+        return partial(_columns_of_errors, estimator, EvaluationSet(X), None)
+    kept = np.sort(report.positions[report.errors])
+    rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, kept)
+    texts = [texts_of_strings([str(text) for text in _safe_indexing(given, kept)])] if are_texts(given) else []
+    return partial(_columns_of_errors, estimator, EvaluationSet(rows, texts=texts), kept)
+
+
+def _columns_of_errors(
+    estimator: Any, examined: EvaluationSet, kept: np.ndarray | None, positions: np.ndarray, labels: list[object]
+) -> dict[str, list[str]]:
+    """Return distinctive words and texts of errors; no words of a model whose scores are not a sum over them.
+
+    `kept`: the positions that `examined` holds, ascending; None: all.
+    """
+    found = examined.gathered(positions if kept is None else np.searchsorted(kept, positions))
+    places, columns = np.arange(len(positions)), words_of_errors([])
+    for start in range(0, len(places), BLOCK):
+        block = slice(start, start + BLOCK)
+        told = found.explained(estimator, places[block], labels[block])
+        if told is None:
+            columns = {}
+            break
+        for name, words in words_of_errors(told).items():
+            columns[name] += words
+    return columns | ({"text": found.texts_of(places)} if found.has_texts else {})
+
+
+def taught(model: Any, documents: Any) -> bool:
+    """Return whether a model was trained on documents, by how many of them have each word.
+
+    This can be told for models that weigh words by these numbers; for others the answer is False.
+
+    `model`: fitted estimator.
+    `documents`: Corpus, MemoryCorpus or CSR matrix: all that it was trained on, or, if it learned from documents
+    without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
+    """
+    frequency = model.document_frequency_
+    known = isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None
+    if frequency is None or not (known or isinstance(documents, sp.csr_matrix)):
+        return False
+    if isinstance(documents, Corpus):
+        if documents.header.document_frequency_checksum == crc32c(frequency):
+            return True
+    elif np.array_equal(_frequency(documents), frequency):
+        return True
+    if model.kept_.get("unlabelled_weight") is None:
+        return False
+    # Words were weighed by the labelled documents; those that only others have count as words of one of them.
+    labelled = documents if isinstance(documents, sp.csr_matrix) else documents.labelled()
+    n_documents = labelled.shape[0] if isinstance(labelled, sp.csr_matrix) else labelled.n_documents
+    if n_documents != model.weighting_.n_documents:
+        return False
+    return np.array_equal(np.where(frequency > 0, np.maximum(_frequency(labelled), 1), 0), frequency)
+
+
+def _frequency(documents: Any) -> np.ndarray:
+    """Return in how many documents each column occurs."""
+    if isinstance(documents, sp.csr_matrix):
+        return document_frequency(documents.indices, documents.data, documents.shape[1])
+    return np.asarray(documents.document_frequency)

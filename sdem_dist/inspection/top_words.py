@@ -1,12 +1,59 @@
-"""Topics for people: their words, and how well these go together."""
+"""Words for people: those that speak most for each class or cluster, and the topics of documents."""
+
+from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.fitting.scoring import pieces
+
+if TYPE_CHECKING:
+    from sdem_dist.inputs.spec import Estimator
+
+
+def top_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
+    """Return the words that speak most for each class of a fitted naive Bayes, or each cluster of a mixture.
+
+    A word's weight is ``p(w | c) * (ln p(w | c) - ln mean of p(w | other classes))``: what it adds, on average over the
+    words of a document of the class, to the evidence against the others. For `KMeans` it is by how much the word is
+    more frequent in the centre than in the mean of all documents.
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+    n_words : int
+
+    Returns
+    -------
+    dict of class to list of str
+        The largest weight first; a model without vocabulary names words by their numbers. Empty for models that are not
+        of counts of words.
+    """
+    return {c: list(said) for c, said in word_weights(estimator, n_words).items()}
+
+
+def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
+    """Return the words of `top_words` with weights: nats per word of the document; of `KMeans` in its own unit."""
+    from scipy.special import rel_entr
+
+    if estimator.spec.words is None or estimator._layout == "dense":
+        return {}
+    p = np.exp(getattr(estimator, estimator.spec.words))
+    classes = estimator.classes_.tolist() if estimator.spec.predicts == "class" else list(range(len(p)))
+    if len(p) < 2:
+        return {}
+    if (weights := estimator.spec.word_weights) is not None:
+        say = getattr(estimator, weights)
+        order = np.lexsort((-p, -say), axis=1)  # of equals the word of the greater share, then the first
+    else:
+        say = rel_entr(p, (p.sum(axis=0) - p) / (len(p) - 1))  # p ln(p / others), 0 where p is
+        order = np.argsort(-say, axis=1, kind="stable")
+    names = estimator.vocabulary_ or [f"#{i}" for i in range(p.shape[1])]
+    tops = order[:, :n_words].tolist()
+    return {c: {names[w]: float(s[w]) for w in top} for c, s, top in zip(classes, say, tops, strict=True)}
 
 
 class Topic(NamedTuple):
@@ -21,7 +68,7 @@ class Topic(NamedTuple):
     """Of the expected words: those of its class, or of all training documents."""
     words: list[str]
     """The most probable words, the first most so."""
-    telling: list[str]
+    distinctive: list[str]
     """The words that tell the topic apart most: those of ``p(w | topic) ln(p(w | topic) / p(w | other classes))``, or
     other topics where topics are of documents of all kinds."""
 
@@ -39,8 +86,8 @@ class Topics(list[Topic]):
     def _repr_html_(self) -> str:
         from sdem_dist.reports.table import Table
 
-        rows = [(t.title, " ".join(t.words), " ".join(t.telling), f"{t.share:.1%}") for t in self]
-        return Table(("topic", "most probable", "most telling", "share"), rows, left=range(3)).html()
+        rows = [(t.title, " ".join(t.words), " ".join(t.distinctive), f"{t.share:.1%}") for t in self]
+        return Table(("topic", "most probable", "most distinctive", "share"), rows, left=range(3)).html()
 
 
 def topics_of_classes(estimator: Any, n_words: int) -> Topics:
@@ -57,8 +104,8 @@ def topics_of_classes(estimator: Any, n_words: int) -> Topics:
     for k, label in enumerate(estimator.classes_.tolist()):
         others = np.delete(of_class, k, axis=0).mean(axis=0)
         for z in range(n_topics):
-            likely, telling = (_loudest(estimator, w, n_words) for w in (p[k, z], rel_entr(p[k, z], others)))
-            found.append(Topic(label, z, float(shares[k, z]), likely, telling))
+            likely, distinctive = (_loudest(estimator, w, n_words) for w in (p[k, z], rel_entr(p[k, z], others)))
+            found.append(Topic(label, z, float(shares[k, z]), likely, distinctive))
     return found
 
 
@@ -89,7 +136,7 @@ def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
 
 def named(topics: Sequence[Topic]) -> list[str]:
     """Return names of topics: their numbers with their words."""
-    return [f"topic {t.title}: {' '.join(t.telling)}" for t in topics]
+    return [f"topic {t.title}: {' '.join(t.distinctive)}" for t in topics]
 
 
 def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarray:
