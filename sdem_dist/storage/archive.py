@@ -1,33 +1,80 @@
-"""One file that holds named arrays and a JSON document: a zarr hierarchy in an uncompressed zip.
+"""One file that holds named arrays and a JSON document, in the format safetensors.
 
 Safe to read from anyone: nothing in it is executed, and memory for an array is taken only once the bytes that fill it
-are known to exist.
+are known to exist. The header's ``__metadata__`` holds what safetensors leaves out: what the file is, checksums of all
+arrays, and the checksum of this table itself.
 """
 
-import errno
+from __future__ import annotations
+
 import json
 import math
-import zipfile
+import shutil
+import tempfile
 from collections.abc import Collection, Iterable, Mapping
 from contextlib import suppress
+from io import BufferedIOBase
 from pathlib import Path
+from typing import IO, NamedTuple, cast
 
+import msgspec
 import numpy as np
 
 from sdem_dist.errors import BucketError, ModelError
 from sdem_dist.storage.checksum import crc32c
 from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.places import for_a_reader, place
+from sdem_dist.storage.places import place
 from sdem_dist.storage.publish import publish_file
-from sdem_dist.storage.versions import version_problem
 
-FORMAT_VERSION = 2
+FORMAT_VERSION = 3
 MAX_JSON_BYTES = 64 * 2**20
 MAX_DIMENSIONS = 8
-PIECE_BYTES = 1 << 20
-_DTYPES = frozenset(
-    ["bool"] + [f"{k}{n}" for k in ("int", "uint") for n in (8, 16, 32, 64)] + [f"float{n}" for n in (16, 32, 64)]
-)
+LENGTH_BYTES = 8  # of the header's length, which a file begins with
+ALIGNMENT = 8  # of the first array
+DTYPES = {"bool": "BOOL"} | {f"{kind}{bits}": f"{letter}{bits}"
+    for kind, letter, sizes in (("int", "I", (8, 16, 32, 64)), ("uint", "U", (8, 16, 32, 64)), ("float", "F", (16, 32, 64)))
+    for bits in sizes
+}  # fmt: skip
+
+
+class Entry(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Where an array is: offsets count from the end of the header."""
+
+    dtype: str
+    shape: list[int]
+    data_offsets: tuple[int, int]
+
+
+class ArrayCheck(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What an array has to be; the CRC-32C is of its values, little-endian."""
+
+    dtype: str
+    shape: list[int]
+    crc32c: int
+
+
+class Contents(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What a file says beside its arrays."""
+
+    arrays: dict[str, ArrayCheck]
+    metadata: msgspec.Raw
+
+
+class Preamble(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What ``__metadata__`` holds, all as strings: `contents` is JSON, `crc32c` the checksum of its UTF-8 bytes."""
+
+    format: str
+    format_version: str
+    contents: str
+    crc32c: str
+
+
+class Header(NamedTuple):
+    """What a file begins with."""
+
+    preamble: Preamble
+    entries: dict[str, Entry]
+    start: int  # of the first array
 
 
 def write_archive(
@@ -51,7 +98,7 @@ def write_archive(
         size = len(json.dumps(dict(metadata), allow_nan=False).encode())
     except (TypeError, ValueError) as error:
         raise ModelError(f"{path}: the metadata are not JSON: {error}") from error
-    if size > MAX_JSON_BYTES // 4:  # zarr indents it, and must stay below what read_archive accepts
+    if size > MAX_JSON_BYTES // 4:  # as a string in JSON they take more
         raise ModelError(f"{path}: the metadata take {size:,} bytes as JSON, above {MAX_JSON_BYTES // 4:,}")
     pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
     publish_file(path, lambda partial: _write(path, partial, kind, pairs, dict(metadata)), error=ModelError)
@@ -60,50 +107,33 @@ def write_archive(
 def _write(
     path: Path, partial: Path, kind: str, arrays: Iterable[tuple[str, np.ndarray]], metadata: JsonObject
 ) -> None:
-    import zarr
-    from zarr.codecs import BytesCodec
-    from zarr.storage import MemoryStore
-
-    # Not zarr's own ZipStore, which writes the time into each member: equal content must give equal bytes.
-    with zipfile.ZipFile(partial, "w", zipfile.ZIP_STORED) as archive:
-        kinds: dict[str, tuple[tuple[int, ...], np.dtype]] = {}
-        checksums: dict[str, int] = {}
+    header: JsonObject = {}
+    checks: JsonObject = {}
+    # The header comes first in the file and is known last.
+    with tempfile.TemporaryFile(dir=partial.parent) as data, partial.open("wb") as file:
         for name, array in arrays:
             if not name.isidentifier() or not name.isascii():
                 raise ModelError(f"{path}: {name!r} cannot be the name of an array: it is not an identifier")
-            if array.dtype.name not in _DTYPES or array.ndim > MAX_DIMENSIONS:
+            if array.dtype.name not in DTYPES or array.ndim > MAX_DIMENSIONS:
                 raise ModelError(f"{path}: array {name!r} of {array.dtype}, {array.ndim} dimensions cannot be stored")
-            kinds[name] = array.shape, array.dtype
             little = np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1)
-            checksums[name] = crc32c(little)
-            if array.size:
-                archive.writestr(_member(_chunk(name, array.ndim)), little.view(np.uint8).data)
+            start = data.tell()
+            data.write(little.view(np.uint8).data)
+            kept = {"dtype": DTYPES[array.dtype.name], "shape": list(array.shape)}
+            header[name] = {**kept, "data_offsets": [start, data.tell()]}
+            checks[name] = {**kept, "crc32c": crc32c(little)}
             del array, little  # before the next array is made
-        members: JsonObject = {}
-        document = {"format": kind, "format_version": FORMAT_VERSION, "checksums": checksums, "metadata": metadata}
-        group = zarr.create_group(MemoryStore(members), attributes=document, zarr_format=3)
-        for name, (shape, dtype) in kinds.items():
-            group.create_array(
-                name,
-                shape=shape,
-                dtype=dtype,
-                chunks=_chunk_shape(shape),
-                filters=None,
-                compressors=None,
-                serializer=BytesCodec(endian="little"),
-            )
-        for key, value in members.items():
-            archive.writestr(_member(key), value.to_bytes())
+        contents = json.dumps({"arrays": checks, "metadata": metadata})
+        preamble = Preamble(kind, str(FORMAT_VERSION), contents, str(_checksum(contents)))
+        text = json.dumps({"__metadata__": msgspec.to_builtins(preamble), **header}).encode()
+        text += b" " * (-len(text) % ALIGNMENT)
+        file.write(len(text).to_bytes(LENGTH_BYTES, "little") + text)
+        data.seek(0)
+        shutil.copyfileobj(data, file, 1 << 20)
 
 
-def _member(name: str) -> zipfile.ZipInfo:
-    info = zipfile.ZipInfo(name, date_time=(1980, 1, 1, 0, 0, 0))
-    info.external_attr = 0o644 << 16
-    return info
-
-
-def _chunk(name: str, n_dimensions: int) -> str:
-    return "/".join([name, "c"] + ["0"] * n_dimensions)
+def _checksum(contents: str) -> int:
+    return crc32c(np.frombuffer(contents.encode(), np.uint8))
 
 
 def read_archive(
@@ -113,28 +143,30 @@ def read_archive(
 
     `kind`: what the file must be.
     `names`: read only those of these arrays that are there; the checksums of others are not verified.
-    Raises ModelError: the file is missing, is not a `kind`, was made by a newer format, is cut short or altered, or
+    Raises ModelError: the file is missing, is not a `kind`, was made by another format, is cut short or altered, or
     declares more data than it holds.
     """
     path = place(path)
     try:
-        return _read(path, kind, names)
+        with path.open("rb") as file:
+            return _read(path, file, kind, names)
     except (ModelError, BucketError):
         raise
     except FileNotFoundError as error:
         raise ModelError(f"{path}: no such file") from error
-    except Exception as error:  # whatever zipfile, JSON and zarr have to say about a damaged file
-        if isinstance(error, OSError) and error.errno not in (
-            None,
-            errno.EINVAL,
-        ):  # EINVAL: a seek to an impossible place
-            raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except OSError as error:
+        raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
+    except (
+        ValueError,
+        EOFError,
+        RecursionError,
+        MemoryError,
+        msgspec.MsgspecError,
+    ) as error:  # of JSON, or of a damaged file
         if (other := _other_package(path)) is not None:
             raise ModelError(f"{path}: {other}, not a {kind} file") from None
-        told = str(error) if isinstance(error, zipfile.BadZipFile) else f"{type(error).__name__}: {error}"
-        # Not `from` an OSError, which says to readers that the storage failed.
-        cause = None if isinstance(error, OSError) else error
-        raise ModelError(f"{path}: damaged (cut short or altered), or not a {kind} file ({told})") from cause
+        reason = f"{type(error).__name__}: {error}"
+        raise ModelError(f"{path}: damaged (cut short or altered), or not a {kind} file ({reason})") from error
 
 
 def _other_package(path: Path) -> str | None:
@@ -150,10 +182,10 @@ def _other_package(path: Path) -> str | None:
 
 
 def contents_checksum(path: str | Path) -> int | None:
-    """Return the CRC-32C of an archive's table of contents, which holds those of its arrays; None if there is none."""
+    """Return the checksum of an archive's table of contents, which holds those of its arrays; None if there is none."""
     try:
-        with zipfile.ZipFile(for_a_reader(place(path))) as archive:
-            return crc32c(np.frombuffer(archive.read("zarr.json"), np.uint8))
+        with place(path).open("rb") as file:
+            return int(_header(file).preamble.crc32c)
     except Exception:  # noqa: BLE001  whatever else it is
         return None
 
@@ -161,118 +193,90 @@ def contents_checksum(path: str | Path) -> int | None:
 def is_archive(path: str | Path, kind: str) -> bool:
     """Whether the file `path` is a `kind` of any version, sound or damaged."""
     try:
-        with zipfile.ZipFile(for_a_reader(place(path))) as archive:
-            return bool(json.loads(archive.read("zarr.json"))["attributes"]["format"] == kind)
+        with place(path).open("rb") as file:
+            return _header(file).preamble.format == kind
     except Exception:  # noqa: BLE001  whatever else it is, it does not say so
         return False
 
 
-def _read(path: Path, kind: str, wanted: Collection[str] | None) -> tuple[dict[str, np.ndarray], JsonObject]:
-    with zipfile.ZipFile(for_a_reader(path)) as archive:
-        members = _checked_members(path, archive)
-        document = _checked_document(path, kind, _json_member(path, archive, members, "zarr.json"))
-        kinds: dict[str, tuple[list[int], np.dtype]] = {}
-        expected = {"zarr.json"}
-        for name in document["checksums"]:
-            kinds[name], own = _checked_array(path, archive, members, name)
-            expected |= own
-        if set(members) != expected:
-            odd = min(set(members) ^ expected)
-            raise ModelError(f"{path}: member {odd!r} of the zip is missing or does not belong there")
-        arrays = {n: _array(archive, n, *kind) for n, kind in kinds.items() if wanted is None or n in wanted}
-    for name, array in arrays.items():
-        if crc32c(array) != document["checksums"][name]:
-            raise ModelError(f"{path}: array {name!r} does not match its checksum: the file is altered")
-    return arrays, document["metadata"]
+def _header(file: IO[bytes]) -> Header:
+    """Read the header; raise ValueError or EOFError where there is none."""
+    length = int.from_bytes(_exactly(file, LENGTH_BYTES), "little")
+    if length > MAX_JSON_BYTES:
+        raise ValueError(f"its header would take {length:,} bytes, above {MAX_JSON_BYTES:,}")
+    nodes = msgspec.json.decode(_exactly(file, length), type=dict[str, msgspec.Raw])
+    if "__metadata__" not in nodes:
+        raise ValueError("its header does not say what it is")
+    preamble = msgspec.json.decode(nodes.pop("__metadata__"), type=Preamble)
+    entries = {name: msgspec.json.decode(node, type=Entry) for name, node in nodes.items()}
+    return Header(preamble, entries, LENGTH_BYTES + length)
 
 
-def _checked_members(path: Path, archive: zipfile.ZipFile) -> dict[str, zipfile.ZipInfo]:
-    infos = archive.infolist()
-    members = {info.filename: info for info in infos}
-    if len(members) != len(infos):
-        raise ModelError(f"{path}: the zip holds two members of one name")
-    for info in infos:
-        if info.compress_type != zipfile.ZIP_STORED or info.file_size != info.compress_size:
-            raise ModelError(f"{path}: member {info.filename!r} of the zip is compressed, which is not allowed")
-    if sum(info.file_size for info in infos) > path.stat().st_size:
-        raise ModelError(f"{path}: the zip declares more bytes than the file holds")
-    return members
+def _exactly(file: IO[bytes], n: int) -> bytes:
+    content = file.read(n)
+    if len(content) < n:
+        raise EOFError("it is cut short")
+    return content
 
 
-def _json_member(path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str) -> JsonObject:
-    if name not in members:
+def _read(
+    path: Path, file: IO[bytes], kind: str, names: Collection[str] | None
+) -> tuple[dict[str, np.ndarray], JsonObject]:
+    header = _header(file)
+    preamble = header.preamble
+    if preamble.format != kind:
+        raise ModelError(f"{path}: a {preamble.format!r} file, where a {kind!r} file is needed")
+    if preamble.format_version != str(FORMAT_VERSION):
         raise ModelError(
-            f"{path}: not one of this package's files, or altered: member {name!r} is missing from the zip"
+            f"{path}: made by another version of the format ({preamble.format_version!r}; this package reads "
+            f"{FORMAT_VERSION}): train it again, or install the version of sdem_dist that made it"
         )
-    if members[name].file_size > MAX_JSON_BYTES:
-        raise ModelError(f"{path}: member {name!r} of the zip is larger than {MAX_JSON_BYTES:,} bytes")
-    return json.loads(archive.read(name))
-
-
-def _checked_document(path: Path, kind: str, node: object) -> JsonObject:
-    document = node.get("attributes") if isinstance(node, dict) else None
-    if not isinstance(document, dict) or not isinstance(document.get("format"), str):
-        raise ModelError(f"{path}: not a {kind} file: it does not say what it is")
-    if document["format"] != kind:
-        raise ModelError(f"{path}: a {document['format']!r} file, where a {kind!r} file is needed")
-    if problem := version_problem(document.get("format_version"), FORMAT_VERSION, "train it again"):
-        raise ModelError(f"{path}: {problem}")
-    checksums, metadata = document.get("checksums"), document.get("metadata")
-    if not isinstance(checksums, dict) or not isinstance(metadata, dict):
-        raise ModelError(f"{path}: the checksums or the metadata are missing")
-    if not all(name.isidentifier() and name.isascii() and type(crc) is int for name, crc in checksums.items()):
-        raise ModelError(f"{path}: the table of checksums is malformed")
-    return document
-
-
-def _array(archive: zipfile.ZipFile, name: str, shape: list[int], dtype: np.dtype) -> np.ndarray:
-    """Return an array that was checked. Not by zarr, which takes a third of a second to import."""
-    array = np.empty(math.prod(shape), dtype)
-    if array.size:
-        with archive.open(_chunk(name, len(shape))) as stream:
-            rest = array.view(np.uint8).data
-            while rest:
-                if not (piece := stream.read(min(len(rest), PIECE_BYTES))):
-                    raise EOFError(f"array {name!r} is cut short")
-                rest[: len(piece)] = piece
-                rest = rest[len(piece) :]
-    return array.astype(dtype.newbyteorder("="), copy=False).reshape(shape)
-
-
-def _checked_array(
-    path: Path, archive: zipfile.ZipFile, members: dict[str, zipfile.ZipInfo], name: str
-) -> tuple[tuple[list[int], np.dtype], set[str]]:
-    """Check that the bytes an array declares are there, plainly stored; return its shape and dtype, and its members."""
-    node = _json_member(path, archive, members, f"{name}/zarr.json")
-    shape, dtype = node["shape"], node["data_type"]
-    plain = (
-        node["node_type"] == "array"
-        and node["zarr_format"] == 3
-        and isinstance(shape, list)
-        and len(shape) <= MAX_DIMENSIONS
-        and all(type(n) is int and n >= 0 for n in shape)
-        and dtype in _DTYPES
-        and node["chunk_grid"] == {"name": "regular", "configuration": {"chunk_shape": list(_chunk_shape(shape))}}
-        and node["chunk_key_encoding"] == {"name": "default", "configuration": {"separator": "/"}}
-        and len(node["codecs"]) == 1
-        and node["codecs"][0]["name"] == "bytes"
-        and node["codecs"][0].get("configuration", {}).get("endian", "little") == "little"
-        and not node.get("storage_transformers")
-    )
-    if not plain:
+    if preamble.crc32c != str(_checksum(preamble.contents)):
+        raise ModelError(f"{path}: its table of contents does not match its checksum: the file is altered")
+    contents = msgspec.json.decode(preamble.contents, type=Contents)
+    metadata = json.loads(bytes(contents.metadata))
+    if not isinstance(metadata, dict):
+        raise ModelError(f"{path}: its metadata are not a JSON object")
+    if contents.arrays.keys() != header.entries.keys():
+        odd = min(contents.arrays.keys() ^ header.entries.keys())
+        raise ModelError(f"{path}: array {odd!r} is missing or does not belong there")
+    position = 0
+    for name, entry in header.entries.items():
+        _check_entry(path, name, entry, contents.arrays[name], position)
+        position = entry.data_offsets[1]
+    held = file.seek(0, 2) - header.start
+    if held != position:
         raise ModelError(
-            f"{path}: array {name!r} is not stored plainly (one raw chunk of booleans, integers or floats)"
+            f"{path}: the arrays take {position:,} bytes and the file holds {held:,} for them: it is cut short"
         )
-    chunk = _chunk(name, len(shape))
-    kind = shape, np.dtype(dtype).newbyteorder("<")
-    nbytes = math.prod(shape) * kind[1].itemsize
-    if nbytes == 0:
-        return kind, {f"{name}/zarr.json"}
-    if chunk not in members or members[chunk].file_size != nbytes:
-        held = members[chunk].file_size if chunk in members else 0
-        raise ModelError(f"{path}: array {name!r} declares {nbytes:,} bytes and the zip holds {held:,} of them")
-    return kind, {f"{name}/zarr.json", chunk}
+    arrays = {}
+    for name, entry in header.entries.items():
+        if names is None or name in names:
+            arrays[name] = _array(file, header.start, entry)
+            if crc32c(arrays[name]) != contents.arrays[name].crc32c:
+                raise ModelError(f"{path}: array {name!r} does not match its checksum: the file is altered")
+    return arrays, metadata
 
 
-def _chunk_shape(shape: tuple[int, ...] | list[int]) -> tuple[int, ...]:
-    return tuple(max(1, n) for n in shape)
+def _check_entry(path: Path, name: str, entry: Entry, check: ArrayCheck, position: int) -> None:
+    """Raise ModelError unless an array begins where the one before ends, and is as long as its shape says."""
+    known = {code: np.dtype(dtype) for dtype, code in DTYPES.items()}
+    if entry.dtype not in known or len(entry.shape) > MAX_DIMENSIONS or min(entry.shape, default=0) < 0:
+        raise ModelError(f"{path}: array {name!r} is {entry.dtype!r} of shape {entry.shape}, which cannot be read")
+    n_bytes = math.prod(entry.shape) * known[entry.dtype].itemsize
+    if (entry.dtype, entry.shape) != (check.dtype, check.shape) or entry.data_offsets != (position, position + n_bytes):
+        raise ModelError(
+            f"{path}: array {name!r} is not where the header says, or not what it says: the file is altered"
+        )
+
+
+def _array(file: IO[bytes], start: int, entry: Entry) -> np.ndarray:
+    dtype = np.dtype(next(dtype for dtype, code in DTYPES.items() if code == entry.dtype)).newbyteorder("<")
+    array = np.empty(math.prod(entry.shape), dtype)
+    file.seek(start + entry.data_offsets[0])
+    rest = array.view(np.uint8).data
+    while rest:
+        if not (n := cast(BufferedIOBase, file).readinto(rest)):
+            raise EOFError("it is cut short")
+        rest = rest[n:]
+    return array.astype(dtype.newbyteorder("="), copy=False).reshape(entry.shape)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import zipfile
 
 import numpy as np
 import pytest
@@ -197,9 +196,7 @@ def test_a_damaged_newest_checkpoint_is_an_error(damage, corpus, tmp_path):
     newest = checkpoints_in(tmp_path)[-1]
     data = bytearray(newest.read_bytes())
     if damage == "flipped":
-        with zipfile.ZipFile(newest) as archive:
-            words = archive.getinfo("state_words/c/0/0").header_offset
-        data[words + 200] ^= 0xFF
+        data[-200] ^= 0xFF
     newest.write_bytes({"cut": data[:-100], "empty": b"", "flipped": data}.get(damage, b"hello" * 100))
     with pytest.raises(ModelError, match=f"{newest.name}.*; remove a damaged checkpoint"):
         fit("mean", corpus, checkpoint=tmp_path, resume=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import zipfile
 
 import numpy as np
 import pandas as pd
@@ -175,7 +174,7 @@ def test_cut_or_altered_files(saved, data):
         loaded = load_model(damaged)
     except ModelError as error:
         assert "damaged" in str(error)
-    else:  # a byte that means nothing, such as a date in the zip
+    else:  # a byte that means nothing, such as a space behind the header
         assert_same_model(model, loaded)
 
 
@@ -261,10 +260,6 @@ def test_other_files(saved, tmp_path):
     write_archive(tmp_path / "checkpoint", "sdem-checkpoint", {}, {})
     with pytest.raises(ModelError, match="sdem-checkpoint"):
         load_model(tmp_path / "checkpoint")
-    with zipfile.ZipFile(tmp_path / "zip", "w") as file:
-        file.writestr("a", "b")
-    with pytest.raises(ModelError, match="zarr.json"):
-        load_model(tmp_path / "zip")
 
 
 def test_newer_format(saved, tmp_path, monkeypatch):
@@ -273,7 +268,7 @@ def test_newer_format(saved, tmp_path, monkeypatch):
     monkeypatch.setattr(archive, "FORMAT_VERSION", archive.FORMAT_VERSION + 1)
     saved[0].save(tmp_path / "m")
     monkeypatch.undo()
-    with pytest.raises(ModelError, match="newer"):
+    with pytest.raises(ModelError, match="another version"):
         load_model(tmp_path / "m")
 
 

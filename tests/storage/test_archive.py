@@ -5,21 +5,20 @@ from __future__ import annotations
 import json
 import tempfile
 import weakref
-import zipfile
 from functools import cache
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
-import zarr
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
-from zarr.storage import ZipStore
+from safetensors import safe_open
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.archive import read_archive, write_archive
+from sdem_dist.storage.checksum import crc32c
 
 KIND = "sdem-model"
 ARRAYS = {
@@ -50,32 +49,34 @@ def sample() -> bytes:
 def test_equal_content_makes_equal_files(tmp_path):
     write_archive(tmp_path / "m", KIND, ARRAYS, METADATA)
     assert (tmp_path / "m").read_bytes() == sample()
-    with zipfile.ZipFile(tmp_path / "m") as archive:
-        assert {info.date_time for info in archive.infolist()} == {(1980, 1, 1, 0, 0, 0)}
 
 
-def rezipped(path: Path, changes: dict[str, bytes | None], **options) -> Path:
-    """Write the sample again with members changed, added or (None) left out."""
-    path.write_bytes(sample())
-    with zipfile.ZipFile(path) as archive:
-        members = {name: archive.read(name) for name in archive.namelist()}
-    members.update(changes)
-    with zipfile.ZipFile(path, "w", **options) as archive:
-        for name, content in members.items():
-            if content is not None:
-                archive.writestr(name, content)
-    return path
+def header_of(raw: bytes) -> tuple[dict, bytes]:
+    """Return the header of a file, and the bytes behind it."""
+    end = 8 + int.from_bytes(raw[:8], "little")
+    return json.loads(raw[8:end]), raw[end:]
 
 
-def edited(member: str, **entries) -> bytes:
-    """Return a JSON member of the sample with entries of it (or of its attributes) replaced."""
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder, "m")
-        path.write_bytes(sample())
-        with zipfile.ZipFile(path) as archive:
-            node = json.loads(archive.read(member))
-    (node["attributes"] if member == "zarr.json" else node).update(entries)
-    return json.dumps(node).encode()
+def crafted(change) -> bytes:
+    """Return the sample after `change(header, contents, data)`, with a checksum that holds."""
+    header, data = header_of(sample())
+    preamble, data = header["__metadata__"], bytearray(data)
+    contents = json.loads(preamble["contents"])
+    change(header, contents, data)
+    preamble["contents"] = json.dumps(contents)
+    preamble.setdefault("crc32c", str(crc32c(np.frombuffer(preamble["contents"].encode(), np.uint8))))
+    text = json.dumps(header).encode()
+    return len(text).to_bytes(8, "little") + text + bytes(data)
+
+
+def renewed(change):
+    """Return a change after which the checksum is made again."""
+
+    def changed(header, contents, data):
+        del header["__metadata__"]["crc32c"]
+        change(header, contents, data)
+
+    return changed
 
 
 @settings(deadline=None, max_examples=30)
@@ -93,11 +94,11 @@ def test_round_trip_of_any_array(array):
     assert metadata == {}
 
 
-def test_plain_zarr_reads_it(tmp_path):
+def test_safetensors_reads_it(tmp_path):
     (tmp_path / "m").write_bytes(sample())
-    group = zarr.open_group(ZipStore(tmp_path / "m", mode="r"), mode="r")
-    assert group.attrs["metadata"] == METADATA
-    assert same({name: np.asarray(group[name][...]) for name in group.array_keys()}, ARRAYS)
+    with safe_open(tmp_path / "m", "np") as file:
+        assert same({name: file.get_tensor(name) for name in file.keys()}, ARRAYS)  # noqa: SIM118
+        assert json.loads(file.metadata()["contents"])["metadata"] == METADATA
 
 
 def test_every_truncation_is_refused(tmp_path):
@@ -135,59 +136,61 @@ def test_any_bytes_are_refused(raw):
             read_archive(path, KIND)
 
 
-HUGE = {
-    "shape": [2**40, 3],
-    "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": [2**40, 3]}},
+def both(name: str, **changes):
+    """Return a change of what the header and the checked table say of an array."""
+
+    def change(header, contents, data):
+        header[name].update(changes)
+        contents["arrays"][name].update({k: v for k, v in changes.items() if k != "data_offsets"})
+
+    return renewed(change)
+
+
+ATTACKS = {
+    "another kind": (lambda h, c, d: h["__metadata__"].update(format="other"), "'other' file, where"),
+    "a newer format": (lambda h, c, d: h["__metadata__"].update(format_version="4"), "another version"),
+    "an older format": (lambda h, c, d: h["__metadata__"].update(format_version="1"), "another version"),
+    "a version that is a number": (lambda h, c, d: h["__metadata__"].update(format_version=3), "cut short or altered"),
+    "metadata with an old checksum": (lambda h, c, d: c["metadata"].update(x=1), "does not match its checksum"),
+    "an array more": (renewed(lambda h, c, d: h.update(evil=h["mu"])), "'evil' is missing or does not belong"),
+    "an array less": (renewed(lambda h, c, d: h.pop("mu")), "'mu' is missing or does not belong"),
+    "nothing about itself": (lambda h, c, d: h["__metadata__"].clear() or d.clear(), None),
+    "more than it holds": (both("mu", shape=[2**40, 3], data_offsets=[0, 2**40 * 24]), "cut short|not where"),
+    "a shape beyond numbers": (both("mu", shape=[2**80, 3]), "not where|cut short"),
+    "a negative shape": (both("mu", shape=[-1, 3]), "cannot be read"),
+    "another dtype of the same length": (lambda h, c, d: h["mu"].update(dtype="I64"), "not what it says"),
+    "objects": (both("mu", dtype="O"), "cannot be read"),
+    "an overlap": (both("zeros", data_offsets=[0, 36]), "not where the header says"),
+    "a byte too many": (lambda h, c, d: d.append(0), "the file holds"),
+    "other values": (lambda h, c, d: d.__setitem__(slice(0, 480), bytes(480)), "checksum"),
+    "metadata that are a list": (renewed(lambda h, c, d: c.update(metadata=[1])), "not a JSON object"),
+    "metadata without end": (renewed(lambda h, c, d: c.update(metadata=None)), "not a JSON object"),
 }
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
-        ({"zarr.json": edited("zarr.json", format="other")}, "'other' file, where"),
-        ({"zarr.json": edited("zarr.json", format_version=3)}, "newer format"),
-        ({"zarr.json": edited("zarr.json", format_version=1)}, "older format"),
-        ({"zarr.json": edited("zarr.json", format_version="1")}, "format_version"),
-        ({"zarr.json": edited("zarr.json", checksums={"../x": 1})}, "malformed"),
-        ({"zarr.json": edited("zarr.json", checksums={})}, "does not belong"),
-        ({"zarr.json": b"[" * 200_000}, "cut short or altered"),
-        ({"zarr.json": b"{}"}, "does not say"),
-        ({"zarr.json": None}, "'zarr.json' is missing"),
-        ({"mu/zarr.json": None}, "'mu/zarr.json' is missing"),
-        ({"mu/zarr.json": edited("mu/zarr.json", **HUGE)}, "declares .* bytes and the zip holds 480"),
-        ({"mu/zarr.json": edited("mu/zarr.json", data_type="float32")}, "declares 240 bytes"),
-        ({"mu/zarr.json": edited("mu/zarr.json", data_type="string")}, "not stored plainly"),
-        ({"mu/zarr.json": edited("mu/zarr.json", codecs=[{"name": "vlen-utf8"}])}, "not stored plainly"),
-        ({"mu/zarr.json": edited("mu/zarr.json", shape=[-1, 3])}, "not stored plainly"),
-        ({"mu/c/0/0": None}, "holds 0 of them"),
-        ({"mu/c/0/0": b"\0" * 480}, "checksum"),
-        ({"zeros/c/0": None}, "holds 0 of them"),
-        ({"empty/c/0/0": b"1"}, "does not belong"),
-        ({"../evil": b"x"}, "does not belong"),
-        ({"/etc/evil": b"x"}, "does not belong"),
-    ],
-)
-def test_bad_members(tmp_path, changes, message):
-    path = rezipped(tmp_path / "m", changes)
+@pytest.mark.parametrize("name", ATTACKS)
+def test_crafted_files_are_refused(tmp_path, name):
+    change, message = ATTACKS[name]
+    if name == "nothing about itself":
+        (tmp_path / "m").write_bytes((2).to_bytes(8, "little") + b"{}")
+        message = "does not say what it is"
+    else:
+        (tmp_path / "m").write_bytes(crafted(change))
     with pytest.raises(ModelError, match=message):
-        read_archive(path, KIND)
+        read_archive(tmp_path / "m", KIND)
 
 
-def test_compressed_or_doubled_members(tmp_path):
-    path = rezipped(tmp_path / "m", {}, compression=zipfile.ZIP_DEFLATED)
-    with pytest.raises(ModelError, match="compressed"):
-        read_archive(path, KIND)
-    path = rezipped(tmp_path / "m", {})
-    with zipfile.ZipFile(path, "a") as archive, pytest.warns(UserWarning, match="Duplicate name"):
-        archive.writestr("mu/c/0/0", b"\0" * 480)
-    with pytest.raises(ModelError, match="two members of one name"):
-        read_archive(path, KIND)
+def test_json_without_end_is_refused(tmp_path):
+    deep = b"[" * 200_000
+    (tmp_path / "m").write_bytes(len(deep).to_bytes(8, "little") + deep)
+    with pytest.raises(ModelError, match="cut short or altered"):
+        read_archive(tmp_path / "m", KIND)
 
 
 def test_oversized_json(tmp_path, monkeypatch):
     monkeypatch.setattr("sdem_dist.storage.archive.MAX_JSON_BYTES", 200)
     (tmp_path / "m").write_bytes(sample())
-    with pytest.raises(ModelError, match="larger than 200 bytes"):
+    with pytest.raises(ModelError, match="above 200"):
         read_archive(tmp_path / "m", KIND)
     with pytest.raises(ModelError, match="as JSON, above"):
         write_archive(tmp_path / "n", KIND, {}, METADATA)

@@ -11,8 +11,6 @@ from sdem_dist.models.word_counts import SdemState
 
 STATE = SdemState(**{name: np.arange(12.0).reshape(4, 3) for name in SdemState._fields})
 RUN = {"seed": 0}
-PLACES = b"PK\x01\x02", b"PK\x05\x06", b"PK\x03\x04"
-"""What entries of a zip's directory, its end, and its members begin with: the numbers after them say where to read."""
 
 
 def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
@@ -26,13 +24,13 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
         case 2:  # a page of zeros
             start = int(rng.integers(len(content)))
             content[start : start + 64] = bytes(len(content[start : start + 64]))
-        case 3:  # numbers of the directory
-            start = whole.rfind(PLACES[rng.integers(2)]) + int(rng.integers(4, 46))
-            content[start : start + 4] = rng.bytes(4) if rng.random() < 0.5 else b"\xff" * 4
-        case 4:  # numbers of some member
-            found = [i for i in range(len(whole)) if whole.startswith(PLACES, i)]
-            start = int(rng.choice(found)) + int(rng.integers(4, 46))
-            content[start : start + 4] = rng.bytes(4) if rng.random() < 0.5 else b"\xff" * 4
+        case 3:  # the length of the header
+            content[:8] = (
+                rng.bytes(8) if rng.random() < 0.5 else int(rng.integers(2 * len(whole))).to_bytes(8, "little")
+            )
+        case 4:  # numbers of the header
+            digits = [i for i, byte in enumerate(whole[:2000]) if chr(byte).isdigit()]
+            content[rng.choice(digits)] = ord("9")
         case _:  # a piece that is missing, or there twice
             start, size = int(rng.integers(len(content))), int(rng.integers(1, 100))
             content[start:start] = content[start : start + size]
