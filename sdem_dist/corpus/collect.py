@@ -11,7 +11,7 @@ import numpy as np
 from sdem_dist.corpus.batches import Ids, Taken, canonical_csr, dense_rows
 from sdem_dist.corpus.checks import checked_targets, checked_weights
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.manifest import Facts, index_dtype
+from sdem_dist.corpus.manifest import CorpusStats, index_dtype
 from sdem_dist.corpus.rows import Canonical, KeyedRows
 from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.corpus.spill import Spill
@@ -22,7 +22,7 @@ PIECES = 64
 
 
 @dataclass(frozen=True)
-class Collected(Facts):
+class Collected(CorpusStats):
     """All documents of a corpus to be, and what is known only once the last has been seen."""
 
     positions: np.ndarray

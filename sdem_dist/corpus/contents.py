@@ -18,7 +18,7 @@ from sdem_dist.corpus.manifest import (
     SHARDS,
     SPARSE,
     VOCABULARY,
-    Facts,
+    CorpusStats,
     Header,
     ShardInfo,
     vocabulary_hash,
@@ -60,7 +60,7 @@ WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.nd
 
 def write_contents(
     place: str | Path,
-    facts: Facts,
+    facts: CorpusStats,
     write_shards: WriteShards,
     *,
     vocabulary: Sequence[str] | None,

@@ -4,24 +4,23 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, cast
+from typing import Annotated, Literal, cast
 
+import msgspec
 import numpy as np
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.numbers import JsonObject
 from sdem_dist.storage.strings import in_parts
-from sdem_dist.storage.versions import version_problem
 
 FORMAT = "sdem-corpus"
-PLAIN_VERSION, LABEL_SETS_VERSION, FORMAT_VERSION = 4, 5, 6
-"""Versions of corpora: plain ones, those with sets of labels, those with weights. So older readers refuse what they
-would read wrong, and read the rest."""
-SPARSE, DENSE = "sparse", "dense"
+FORMAT_VERSION = 7
+SPARSE: Literal["sparse"] = "sparse"
+DENSE: Literal["dense"] = "dense"
 MANIFEST = "sdem_corpus"
 SHARDS = "shards"
 VOCABULARY = "vocabulary"
@@ -29,8 +28,10 @@ DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
 HASHED_BYTES = 1 << 24
 
-_DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
+DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
 
+Count = Annotated[int, msgspec.Meta(ge=0)]
+Layout = Literal["sparse", "dense"]
 ClassLabel = str | int | float | bool
 LabelSet = tuple[ClassLabel, ...]
 """The labels of a document that may have several, sorted."""
@@ -79,14 +80,14 @@ class ShardInfo:
         CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
     """
 
-    n_documents: int
-    n_nonzeros: int
+    n_documents: Count
+    n_nonzeros: Count
     data_dtype: str
-    checksums: Mapping[str, int]
+    checksums: Mapping[str, Count]
 
 
 @dataclass(frozen=True)
-class Facts:
+class CorpusStats:
     """What is known of documents before they are in shards; see `Header`."""
 
     n_documents: int
@@ -131,19 +132,19 @@ class Header:
         How many real numbers are to be predicted of each document of a sparse corpus; 0: none.
     """
 
-    n_documents: int
-    n_features: int
-    n_nonzeros: int
+    n_documents: Count
+    n_features: Count
+    n_nonzeros: Count
     classes: Classes
-    class_counts: tuple[int, ...]
+    class_counts: tuple[Count, ...]
     shards: tuple[ShardInfo, ...]
     vocabulary_hash: str
     weighted: bool = False
     vectorizer: JsonObject | None = None
     made_by: JsonObject = field(default_factory=dict)
-    document_frequency_checksum: int | None = None
-    layout: str = SPARSE
-    n_targets: int = 0
+    document_frequency_checksum: Count | None = None
+    layout: Layout = SPARSE
+    n_targets: Count = 0
 
     @cached_property
     def shard_starts(self) -> np.ndarray:
@@ -178,7 +179,7 @@ class Header:
     @property
     def data_dtypes(self) -> tuple[str, ...]:
         """The dtypes of entries that occur, narrow to wide."""
-        return tuple(d for d in _DATA_DTYPES[self.layout] if d in {s.data_dtype for s in self.shards})
+        return tuple(d for d in DATA_DTYPES[self.layout] if d in {s.data_dtype for s in self.shards})
 
     @property
     def has_vocabulary(self) -> bool:
@@ -197,9 +198,7 @@ class Header:
 
     def to_json(self) -> JsonObject:
         """Return the manifest as JSON values."""
-        version = PLAIN_VERSION if self.label_sets is None else LABEL_SETS_VERSION
-        version = FORMAT_VERSION if self.has_weights else version
-        identity = {"format": FORMAT, "format_version": version, "uid": self.uid}
+        identity = {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid}
         return {**identity, **self._content(), "made_by": self.made_by}
 
     @classmethod
@@ -217,105 +216,42 @@ class Header:
         CorpusError
             It is not a manifest, was made by another format, is inconsistent or altered.
         """
-        document = _checked(document, where)
+        if not isinstance(document, dict) or document.get("format") != FORMAT:
+            raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
+        if document.get("format_version") != FORMAT_VERSION:
+            raise CorpusError(
+                f"{where}: made by another version of the format ({document.get('format_version')!r}; this package reads "
+                f"{FORMAT_VERSION}): make it again from its sources, or install the version of sdem_dist that made it"
+            )
         try:
-            header = cls(**{name: read(document[name]) for name, read in _HEADER.items()})
-        except KeyError as error:
-            raise CorpusError(f"{where}: the manifest has no entry {error}: the corpus is damaged") from error
-        except (TypeError, ValueError, AttributeError) as error:
+            header = msgspec.convert(document, cls)
+        except msgspec.ValidationError as error:
             raise CorpusError(f"{where}: the manifest is malformed: {error}") from error
-        header._check(where)
+        if problem := header._inconsistency():
+            raise CorpusError(f"{where}: the manifest is inconsistent: {problem}")
         if document.get("uid") != header.uid:
             raise CorpusError(f"{where}: the manifest was altered: its content does not have the uid it states")
         return header
 
-    def _check(self, where: str) -> None:
+    def _inconsistency(self) -> str | None:
+        """Return what does not fit together, or None."""
         n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))
-        sums = (
-            (n_documents == self.n_documents, f"its shards hold {n_documents} documents, not {self.n_documents}"),
-            (n_nonzeros == self.n_nonzeros, f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}"),
-            (len(self.class_counts) == len(self.classes), "class_counts and classes have different lengths"),
-            # the class of some documents may be hidden
-            (sum(self.class_counts) <= self.n_documents, "class_counts sum to more than n_documents"),
-            (len(set(self.classes)) == len(self.classes), "a class is named twice"),
-            (
-                len({isinstance(c, tuple) for c in self.classes}) < 2,
-                "some classes are sets of labels, and some are not",
+        sparse = self.layout == SPARSE
+        rules = {
+            f"its shards hold {n_documents} documents, not {self.n_documents}": n_documents == self.n_documents,
+            f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}": n_nonzeros == self.n_nonzeros,
+            "class_counts and classes have different lengths": len(self.class_counts) == len(self.classes),
+            # The class of some documents may be hidden.
+            "class_counts sum to more than n_documents": sum(self.class_counts) <= self.n_documents,
+            "a class is named twice": len(set(self.classes)) == len(self.classes),
+            "some classes are sets of labels, and some are not": len({type(c) is tuple for c in self.classes}) < 2,
+            "a dense corpus has no targets beside its columns": sparse or not self.n_targets,
+            "document frequencies are of sparse corpora, and these have them": sparse
+            == (self.document_frequency_checksum is not None),
+            "a shard's data_dtype is unknown": {s.data_dtype for s in self.shards} <= {*DATA_DTYPES[self.layout]},
+            "some shards have weights of documents, and some not": all(
+                ("weights" in s.checksums) == self.has_weights for s in self.shards
             ),
-            (self.layout == SPARSE or not self.n_targets, "a dense corpus has no targets beside its columns"),
-            (
-                (self.layout == SPARSE) == (self.document_frequency_checksum is not None),
-                "document frequencies are of sparse corpora, and these have them",
-            ),
-            ({s.data_dtype for s in self.shards} <= {*_DATA_DTYPES[self.layout]}, "a shard's data_dtype is unknown"),
-            (
-                all(("weights" in s.checksums) == self.has_weights for s in self.shards),
-                "some shards have weights of documents, and some not",
-            ),
-            (self.n_documents > 0 and self.n_features > 0, "there are no documents or no features"),
-        )
-        for holds, message in sums:
-            if not holds:
-                raise CorpusError(f"{where}: the manifest is inconsistent: {message}")
-
-
-def _checked(document: object, where: str) -> JsonObject:
-    if not isinstance(document, dict) or document.get("format") != FORMAT:
-        raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
-    version = document.get("format_version")
-    problem = version_problem(version, FORMAT_VERSION, "make it again from its sources")
-    if problem and version not in (PLAIN_VERSION, LABEL_SETS_VERSION):
-        raise CorpusError(f"{where}: {problem}")
-    return document
-
-
-def _of(*kinds: type) -> Callable[[Any], Any]:
-    """Return a function that returns a value of one of these very types, and raises ValueError for others."""
-
-    def read(value: object) -> object:
-        if type(value) not in kinds:
-            raise ValueError(f"{value!r} is a {type(value).__name__}")
-        return value
-
-    return read
-
-
-def _count(value: object) -> int:
-    if type(value) is not int or value < 0:
-        raise ValueError(f"{value!r} is not a number of things")
-    return value
-
-
-def _layout(value: object) -> object:
-    if value not in (SPARSE, DENSE):
-        raise ValueError(f"layout is {value!r}")
-    return value
-
-
-def _all(read: Callable[[Any], Any]) -> Callable[[Any], tuple[Any, ...]]:
-    return lambda values: tuple(read(value) for value in values)
-
-
-_label = _of(str, int, float, bool)
-_SHARD: dict[str, Callable[[Any], Any]] = {
-    "n_documents": _count,
-    "n_nonzeros": _count,
-    "data_dtype": _of(str),
-    "checksums": lambda found: {str(name): _count(crc) for name, crc in found.items()},
-}
-_HEADER: dict[str, Callable[[Any], Any]] = {
-    "n_documents": _count,
-    "n_features": _count,
-    "n_nonzeros": _count,
-    "classes": _all(lambda found: _all(_label)(found) if isinstance(found, list) else _label(found)),
-    "class_counts": _all(_count),
-    "shards": _all(lambda found: ShardInfo(**{name: read(found[name]) for name, read in _SHARD.items()})),
-    "vocabulary_hash": _of(str),
-    "weighted": _of(bool),
-    "vectorizer": _of(dict, type(None)),
-    "made_by": _of(dict),
-    "document_frequency_checksum": _of(int, type(None)),
-    "layout": _layout,
-    "n_targets": _count,
-}
-"""How each entry of a manifest is read, and checked."""
+            "there are no documents or no features": self.n_documents > 0 and self.n_features > 0,
+        }
+        return next((problem for problem, holds in rules.items() if not holds), None)

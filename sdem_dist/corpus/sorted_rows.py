@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.manifest import SHARDS, Facts, ShardInfo
+from sdem_dist.corpus.manifest import SHARDS, CorpusStats, ShardInfo
 from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
@@ -62,7 +62,7 @@ def groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray
 
 
 @dataclass(frozen=True)
-class SortedDocuments(Facts):
+class SortedDocuments(CorpusStats):
     """Documents in files of sorted rows."""
 
     folders: Sequence[Path]  # one for each task

@@ -111,10 +111,10 @@ def edit_manifest(path: Path, **entries) -> None:
 @pytest.mark.parametrize(
     ("entries", "message"),
     [
-        ({"format_version": 7}, "made by a newer format"),
-        ({"format_version": 3}, "made by an older format .* make it again from its sources"),
+        ({"format_version": 8}, "made by another version"),
+        ({"format_version": 3}, "made by another version .* make it again from its sources"),
         ({"document_frequency_checksum": None}, "inconsistent: document frequencies"),
-        ({"format_version": None}, "format_version is None"),
+        ({"format_version": None}, "made by another version"),
         ({"format": "other"}, "not a corpus"),
         ({"n_documents": N + 1}, "inconsistent: its shards hold 60 documents"),
         ({"n_nonzeros": -1}, "malformed"),
@@ -298,5 +298,5 @@ def test_manifest_promising_more_than_there_is():
     header = Header(1, 2, 0, (), (), (ShardInfo(1, 0, "uint8", {}),), "0" * 64)
     document = header.to_json()
     del document["shards"]
-    with pytest.raises(CorpusError, match="no entry 'shards'"):
+    with pytest.raises(CorpusError, match="missing required field .shards"):
         Header.from_json(document, "here")
