@@ -67,7 +67,11 @@ def test_the_manifest_says_how_many_targets_there_are(corpus, tmp_path):
 
 @pytest.mark.parametrize(
     ("change", "said"),
-    [({"n_targets": -1}, "malformed: .*n_targets"), ({"n_targets": 0}, "altered"), ({"format_version": 1}, "another version")],
+    [
+        ({"n_targets": -1}, "malformed: .*n_targets"),
+        ({"n_targets": 0}, "altered"),
+        ({"format_version": 1}, "another version"),
+    ],
 )
 def test_altered_manifests(corpus, tmp_path, change, said):
     path = tmp_path / "c.zarr/zarr.json"
