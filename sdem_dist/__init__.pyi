@@ -10,28 +10,28 @@ from sdem_dist.errors import IngestError as IngestError
 from sdem_dist.errors import ModelError as ModelError
 from sdem_dist.errors import SdemError as SdemError
 from sdem_dist.errors import TrainingError as TrainingError
-from sdem_dist.estimators.discrete_nb import BernoulliNB as BernoulliNB
-from sdem_dist.estimators.discrete_nb import CategoricalNB as CategoricalNB
-from sdem_dist.estimators.discrete_nb import PoissonNB as PoissonNB
-from sdem_dist.estimators.em_mixture import EMMixtureClassifier as EMMixtureClassifier
-from sdem_dist.estimators.gaussian_nb import GaussianNB as GaussianNB
 from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
 from sdem_dist.estimators.k_means import KMeans as KMeans
-from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
 from sdem_dist.estimators.many_class_nb import ManyClassNB as ManyClassNB
 from sdem_dist.estimators.mixed_nb import MixedNB as MixedNB
+from sdem_dist.estimators.mixture_classifiers import EMMixtureClassifier as EMMixtureClassifier
+from sdem_dist.estimators.mixture_classifiers import SdemMixtureClassifier as SdemMixtureClassifier
+from sdem_dist.estimators.mixtures import ExponentialMixture as ExponentialMixture
+from sdem_dist.estimators.mixtures import GaussianMixture as GaussianMixture
+from sdem_dist.estimators.mixtures import MultinomialMixture as MultinomialMixture
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB as MultiLabelNB
-from sdem_dist.estimators.multinomial_mixture import MultinomialMixture as MultinomialMixture
 from sdem_dist.estimators.multiplicative_mixture import (
     MultiplicativeMixtureClassifier as MultiplicativeMixtureClassifier,
 )
 from sdem_dist.estimators.naive_bayes import MultinomialNB as MultinomialNB
-from sdem_dist.estimators.sdem_mixture import SdemMixtureClassifier as SdemMixtureClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier as SupervisedLDAClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as SupervisedLDARegressor
-from sdem_dist.estimators.table_mixture import ExponentialMixture as ExponentialMixture
-from sdem_dist.estimators.table_mixture import GaussianMixture as GaussianMixture
+from sdem_dist.estimators.table_naive_bayes import BernoulliNB as BernoulliNB
+from sdem_dist.estimators.table_naive_bayes import CategoricalNB as CategoricalNB
+from sdem_dist.estimators.table_naive_bayes import GaussianNB as GaussianNB
+from sdem_dist.estimators.table_naive_bayes import PoissonNB as PoissonNB
+from sdem_dist.estimators.topic_model import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.loading import load_model as load_model
 from sdem_dist.reports.clusters import cluster_scores as cluster_scores
 from sdem_dist.selection.curve import learning_curve as learning_curve

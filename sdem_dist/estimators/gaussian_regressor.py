@@ -15,9 +15,8 @@ from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.common_parameters import Running
-from sdem_dist.estimators.feature_naive_bayes import SUM_LANE_DOCUMENTS
-from sdem_dist.estimators.parameters import either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.parameters import Running, either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.table_naive_bayes import SUM_LANE_DOCUMENTS
 from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.scoring import over_corpus

@@ -12,8 +12,7 @@ from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Clustering, Transforming
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.parameters import estimator, integer, one_of, param
+from sdem_dist.estimators.parameters import EVALUATE_EVERY, OfText, Seeded, estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
 from sdem_dist.fitting.weighting import with_frequencies

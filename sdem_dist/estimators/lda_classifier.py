@@ -14,8 +14,22 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.common_parameters import Classes, OfText, Seeded, Steps, check_steps, plan_of
-from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, or_none, param, real
+from sdem_dist.estimators.parameters import (
+    Classes,
+    OfText,
+    Seeded,
+    Steps,
+    a_loss,
+    check_steps,
+    either,
+    estimator,
+    integer,
+    one_of,
+    or_none,
+    param,
+    plan_of,
+    real,
+)
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import ROUNDS
 from sdem_dist.fitting.weighting import sample

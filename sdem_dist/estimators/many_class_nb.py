@@ -13,8 +13,7 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
-from sdem_dist.estimators.common_parameters import EVALUATE_EVERY
-from sdem_dist.estimators.parameters import estimator, integer, one_of, or_none, param, real, truth
+from sdem_dist.estimators.parameters import EVALUATE_EVERY, estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step_of, steps_and_prior, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy

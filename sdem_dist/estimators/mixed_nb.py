@@ -9,8 +9,8 @@ from sdem_dist.compat import check_feature_names, check_n_features
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.feature_naive_bayes import FeatureNB
 from sdem_dist.estimators.parameters import checked_later, estimator, param, real
+from sdem_dist.estimators.table_naive_bayes import FeatureNB
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.validation import some

@@ -15,8 +15,18 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import LabelSets
-from sdem_dist.estimators.common_parameters import Lanes, check_merge, plan_of
-from sdem_dist.estimators.parameters import a_loss, either, estimator, one_of, or_none, param, real
+from sdem_dist.estimators.parameters import (
+    Lanes,
+    a_loss,
+    check_merge,
+    either,
+    estimator,
+    one_of,
+    or_none,
+    param,
+    plan_of,
+    real,
+)
 from sdem_dist.estimators.weighed_words import Beginning, WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import FEW_EPOCHS, MAX_EPOCHS, STEP_TOLERANCE

@@ -10,9 +10,8 @@ from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
-from sdem_dist.estimators.common_parameters import OfText
-from sdem_dist.estimators.mixture import Components, components_of
-from sdem_dist.estimators.parameters import estimator, integer, one_of, param, truth
+from sdem_dist.estimators.mixture_classifiers import Components, components_of
+from sdem_dist.estimators.parameters import OfText, estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
 from sdem_dist.inputs.source import Source, documents_of, table_of

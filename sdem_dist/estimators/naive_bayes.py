@@ -25,16 +25,22 @@ from sdem_dist.estimators.classifier import (
     step_weights,
     weights_of_classes,
 )
-from sdem_dist.estimators.common_parameters import (
+from sdem_dist.estimators.first_batch import check_settled, settled
+from sdem_dist.estimators.parameters import (
     Classes,
     Hidden,
     Steps,
+    a_loss,
     check_steps,
+    either,
+    estimator,
+    integer,
+    one_of,
+    param,
     plan_of,
+    real,
     short_lanes,
 )
-from sdem_dist.estimators.first_batch import check_settled, settled
-from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
 from sdem_dist.estimators.weighed_words import (
     Beginning,
     WeighedWords,
@@ -52,7 +58,6 @@ from sdem_dist.fitting.defaults import (
     STEP_TOLERANCE,
     SUM_TASK_DOCUMENTS,
 )
-from sdem_dist.fitting.drawing import drawn_from, sample_counts
 from sdem_dist.fitting.holdout import (
     Candidate,
     HoldoutPolicy,
@@ -62,6 +67,7 @@ from sdem_dist.fitting.holdout import (
     may_overlap,
     share_held_out,
 )
+from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
 from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.fitting.temperature import train_by_folds

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.estimators.classifier import LabelSets, weights_of_classes
-from sdem_dist.estimators.common_parameters import CLASS_WEIGHT
-from sdem_dist.estimators.parameters import checked_later, either, estimator, one_of, param, real, truth
+from sdem_dist.estimators.parameters import CLASS_WEIGHT, checked_later, either, estimator, one_of, param, real, truth
 from sdem_dist.estimators.topic_model import Output, TopicModel
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source

@@ -11,8 +11,19 @@ from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.checks import LARGEST
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers
-from sdem_dist.estimators.common_parameters import EVALUATE_EVERY, OfText, Seeded
-from sdem_dist.estimators.parameters import Constraint, either, estimator, integer, one_of, param, real, truth
+from sdem_dist.estimators.parameters import (
+    EVALUATE_EVERY,
+    Constraint,
+    OfText,
+    Seeded,
+    either,
+    estimator,
+    integer,
+    one_of,
+    param,
+    real,
+    truth,
+)
 from sdem_dist.fitting.defaults import NORM
 from sdem_dist.fitting.prior_start import Known, PriorStart
 from sdem_dist.fitting.weighting import scaled, shared_unit, with_frequencies

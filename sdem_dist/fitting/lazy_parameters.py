@@ -1,17 +1,57 @@
-"""Natural parameters of a fitted model, made when they are first asked for."""
+"""Natural parameters of a fitted model, made when they are first asked for; one thread of BLAS; draws from a model."""
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import lru_cache
 from threading import Lock
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import scipy.sparse as sp
+from threadpoolctl import ThreadpoolController
 
-from sdem_dist.fitting.blas import one_blas_thread
+from sdem_dist.inputs.validation import seed_of
 
 if TYPE_CHECKING:
     from sdem_dist.text.transform import TextTransformer
+
+
+def one_blas_thread() -> AbstractContextManager[object]:
+    """Return a context in which BLAS has one thread."""
+    return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
+
+
+@lru_cache(maxsize=1)
+def _controller(n_modules: int) -> ThreadpoolController:
+    """Find this process's libraries; look again only after new imports, since a search takes as long as a small fit."""
+    return ThreadpoolController()
+
+
+def sample_counts(
+    log_words: np.ndarray, drawn: np.ndarray, length: int | np.ndarray, rng: np.random.Generator
+) -> sp.csr_matrix:
+    """Draw a document from each of some components, of `length` words or each of its own length."""
+    p = np.exp(log_words)
+    p /= p.sum(axis=1, keepdims=True)
+    of_each = np.broadcast_to(length, len(drawn))
+    rows = [sp.csr_matrix(rng.multinomial(n, p[j])) for n, j in zip(of_each, drawn, strict=True)]
+    return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, p.shape[1]), dtype=np.int64)
+
+
+def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
+    """Return classes or components drawn by their prior, and the generator for what follows.
+
+    Raises ValueError: `n` is not a number of rows.
+    """
+    if not isinstance(n, int | np.integer) or n < 0:
+        raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")
+    rng = np.random.default_rng(seed_of(random_state))
+    prior = np.exp(log_prior)
+    return rng.choice(len(prior), n, p=prior / prior.sum()), rng
+
 
 _limiting = Lock()
 """BLAS has one number of threads a process: of two threads that limit it at once, one would restore it too early."""

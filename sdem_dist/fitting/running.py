@@ -18,8 +18,8 @@ from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting.blas import one_blas_thread
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
+from sdem_dist.fitting.lazy_parameters import one_blas_thread
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained

@@ -18,7 +18,7 @@ from sdem_dist.engine.events import Callback
 from sdem_dist.engine.plan import cut
 from sdem_dist.errors import SdemError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.latent_dirichlet_allocation import LatentDirichletAllocation
+from sdem_dist.estimators.topic_model import LatentDirichletAllocation
 from sdem_dist.fitting.scoring import documents_in_pieces
 from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of, some

@@ -18,7 +18,7 @@ import scipy.sparse as sp
 from corpora import folder, splits_of
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.common_parameters import plan_of
+from sdem_dist.estimators.parameters import plan_of
 
 PARTS = ("train", "validation", "test")
 

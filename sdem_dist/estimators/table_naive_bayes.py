@@ -1,14 +1,17 @@
-"""What the naive Bayes classifiers of dense features share."""
+"""Naive Bayes of tables: what all have, and columns of one kind (Gaussian, Bernoulli, categorical, Poisson)."""
 
 from __future__ import annotations
 
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, ClassVar, Self
 
 import numpy as np
+from scipy.special import logsumexp
+from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
@@ -26,13 +29,33 @@ from sdem_dist.estimators.classifier import (
     log_shares,
     weights_of_classes,
 )
-from sdem_dist.estimators.common_parameters import Classes, Seeded, Unlabelled
-from sdem_dist.estimators.parameters import a_loss, either, estimator, integer, one_of, param, real
+from sdem_dist.estimators.parameters import (
+    Classes,
+    Seeded,
+    Unlabelled,
+    a_loss,
+    checked_later,
+    either,
+    estimator,
+    integer,
+    one_of,
+    or_none,
+    param,
+    real,
+)
+from sdem_dist.families import Bernoulli, Poisson
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.drawing import drawn_from
-from sdem_dist.inputs.source import table_of
-from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.fitting.lazy_parameters import drawn_from
+from sdem_dist.inputs.source import Source, table_of
+from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.column_blocks import (
+    categorical_blocks,
+    gaussian_block,
+    moments,
+    refuse,
+    refuse_other_than_categories,
+)
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
@@ -41,15 +64,11 @@ from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes as ClassesHead
+from sdem_dist.models.naive_bayes import pseudo_count
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
-from typing import Self
 
-from scipy.special import logsumexp
-
-from sdem_dist.inputs.source import Source
-from sdem_dist.inputs.spec import Extra
 
 SUM_LANE_DOCUMENTS = 2_000
 """Rows that make a lane of ``merge="sum"`` worth its overhead."""
@@ -271,3 +290,133 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
             if log_prior.shape != self.class_count_.shape or np.isnan(log_prior).any():
                 raise ValueError("the class prior does not match the classes")
             self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
+
+
+@estimator
+class GaussianNB(FeatureNB):
+    """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sdem_dist import GaussianNB
+    >>> X = np.array([[1.0, 2.0], [1.5, np.nan], [4.0, 4.5], [5.0, 5.0]])
+    >>> clf = GaussianNB(loss="nll").fit(X, ["low", "low", "high", "high"])
+    >>> clf.predict([[1.2, np.nan], [np.nan, 5.0]]).tolist()  # what is missing is summed out
+    ['low', 'high']
+    """
+
+    var_smoothing: float = param(
+        1e-9, real(), "Share of the largest variance that the generative fit adds to all variances."
+    )
+    prior: float = param(
+        1.0, real(), 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
+    )
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        columns = np.arange(len(summary.n))
+        added = self.var_smoothing * summary.variance.max()
+        return (gaussian_block(summary, columns, 0.0 if generative else self.prior, added),)
+
+    @property
+    def theta_(self) -> np.ndarray:
+        """Mean of each class and column, shape (n_classes, n_features)."""
+        return self._moments()[0]
+
+    @property
+    def var_(self) -> np.ndarray:
+        """Variance of each class and column, shape (n_classes, n_features)."""
+        return self._moments()[1]
+
+    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
+        return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)
+
+
+@estimator
+class BernoulliNB(FeatureNB):
+    """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> from sdem_dist import BernoulliNB
+    >>> clf = BernoulliNB(loss="nll").fit([[1, 0], [1, 0], [0, 1], [1, 1]], [0, 0, 1, 1])
+    >>> clf.predict([[1, 0], [0, 1]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = param(1.0, real(), "Pseudo-count of each of the two values.")
+    binarize: float | None = param(
+        0.0, or_none(real(-np.inf)), "Values above it count as 1, others as 0; None: values are 0 and 1."
+    )
+
+    spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        threshold = None if self.binarize is None else float(self.binarize)
+        family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
+        return (Block(family, tuple(range(len(summary.n)))),)
+
+
+@estimator
+class CategoricalNB(FeatureNB):
+    """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> from sdem_dist import CategoricalNB
+    >>> clf = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
+    >>> clf.predict([[0, 1], [2, 0]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = param(1.0, real(), "Pseudo-count of each category.")
+    min_categories: object = param(
+        None,
+        checked_later("int or array-like of shape (n_features,)"),
+        "Least categories of a column; None: as many as training shows.",
+    )
+
+    spec = replace(FeatureNB.spec, positive=True)
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        columns = np.arange(len(summary.n))
+        return categorical_blocks(summary, columns, pseudo_count(self.alpha, 0), self.min_categories)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        refuse_other_than_categories(type(self).__name__, X)
+        return X
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+@estimator
+class PoissonNB(FeatureNB):
+    """Poisson naive Bayes: every column is a count, with its own mean in every class.
+
+    Examples
+    --------
+    >>> from sdem_dist import PoissonNB
+    >>> clf = PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1])
+    >>> clf.predict([[7, 2], [1, 6]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = param(1.0, real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class.")
+
+    spec = replace(FeatureNB.spec, positive=True)
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        return (Block(Poisson(pseudo_count(self.alpha, 0)), tuple(range(len(summary.n)))),)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        refuse(X, X < 0, "Negative values", type(self).__name__, "counts are 0 or more")
+        return X

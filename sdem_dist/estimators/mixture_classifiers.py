@@ -1,4 +1,4 @@
-"""What classifiers whose classes are mixtures of components share: numbers of components, starts, densities."""
+"""Classifiers whose classes are mixtures of components: by EM, and by sdEM from where EM ends."""
 
 from __future__ import annotations
 
@@ -13,27 +13,55 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.monitoring import History
+from sdem_dist.engine.stages import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import WithDensity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, weights_of_classes
-from sdem_dist.estimators.common_parameters import CLASS_WEIGHT, EVALUATE_EVERY, OfText, Seeded, Unlabelled
-from sdem_dist.estimators.parameters import checked_later, estimator, one_of, param, real
-from sdem_dist.fitting.drawing import drawn_from, sample_counts
+from sdem_dist.estimators.parameters import (
+    CLASS_WEIGHT,
+    EVALUATE_EVERY,
+    EmSettings,
+    OfText,
+    Seeded,
+    Unlabelled,
+    a_loss,
+    check_em,
+    checked_later,
+    either,
+    em_form,
+    em_plan,
+    estimator,
+    integer,
+    one_of,
+    param,
+    real,
+)
+from sdem_dist.fitting import plans
+from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
 from sdem_dist.fitting.temperature import with_temperature
+from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
+from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source, documents_of, table_of
-from sdem_dist.inputs.spec import Layout, Spec, Trained
+from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
-from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
+from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.safe_step import SafeStep
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
+from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, named
+from sdem_dist.models.feature_classes import FeatureClasses, FeatureState, started
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import by_class
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
+from sdem_dist.models.unit import unit_of
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
+
 
 VALIDATION_FRACTION = (
     real(0, 0.5),
@@ -231,3 +259,110 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     if not right:
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
     return tuple(int(n) for n in numbers)
+
+
+@estimator
+class EMMixtureClassifier(EmSettings, JointMixture):
+    """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
+
+    References
+    ----------
+    Saul, L. and Lee, D. (2001). Multiplicative Updates for Classification by Mixture Models. NIPS. (The baseline.)
+
+    Examples
+    --------
+    >>> from sdem_dist import EMMixtureClassifier
+    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
+    >>> EMMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    [0, 1]
+    """
+
+    n_epochs: int = param(64, integer(), "Iterations of EM.")
+
+    _monitor = "nll"
+    _weights_are_relative = False
+
+    def _check(self) -> None:
+        super()._check()
+        check_em(self)
+
+    def _train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages that find a start, and EM."""
+        form = em_form(self)
+        if self.components == "multinomial":
+            counts = self._start_of_counts(trainer, source)
+            plan = em_plan(self, replace(counts.once, n_epochs=self.n_epochs))
+            return final_stage(trainer, replace(counts.learner, rule=ClosedForm(form)), plan, counts.state)
+        start = self._start_of_features(trainer, source)
+        learner = replace(start.learner, rule=ClosedForm(form, monitored=True), seed=start.once.seed)
+        plan = em_plan(self, replace(start.once, n_epochs=self.n_epochs))
+        return final_stage(trainer, learner, plan, start.state)
+
+
+START_SHARE = 0.001
+"""Share of EM's expected counts that sdEM of counts starts with; a step, one document, would hardly move them all."""
+MARGIN = 1.0
+"""Lead of the first class over the second at the start, in the median document; the hinge loss asks for as much."""
+EPOCHS, EPOCHS_OF_COUNTS = 60, 15
+
+
+@estimator
+class SdemMixtureClassifier(JointMixture):
+    """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
+
+    EM fits the joint distribution first, of all documents. Rows of a table without a label then take part through
+    ``-ln p(x)``; documents of counts without one do not.
+
+    References
+    ----------
+    Masegosa, A. (2014). Stochastic Discriminative EM. UAI. Table 2.
+
+    Examples
+    --------
+    >>> from sdem_dist import SdemMixtureClassifier
+    >>> X, y = [[1.0, 0.0], [2.0, 0.5], [0.0, 3.0], [0.5, 2.0], [1.0, 0.2], [0.2, 2.5]], [0, 0, 1, 1, 0, 1]
+    >>> SdemMixtureClassifier(1).fit(X, y).predict([[2.0, 0.0], [0.0, 2.0]]).tolist()
+    [0, 1]
+    """
+
+    loss: str | Loss = param(
+        "ncll", either(one_of("ncll", "hinge", "nll"), a_loss()), "What training lowers, as in `MultinomialNB`."
+    )
+    n_epochs: int | None = param(
+        None, integer(optional=True), f"Passes over the documents. None: {EPOCHS}; {EPOCHS_OF_COUNTS} of multinomials."
+    )
+    n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
+    validation_fraction: float = param(0.0, *VALIDATION_FRACTION)  # training lowers the log-loss itself
+
+    @property
+    def _n_epochs(self) -> int:
+        return self.n_epochs or (EPOCHS_OF_COUNTS if self.components == "multinomial" else EPOCHS)
+
+    def _train(self, trainer: Trainer, source: Source) -> Trained:
+        """Run the stages that find a start, EM, and sdEM from where it ends."""
+        if self.components == "multinomial":
+            return self._of_counts(trainer, source)
+        start = self._start_of_features(trainer, source)
+        em, once = start.learner, start.once
+        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
+        share = float(self.unlabelled_weight)
+        learner = SdEM(em.model, source.weight, SafeStep(), named(self.loss), em.class_weight, share)
+        # A component without documents would stop every step of the class counts.
+        initial = started(fitted.best_counts + em.model.class_alpha, fitted.best_mu)
+        return final_stage(trainer, learner, replace(once, n_epochs=self._n_epochs), initial)
+
+    def _of_counts(self, trainer: Trainer, source: Source) -> Trained:
+        start = self._start_of_counts(trainer, source)
+        em, once, n_epochs = start.learner, start.once, self._n_epochs
+        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
+        if self.loss == "nll":
+            return final_stage(trainer, em, replace(once, n_epochs=n_epochs), fitted)
+        documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
+        prior = alpha + START_SHARE * (fitted.words.mean(axis=1) - alpha)
+        sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
+        kernel_form(self.loss, em.model.n_classes, OURS_ALONE)  # says what is wrong with it
+        n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
+        learner = SdEM(em.model, n_labelled, Merge(sizes), self.loss, em.class_weight, seed=once.seed)
+        even = em.model.start_at(prior)._replace(class_counts=class_alpha + START_SHARE * fitted.class_counts)
+        initial = start_at(even, fitted, weight_of_margin(fitted, documents, MARGIN, em.model.head.component_class))
+        return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)
