@@ -41,6 +41,7 @@ _COMMANDS = {
     "report": ("sdem_dist.cli.report", "report", "Write a page about a model and how it does on a corpus."),
     "export": ("sdem_dist.cli.export", "export", "Write a model for scikit-learn or ONNX."),
     "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
+    "help": ("sdem_dist.cli.help", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 

@@ -6,12 +6,13 @@ import click
 
 from sdem_dist.cli.outputs import overwrite_option, refuse_existing, refuse_inputs
 from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
 
 
-@click.command(no_args_is_help=True)
+@click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option("-o", "--output", type=Place(), metavar="FILE", help="Where the model goes.  [default: MODEL]")

@@ -12,6 +12,7 @@ import click
 from sdem_dist.cli.ingest_report import without_label
 from sdem_dist.cli.outputs import overwrite_option
 from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     SourceOptions,
@@ -33,7 +34,7 @@ OF_WORDS = ("nll", "perplexity")
 """Metrics of p(document)."""
 
 
-@click.command(no_args_is_help=True)
+@click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option("--report", "full", is_flag=True, help="Show figures by class and the most frequent confusions, too.")

@@ -1,25 +1,23 @@
 """``sdem ingest``: from text, tables or matrices to a corpus."""
 
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any
 
 import click
 
 from sdem_dist.cli.ingest_report import show_report, shown_progress, warn_of_many_classes
 from sdem_dist.cli.parameters import Place
-from sdem_dist.cli.sources import label_column
-from sdem_dist.cli.text_options import (
-    CHOOSING,
-    READING,
-    SPLITTING,
-    SectionedCommand,
+from sdem_dist.cli.reading import (
+    WORDS,
+    SourceCommand,
     by_options,
-    given_options,
+    pop_reading,
+    pop_words,
     reading_options,
-    taken_reading,
-    taken_settings,
     text_options,
+    typed_options,
 )
+from sdem_dist.cli.sources import label_column
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.places import place
@@ -40,19 +38,7 @@ Examples:
 """
 
 
-class IngestCommand(SectionedCommand):
-    """``sdem ingest``."""
-
-    sections: ClassVar = {
-        "Reading": (*READING, "targets", "on_error"),
-        "From text to words": SPLITTING,
-        "Which words": (*CHOOSING, "vocabulary_from"),
-        "Where": ("workers", "scheduler", "cluster"),
-        "Writing": ("held_out", "shard_documents", "random_state", "n_jobs", "keep_text", "overwrite", "help"),
-    }
-
-
-@click.command(cls=IngestCommand, epilog=EPILOG, no_args_is_help=True)
+@click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place())
 @click.argument("corpus", metavar="CORPUS")
 @reading_options
@@ -102,7 +88,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
         followed = options["vocabulary_from"] is not None
         if followed:
             _refuse_settings()
-        reading, settings = taken_reading(options), taken_settings(options)
+        reading, settings = pop_reading(options), pop_words(options)
         with where.client() as client, shown_progress() as progress:
             report = text.ingest(
                 list(sources),
@@ -128,7 +114,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
 
 def _refuse_settings() -> None:
     """Refuse options that --vocabulary-from decides."""
-    given = given_options(("held_out", *SPLITTING, *CHOOSING))
+    given = typed_options(("held_out", *WORDS))
     if given:
         raise ValueError(
             f"--vocabulary-from takes over the settings of that corpus, so {', '.join(given)} cannot be given"

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.reading import READING, SourceCommand, typed_options
 from sdem_dist.cli.shown import table, visible
 from sdem_dist.cli.sources import SourceOptions, source_options
-from sdem_dist.cli.text_options import READING, given_options
 from sdem_dist.counted import counted, sized
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.places import place
@@ -22,7 +22,7 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 """What stands in a corpus, by the kind of its settings."""
 
 
-@click.command("inspect", no_args_is_help=True)
+@click.command("inspect", cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
 @click.option("--no-check", is_flag=True, help="Only read the manifest: check no shard, count no missing values.")
 @click.option("--card", is_flag=True, help="Print the card of a model as Markdown: data, settings, quality, limits.")
@@ -39,7 +39,7 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
-    if measured is None and (given := given_options((*READING, "on_error"))):
+    if measured is None and (given := typed_options((*READING, "on_error"))):
         raise click.UsageError(f"{', '.join(given)}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix

@@ -11,8 +11,8 @@ import click
 
 from sdem_dist.cli.outputs import overwrite_option
 from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.reading import HOW_READ, SourceCommand, format_option
 from sdem_dist.cli.shown import say_left_out
-from sdem_dist.cli.text_options import HOW_READ, format_option
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -55,7 +55,7 @@ def stream_options(command: Command) -> Command:
     return where_options(command)
 
 
-@click.command(no_args_is_help=True)
+@click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
 @click.option(
     "--coverage",
@@ -95,7 +95,7 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     _run(model, sources, answers_of, alone=no_proba, coverage=coverage, **options)
 
 
-@click.command(no_args_is_help=True)
+@click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
 def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """Find the topics of the documents of every SOURCE with a topic MODEL.

@@ -6,11 +6,12 @@ import click
 
 from sdem_dist.cli.outputs import check_output, overwrite_option
 from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 
 
-@click.command(no_args_is_help=True)
+@click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @click.option(

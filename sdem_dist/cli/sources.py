@@ -12,17 +12,16 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
-from sdem_dist.cli.shown import say_left_out
-from sdem_dist.cli.text_options import (
-    CHOOSING,
+from sdem_dist.cli.reading import (
     READING,
-    SPLITTING,
+    WORDS,
     by_options,
-    given_options,
+    pop_reading,
+    pop_words,
     reading_options,
-    taken_reading,
-    taken_settings,
+    typed_options,
 )
+from sdem_dist.cli.shown import say_left_out
 from sdem_dist.counted import counted
 from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.places import is_url, place
@@ -53,7 +52,7 @@ def source_options(command: Command) -> Command:
 
     @wraps(command)
     def reading(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:
-        how = taken_reading(options)
+        how = pop_reading(options)
         if how.weight is not None:
             raise click.UsageError("--weight is for sdem ingest and for training: ingest these documents with it first")
         return command(*arguments, source=SourceOptions(how, on_error), **options)
@@ -63,7 +62,7 @@ def source_options(command: Command) -> Command:
 
 def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
     """Raise UsageError where options of a source are given beside a corpus."""
-    if given := given_options(names):
+    if given := typed_options(names):
         raise click.UsageError(f"{', '.join(given)}: only for a source; a corpus has been read and counted already")
 
 
@@ -117,7 +116,7 @@ def corpus_of(
     if not any(map(is_source, paths)):
         held_out = options.get("validation")
         read = () if held_out is not None and is_source(held_out) else (*READING, "on_error")
-        refuse_for_a_corpus((*read, *SPLITTING, *CHOOSING))
+        refuse_for_a_corpus((*read, *WORDS))
         yield concat([open_corpus(path) for path in paths])
         return
     if not all(map(is_source, paths)):
@@ -131,7 +130,7 @@ def corpus_of(
     with hidden_folder(beside.absolute(), "corpus") as folder:
         counted_there = folder / "corpus.zarr"
         try:
-            reading, settings = taken_reading(given), taken_settings(given)
+            reading, settings = pop_reading(given), pop_words(given)
             with shown_progress(quiet=options.get("quiet", False)) as progress:
                 ingest(
                     list(paths),
@@ -178,7 +177,7 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
         yield None if path is None else open_corpus(path)
         return
     with hidden_folder(beside.absolute(), "validation") as folder:
-        counted_there, reading = folder / "validation.zarr", taken_reading(dict(options))
+        counted_there, reading = folder / "validation.zarr", pop_reading(dict(options))
         with shown_progress(quiet=options["quiet"]) as progress:
             ingest(
                 path,

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.endings import told
+from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
-from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, estimator_of, take_counts
+from sdem_dist.cli.train import estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.places import place
 
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 TEXT = 60  # letters of a text that are shown
 
 
-@click.command(cls=TrainCommand, no_args_is_help=True)
+@click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus")
 @click.option("-n", "--number", type=click.IntRange(1), default=20, show_default=True, help="Documents to list.")
 @click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")

@@ -6,7 +6,7 @@ import ast
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,7 @@ from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
 from sdem_dist.cli.outputs import refuse_existing, refuse_lasting
 from sdem_dist.cli.parameters import Alpha, LossName, Place, parse_loss, read_costs
+from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     corpus_of,
@@ -25,7 +26,6 @@ from sdem_dist.cli.sources import (
     take_unlabelled,
     validation_of,
 )
-from sdem_dist.cli.text_options import CHOOSING, READING, SPLITTING, SectionedCommand, reading_options, text_options
 from sdem_dist.cli.where import Where, check_jobs, job_options, where_options
 from sdem_dist.counted import counted, nearest
 from sdem_dist.glossary import METRICS, UNSHOWN, called
@@ -61,17 +61,7 @@ PARAMETERS = {
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 
 
-class TrainCommand(SectionedCommand):
-    """``sdem train``."""
-
-    sections: ClassVar = {
-        "Reading a source": (*READING, "on_error"),
-        "From the text of a source to words": SPLITTING,
-        "Which words of a source": CHOOSING,
-    }
-
-
-@click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
+@click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(

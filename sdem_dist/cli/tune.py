@@ -12,6 +12,7 @@ import click
 from sdem_dist.cli.endings import told
 from sdem_dist.cli.outputs import check_output, refuse_existing, refuse_one_file
 from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.searching import watched
 from sdem_dist.cli.shown import say, visible
 from sdem_dist.cli.sources import (
@@ -21,8 +22,7 @@ from sdem_dist.cli.sources import (
     take_unlabelled,
     validation_of,
 )
-from sdem_dist.cli.text_options import reading_options, text_options
-from sdem_dist.cli.train import TrainCommand, _value, estimator_of, take_counts
+from sdem_dist.cli.train import _value, estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 
@@ -48,7 +48,7 @@ Examples:
 """
 
 
-@click.command(cls=TrainCommand, epilog=EPILOG, no_args_is_help=True)
+@click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @click.option(

@@ -1,7 +1,12 @@
 """What `--help` and `--version` say."""
 
+from dataclasses import fields
+
 import pytest
 from cli.commands import ok, refused
+
+from sdem_dist.cli.reading import READING, WORDS
+from sdem_dist.text import Reading, VectorizerSettings
 
 
 @pytest.mark.parametrize("command", ["demo", "ingest", "inspect", "train", "evaluate", "predict"])
@@ -16,6 +21,19 @@ def test_help_of_all_and_version():
     assert all(name in shown for name in ("demo", "ingest", "inspect", "train", "evaluate", "predict"))
     assert "0.1.0" in ok("--version")
     assert "No such command" in refused("trian", code=2)
+
+
+def test_options_of_sources_are_explained_once():
+    shown, page = " ".join(ok("train", "--help").split()), " ".join(ok("help", "reading").split())
+    assert "--token-pattern" in page and "Encoding of text" in page and "Encoding of text" not in shown
+    assert "sdem help reading" in shown
+    assert ok("help", "train").splitlines()[2:] == ok("train", "--help").splitlines()[2:]
+    assert "neither a command nor reading" in refused("help", "nothing", code=2)
+
+
+def test_options_of_sources_are_the_fields_that_they_fill():
+    assert set(READING) == {field.name for field in fields(Reading)}
+    assert set(WORDS) <= {field.name for field in fields(VectorizerSettings)}
 
 
 def test_help_speaks_of_what_is_predicted():

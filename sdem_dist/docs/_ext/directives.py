@@ -63,7 +63,8 @@ class CommandHelp(SphinxDirective):
         from sdem_dist.cli import main
 
         command = [part for part in self.arguments[0].split("/") if part != "sdem"]
-        text = CliRunner().invoke(main, [*command, "--help"], prog_name="sdem", terminal_width=100).output
+        asked = command if command[:1] == ["help"] else [*command, "--help"]
+        text = CliRunner().invoke(main, asked, prog_name="sdem", terminal_width=100).output
         return [nodes.literal_block(text, text, language="text")]
 
 

@@ -1,0 +1,171 @@
+"""Options of how sources are read and how their text becomes words: `sdem help reading` explains them once."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+from sdem_dist.cli.parameters import Lengths, Share, StopWords
+
+if TYPE_CHECKING:
+    from sdem_dist.text import Reading, VectorizerSettings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
+HELP = """How sources are read, for all commands that take a SOURCE or CORPUS.
+
+A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
+(svmlight); text also as .gz, .xz or .zst. A column of .csv, .jsonl and .parquet is a name, of .tsv a number from 0.
+
+Options of labels are for commands that read labels, options of words for those that count words: ingest, train, tune
+and suspects. Other commands count words as the model does."""
+
+
+def _option(flags: str, kind: Any, text: str, default: object = None, **more: Any) -> Callable[[Command], Command]:
+    """Return an option that `sdem help reading` explains."""
+    if isinstance(kind, str):  # the name of a value
+        kind, more = None, {"metavar": kind}
+    return click.option(
+        *flags.split(),
+        type=kind,
+        help=text,
+        default=default,
+        show_default=default not in (None, True),
+        hidden=True,
+        **more,
+    )
+
+
+def format_option(*names: str) -> Callable[[Command], Command]:
+    """Return the option that names the format of sources, of those that a command reads."""
+    return _option("--format", click.Choice(names), "Format of the sources.  [default: by suffix]")
+
+
+HOW_READ = (
+    _option("--encoding", None, "Encoding of text.", "utf-8"),
+    _option(
+        "--on-error", click.Choice(["raise", "skip"]), "Stop at a bad line, or leave it out and count it.", "raise"
+    ),
+)
+"""Options of every command that reads sources."""
+_READING = (
+    format_option(*FORMATS),
+    _option("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
+    _option(
+        "--label-separator", "TEXT", "What stands between the labels of a document, if it may have several or none."
+    ),
+    _option(
+        "--unlabelled",
+        "LABEL",
+        "The label that means none, '' for an empty one. Such documents, and those whose label is empty or null, are "
+        "unlabelled.",
+    ),
+    _option("--text", "COLUMN", "Column of the text.  [default: text, or 1]"),
+    _option("--id", "COLUMN", "Column of the documents' ids.  [default: their positions]"),
+    _option("--group", "COLUMN", "Column of what folds keep together, such as an author."),
+    _option("--weight", "COLUMN", "Column of the documents' weights in training."),
+    _option(
+        "--first-column zero_based",
+        click.Choice(["auto", "0", "1"]),
+        "Number of the first column of svmlight.",
+        "auto",
+        callback=lambda context, option, value: {"0": True, "1": False}.get(value, value),
+    ),
+    *HOW_READ,
+)
+_ANALYZERS = click.Choice(["word", "char", "char_wb"])
+_WORDS = (
+    _option("--analyzer", _ANALYZERS, "Count words, n-grams of characters, or such within words.", "word"),
+    _option("--token-pattern", "REGEX", r"What a word is.  [default: two or more of \w]"),
+    _option("--ngrams ngram_range", Lengths(), "Lengths of n-grams.", "1,1"),
+    _option("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
+    _option("--stop-words", StopWords(), "Words to leave out: a list of English, or a file."),
+    _option("--strip-accents", click.Choice(["ascii", "unicode"]), "Remove accents."),
+    _option("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
+    _option("--min-df", Share(), "Leave out words in fewer documents.", "1"),
+    _option("--max-df", Share(), "Leave out words in more documents.", "1.0"),
+    _option("--max-features", click.IntRange(1), "Keep the N most frequent words.", metavar="N"),
+    _option("--hashing n_features", click.IntRange(1), "Hash words to N columns; keeps no vocabulary.", metavar="N"),
+)
+
+
+def _with(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command], Command]:
+    def add(command: Any) -> Any:
+        for option in reversed(tuple(options)):
+            command = option(command)
+        return command
+
+    return add
+
+
+reading_options, text_options = _with(_READING), _with(_WORDS)
+
+
+READING, WORDS = (
+    tuple(p.name for p in reversed(_with(rows)(lambda: None).__click_params__) if p.name != "on_error")  # type: ignore[attr-defined]
+    for rows in (_READING, _WORDS)
+)
+"""Names of settings: the fields of `sdem_dist.text.Reading`, and those of `sdem_dist.text.VectorizerSettings`."""
+
+
+class SourceCommand(click.Command):
+    """A command whose help names the options of sources; `sdem help reading` explains them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Write the options of the command alone, and where the others are explained."""
+        super().format_options(ctx, formatter)
+        flags = [p.opts[0] for p in self.params if isinstance(p, click.Option) and p.hidden]
+        with formatter.section("How sources are read (sdem help reading)"):
+            formatter.write_text(", ".join(flags))
+
+
+def reading_help(ctx: click.Context) -> str:
+    """Return what `sdem help reading` prints."""
+    formatter = ctx.make_formatter()
+    formatter.write_text(HELP)
+    for title, options in (("Reading", _READING), ("Words", _WORDS)):
+        shown: Any = _with(options)(lambda: None)
+        records = []
+        for option in reversed(shown.__click_params__):
+            option.hidden = False
+            records.append(option.get_help_record(ctx))
+        with formatter.section(title):
+            formatter.write_dl(records)
+    return formatter.getvalue()
+
+
+def pop_reading(options: dict[str, Any]) -> Reading:
+    """Take the options of `reading_options` but ``on_error`` out of others, and return their settings."""
+    from sdem_dist.text import Reading
+
+    return Reading(**{name: options.pop(name) for name in READING})
+
+
+def pop_words(options: dict[str, Any]) -> VectorizerSettings:
+    """Take the options of `text_options` out of others, and return their settings; ValueError if they conflict."""
+    from sdem_dist.text import VectorizerSettings
+
+    settings = {name: value for name in WORDS if (value := options.pop(name)) is not None}
+    kind: dict[str, Any] = {"kind": "hashing"} if "n_features" in settings else {}
+    return VectorizerSettings(**settings, **kind)
+
+
+def typed_options(names: Iterable[str | None]) -> list[str]:
+    """Return those of some options that were typed, as they are written."""
+    context, names = click.get_current_context(), set(names)
+    source = click.core.ParameterSource.COMMANDLINE
+    return [
+        p.opts[0] for p in context.command.params if p.name in names and context.get_parameter_source(p.name) is source
+    ]
+
+
+def by_options(message: str) -> str:
+    """Return a message about settings with the names of options; settings of one word are named first in it."""
+    for parameter in click.get_current_context().command.params:
+        setting = str(parameter.name)
+        pattern = rf"\b{setting}\b" if "_" in setting else rf"^{setting}\b"
+        message = re.sub(pattern, parameter.opts[0], message)
+    return message
