@@ -32,10 +32,12 @@ class PatternError(IngestError):
     """A token pattern takes too long, or too much memory, on a text."""
 
     def __init__(self, pattern: str, problem: str, owner: str = "") -> None:
-        super().__init__(pattern, problem, owner)
-        self.pattern, self.problem, self.owner = pattern, problem, owner
+        super().__init__(problem)
+        self.args = pattern, problem, owner  # by which it is made again in another process
+        self.pattern, self.owner = pattern, owner
 
-    def __str__(self) -> str:
+    def text(self, *, shell: bool = False) -> str:
+        """Return the error as one text."""
         return (
             f"{self.owner}{': ' if self.owner else ''}token_pattern {self.pattern!r} {self.problem}; it may try "
             "exponentially many ways to match: write (a|aa)+ as a+"

@@ -9,7 +9,7 @@ import pytest
 from click.testing import CliRunner
 
 from sdem_dist.cli import main
-from sdem_dist.cli.ingest import IngestCommand, ingest
+from sdem_dist.cli.ingest import ingest
 from sdem_dist.cli.inspect import inspect_command
 from sdem_dist.corpus import open_corpus
 from sdem_dist.text import VectorizerSettings
@@ -82,7 +82,7 @@ def test_no_corpus_appears_beside_what_was_held_out_from_another(folder):
     assert run(ingest, "docs.tsv", "c", "--overwrite", "--held-out", "0.5").exit_code == 0
     assert open_corpus("c").n_documents + open_corpus("c-held-out").n_documents == 60
     result = run(ingest, "docs.tsv", "c", "--held-out", "0.5")
-    assert result.exit_code == 1 and "c and c-held-out exist already: choose" in result.stderr
+    assert result.exit_code == 1 and "c and c-held-out exist already" in result.stderr
 
 
 def test_a_corpus_without_known_words_is_warned_of(folder):
@@ -145,13 +145,11 @@ def test_names_from_data_are_not_markup(folder):
     assert shown.exit_code == 0 and "[red]" in shown.stdout and "[/]" in shown.stdout
 
 
-def test_help_shows_every_option_in_a_section(folder):
+def test_help_shows_every_option(folder):
     shown = run(ingest, "--help").stdout
-    sectioned = [name for names in IngestCommand.sections.values() for name in names]
     options = [p for p in ingest.params if p.param_type_name == "option"]
-    assert {p.name for p in options} <= set(sectioned)
     for option in options:
-        assert option.opts[0] in shown
+        assert option.opts[0] in shown.replace("\n", "").replace("-  ", "-")
     assert "Examples:" in shown
 
 
