@@ -176,7 +176,7 @@ def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> 
 
     Raises ModelError: the model is not a classifier, or `sdem calibrate` has not shown it documents.
     """
-    from sdem_dist.conformal import sets
+    from sdem_dist.calibration import sets
     from sdem_dist.estimators.classifier import EngineClassifier
 
     if not isinstance(estimator, EngineClassifier):

@@ -151,7 +151,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         self._look_at(X)
         options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
         if client is not None and is_dask(X):
-            from sdem_dist.fitting.scratch import corpus_in_scratch
+            from sdem_dist.fitting.running import corpus_in_scratch
 
             with corpus_in_scratch(self, X, y, sample_weight, client) as written:
                 self.fit(written, **options._asdict())

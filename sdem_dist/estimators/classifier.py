@@ -13,7 +13,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.calibration import possible
+from sdem_dist.calibration import conformal_scores, conformal_sets, conformal_thresholds, possible
 from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
@@ -138,7 +138,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             The model gives documents several labels.
         """
-        from sdem_dist.conformal import scores_by_class
         from sdem_dist.inspection.evaluation_set import taught
 
         check_is_fitted(self)
@@ -155,7 +154,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
             )
         labels = np.concatenate(cast(Any, [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]))
         labels = labels if source.corpus.mask is None else labels[source.corpus.mask]
-        self.set_scores_ = scores_by_class(self.predict_proba(source.corpus), labels)
+        self.set_scores_ = conformal_scores(self.predict_proba(source.corpus), labels)
         return self
 
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
@@ -163,7 +162,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
         with the documents of `calibrate_sets`. A set may be empty. Classes of few such documents are taken together;
-        see `sdem_dist.conformal`.
+        see `sdem_dist.calibration`.
 
         Parameters
         ----------
@@ -180,22 +179,18 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             `calibrate_sets` was not called.
         """
-        from sdem_dist.conformal import sets
-
         most = self.set_thresholds(coverage)
-        return sets(self.predict_proba(X), most)
+        return conformal_sets(self.predict_proba(X), most)
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
         """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
-        from sdem_dist.conformal import thresholds
-
         check_is_fitted(self)
         if not hasattr(self, "set_scores_"):
             raise ModelError(
                 "sets of classes need labelled documents that had no part in the training: show them to calibrate_sets(X, y), "
                 "or to sdem calibrate MODEL CORPUS"
             )
-        return thresholds(self.set_scores_, coverage)
+        return conformal_thresholds(self.set_scores_, coverage)
 
     def decision_function(self, X: object, client: Client | None = None) -> Any:
         """Return what decides between classes; `X` and `client` as for `predict_log_proba`.

@@ -1,16 +1,18 @@
-"""One executor for a whole fit: validation, checkpoints, progress, and the sound part of a damaged corpus."""
+"""One executor for a whole fit: validation, checkpoints, progress; damaged corpora and Dask collections to train on."""
 
 from __future__ import annotations
 
+import secrets
+import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.corpus import Corpus
+from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.skip_damaged import verify_shard, without_damaged
 from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints, identity
@@ -18,16 +20,20 @@ from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.monitoring import Monitoring
 from sdem_dist.engine.trainer import Trainer
+from sdem_dist.errors import ClusterError
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 from sdem_dist.fitting.lazy_parameters import one_blas_thread
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained
-from sdem_dist.inputs.validation import refuse_address
-from sdem_dist.storage.places import place
+from sdem_dist.inputs.validation import refuse_address, seed_of
+from sdem_dist.storage import buckets
+from sdem_dist.storage.places import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client
+
+    from sdem_dist.inputs.spec import Estimator
 
 
 class FitOptions(NamedTuple):
@@ -170,3 +176,56 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
             stacklevel=CALLER + 1,
         )
     return sound, problems
+
+
+@contextmanager
+def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
+    """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last.
+
+    Raises ValueError: the estimator takes a target as a column of a table.
+    Raises ClusterError: workers do not see the folder.
+    """
+    from sdem_dist.engine.dask import DaskExecutor, scratch_folder
+
+    refuse_address(client)
+    target, dense = estimator.spec.target, estimator._layout == "dense"
+    if dense and target == "numbers":
+        raise ValueError(
+            "a cluster cannot take the target of a table from Dask collections: write a corpus with sdem_dist.write_corpus "
+            "and pass that"
+        )
+    with _temporary(scratch_folder()) as folder:
+        if not is_url(folder) and not all(DaskExecutor(client).run_on_all_workers(_sees, folder)):
+            raise ClusterError(
+                f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
+                "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
+            )
+        yield write_corpus(
+            f"{folder}/corpus",
+            X,
+            y if target == "labels" else None,
+            targets=y if target == "numbers" else None,
+            sample_weight=sample_weight,
+            dense=dense,
+            unlabelled=estimator.unlabelled if target == "labels" else None,
+            client=client,
+            random_state=seed_of(estimator.random_state),
+        )
+
+
+@contextmanager
+def _temporary(scratch: str | None) -> Iterator[str]:
+    """Yield a new folder in a folder or at a URL, and remove it."""
+    if scratch is None or not is_url(scratch):
+        with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch) as folder:
+            yield folder
+        return
+    url = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
+    try:
+        yield url
+    finally:
+        buckets.remove(url)
+
+
+def _sees(folder: str) -> bool:
+    return Path(folder).is_dir()

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from sdem_dist import GaussianNB, ModelError, MultinomialNB, load_model, write_corpus
-from sdem_dist.conformal import scores_by_class, sets, thresholds
+from sdem_dist.calibration import conformal_scores, conformal_sets, conformal_thresholds
 
 RNG = np.random.default_rng(11)
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.0]])
@@ -24,7 +24,7 @@ def drawn(n):
 @given(st.integers(1, 60), st.floats(0.01, 0.99))
 def test_the_quantile_is_the_smallest_rank_that_covers(n, coverage):
     scores = np.arange(n, dtype=float)
-    (found,) = thresholds([scores], coverage)
+    (found,) = conformal_thresholds([scores], coverage)
     at_or_below = np.inf if np.isinf(found) else np.count_nonzero(scores <= found)
     # Among n + 1 exchangeable scores the new one is at any rank alike.
     if np.isinf(found):
@@ -36,7 +36,7 @@ def test_the_quantile_is_the_smallest_rank_that_covers(n, coverage):
 @pytest.mark.parametrize("coverage", ["a", None, np.nan, 1])
 def test_what_is_no_share_is_said(coverage):
     with pytest.raises(ValueError, match="coverage is a share between 0 and 1, not"):
-        thresholds([np.zeros(9)], coverage)
+        conformal_thresholds([np.zeros(9)], coverage)
 
 
 @pytest.mark.parametrize("coverage", [0.7, 0.9])
@@ -54,12 +54,12 @@ def test_coverage_holds_class_by_class_whatever_the_model(coverage):
 
 
 def test_few_documents_take_a_class_into_every_set():
-    scores = scores_by_class(np.array([[0.9, 0.1]] * 8 + [[0.2, 0.8]] * 9), np.array([0] * 8 + [1] * 9))
-    np.testing.assert_array_equal(np.isinf(thresholds(scores, 0.9)), [True, False])
-    assert sets(np.array([[0.0, 1.0]]), thresholds(scores, 0.9)).tolist() == [[True, True]]
+    scores = conformal_scores(np.array([[0.9, 0.1]] * 8 + [[0.2, 0.8]] * 9), np.array([0] * 8 + [1] * 9))
+    np.testing.assert_array_equal(np.isinf(conformal_thresholds(scores, 0.9)), [True, False])
+    assert conformal_sets(np.array([[0.0, 1.0]]), conformal_thresholds(scores, 0.9)).tolist() == [[True, True]]
     for odd in (0.0, 1.0, 1.5, np.nan):
         with pytest.raises(ValueError, match="between 0 and 1"):
-            thresholds(scores, odd)
+            conformal_thresholds(scores, odd)
 
 
 @pytest.mark.parametrize("coverage", [0.8, 0.95])
@@ -74,11 +74,11 @@ def test_classes_of_few_documents_share_a_threshold(coverage):
             softmax(-((RNG.normal(means[labels])[:, None] - means) ** 2).sum(axis=2) / 2.0, axis=1)
             for labels in (y, y_new)
         ]
-        scores = scores_by_class(probabilities[0], y)
-        most = thresholds(scores, coverage)
+        scores = conformal_scores(probabilities[0], y)
+        most = conformal_thresholds(scores, coverage)
         few = np.array([len(s) < coverage / (1.0 - coverage) - 1e-9 for s in scores])
         assert len(set(most[few])) == 1
-        inside = sets(probabilities[1], most)
+        inside = conformal_sets(probabilities[1], most)
         of_few = few[y_new]
         rates.append([inside[np.arange(n), y_new].mean(), inside[of_few, y_new[of_few]].mean()])
         sizes.append(inside.sum(axis=1).mean())
