@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,9 +18,9 @@ from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
-from sdem_dist.learners.topic_outputs.ordered import Ordered, thresholds
 from sdem_dist.learners.words import WordSummary
 from sdem_dist.models.supervised_lda import outputs
+from sdem_dist.models.topic_heads import Levels, Numbers, Rates, SigmoidLabels, SoftmaxClasses, level_thresholds
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -98,9 +97,7 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
         return ("thresholds",) if several else ()
 
     def _take(self, learner: Any, state: Any) -> None:
-        self._several = learner.response == "labels"
-        if self._several and not learner.thresholds:  # a model saved before thresholds were learned
-            learner = replace(learner, thresholds=(0.5,) * learner.n_outputs)
+        self._several = isinstance(learner.head, SigmoidLabels)
         super()._take(learner, state)
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
@@ -113,28 +110,23 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
         if self.ordered:
             _check_order(source.classes.tolist())
         weights = None if several else weights_of_classes(self.class_weight, source)
-        return Output(
-            "labels" if several else "ordered" if self.ordered else "classes",
-            len(source.classes),
-            float(self.gamma),
-            float(self.output_rate),
-            weights,
-            self.words_weight,
-        )
+        kind = SigmoidLabels if several else Levels if self.ordered else SoftmaxClasses
+        head = kind(len(source.classes), float(self.gamma))
+        return Output(head, float(self.output_rate), weights, self.words_weight)
 
     @property
     def coef_(self) -> np.ndarray:
         """U, shape (n_classes, n_components); with `ordered` of the score, shape (1, n_components)."""
         check_is_fitted(self)
-        return np.asarray(self._parameters.output[: 1 if self.learner_.response == "ordered" else None])
+        return np.asarray(self._parameters.output[: 1 if isinstance(self.learner_.head, Levels) else None])
 
     @property
     def level_thresholds_(self) -> np.ndarray:
         """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
         check_is_fitted(self)
-        if self.learner_.response != "ordered":
+        if not isinstance(self.learner_.head, Levels):
             raise AttributeError("level_thresholds_ are those of ordered=True")
-        return thresholds(self._parameters.output)
+        return level_thresholds(self._parameters.output)
 
     @property
     def thresholds_(self) -> np.ndarray:
@@ -143,7 +135,7 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
         The one of the largest F1 on the training documents.
         """
         check_is_fitted(self)
-        return decisions_of(len(self.classes_), self.learner_.thresholds).thresholds
+        return decisions_of(len(self.classes_), self.learner_.head.thresholds).thresholds
 
     def _topic_labels(self) -> list[object]:
         return self.classes_[self._scores(np.eye(self._n_features_out)).argmax(axis=1)].tolist()
@@ -151,9 +143,9 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
     def _scores(self, theta: np.ndarray) -> np.ndarray:
         """Return what decides between classes, or the log-odds of labels, from topic proportions."""
         found = outputs(self._parameters.output, theta)
-        if self.learner_.response == "ordered":
-            return Ordered().scores(self.learner_.gamma, self._parameters, found)
-        return np.asarray(self.learner_.gamma * found)
+        if isinstance(self.learner_.head, Levels):
+            return np.asarray(self.learner_.head.scores(self._parameters.output, found))
+        return np.asarray(self.learner_.head.gamma * found)
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scores(self._transformed(X))
@@ -162,11 +154,11 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
         from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.top_words import named
 
-        theta, output = self._transformed(documents), self.learner_.gamma * self._parameters.output
+        theta, output = self._transformed(documents), self.learner_.head.gamma * self._parameters.output
         seen, (a, b) = self._documents(documents), pairs.T
         if self.several_labels:
             says = output[a]
-        elif self.learner_.response == "ordered":
+        elif isinstance(self.learner_.head, Levels):
             says = np.sign(a - b)[:, None] * output[:1]
         else:
             says = output[a] - output[b]
@@ -245,23 +237,18 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         mean, scale = summary.mean, summary.scale
         if counts and not (mean > 0.0).all():
             raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
-        return Output(
-            "counts" if counts else "targets",
-            len(mean),
-            float(self.gamma),
-            float(self.output_rate),
-            words_weight=self.words_weight,
-            location=tuple((np.zeros_like(mean) if counts else mean).tolist()),
-            scale=tuple((mean if counts else scale).tolist()),
-        )
+        location = tuple((np.zeros_like(mean) if counts else mean).tolist())
+        scales = tuple((mean if counts else scale).tolist())
+        head = (Rates if counts else Numbers)(len(mean), float(self.gamma), location, scales)
+        return Output(head, float(self.output_rate), words_weight=self.words_weight)
 
     @property
     def coef_(self) -> np.ndarray:
         """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
         check_is_fitted(self)
-        if self.learner_.response == "counts":
-            return np.asarray(self._parameters.output + np.log(self.learner_.scale)[:, None])
-        location, scale = (np.asarray(v)[:, None] for v in (self.learner_.location, self.learner_.scale))
+        if isinstance(self.learner_.head, Rates):
+            return np.asarray(self._parameters.output + np.log(self.learner_.head.scale)[:, None])
+        location, scale = (np.asarray(v)[:, None] for v in (self.learner_.head.location, self.learner_.head.scale))
         return np.asarray(location + scale * self._parameters.output)
 
     def _topic_labels(self) -> list[object]:
@@ -288,12 +275,12 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             found = self._means(self._transformed(rows))
             return found[:, 0] if self._single else found
 
-        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_outputs, client)
+        return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
 
     def _means(self, theta: np.ndarray) -> np.ndarray:
         """Return what is predicted from topic proportions, shape (n_documents, n_targets)."""
         found = outputs(self.coef_, theta)
-        return np.asarray(np.exp(found)) if self.learner_.response == "counts" else found
+        return np.asarray(np.exp(found)) if isinstance(self.learner_.head, Rates) else found
 
     def explain(self, X: object, target: int = 0) -> NumberExplanations:
         """Return why each document got its number: what its topics, and so its words, add to the mean of training.
@@ -319,9 +306,9 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         from sdem_dist.inspection.parts import of_supervised_topics
         from sdem_dist.inspection.top_words import named
 
-        if self.learner_.response == "counts":  # a product over topics
+        if isinstance(self.learner_.head, Rates):  # a product over topics
             raise refused(self)
-        theta, mean = self._transformed(documents), float(self.learner_.location[target])
+        theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
         found = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
         return outputs(self.coef_, theta)[:, target], mean, found
@@ -334,7 +321,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         """Take back what `extra` returned."""
         super().take_extra(extra)
         self._single = bool(extra["single"])
-        if self._single and self.learner_.n_outputs != 1:
+        if self._single and self.learner_.n_labels != 1:
             raise ValueError("a single target does not match the outputs")
 
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:

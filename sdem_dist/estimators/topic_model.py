@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal, cast
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -37,12 +37,14 @@ from sdem_dist.fitting.scoring import over_corpus, pieces
 from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.bp_slda import BpSlda
-from sdem_dist.learners.protocol import AnyLearner
-from sdem_dist.learners.topic_scores import TopicScores, label_sums, label_thresholds, shares, topic_words
+from sdem_dist.learners.mirror_descent import MirrorSteps
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.words import Words, WordSummary
 from sdem_dist.models.held_out import log_probability
 from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
+from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares
+from sdem_dist.models.topics import TopicModel as LearnedTopics
+from sdem_dist.models.topics import TopicState
 from sdem_dist.models.word_counts import entries, lengths
 
 if TYPE_CHECKING:
@@ -61,16 +63,12 @@ MANY_DOCUMENTS = 25_000
 
 @dataclass(frozen=True)
 class Output:
-    """What a topic model learns to predict, as `BpSlda` takes it."""
+    """What a topic model learns to predict, and how fast."""
 
-    response: str
-    n_outputs: int
-    gamma: float = 1.0
+    head: TopicHead
     rate: float = 3.0
     class_weight: tuple[float, ...] | None = None
     words_weight: float | str = 0.0
-    location: tuple[float, ...] = ()
-    scale: tuple[float, ...] = ()
 
 
 @estimator
@@ -126,7 +124,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     _learned: ClassVar[Mapping[str, str]] = {
         "topic_shares_": "ndarray of shape (n_components,)\n"
         "Share of the training documents' words that each topic is expected to explain.",
-        "history_": "list of dict\nOne entry per epoch, see `sdem_dist.learners.bp_slda.BpSlda.metrics`.",
+        "history_": "list of dict\nOne entry per epoch, see `sdem_dist.models.topic_heads`.",
     }
 
     @abstractmethod
@@ -154,25 +152,24 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
                 raise ValueError(
                     "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
                 )
-            trials = [replace(learner, words_weight=weight) for weight in WORDS_WEIGHTS]
+            trials = [replace(learner, model=replace(learner.model, words_weight=w)) for w in WORDS_WEIGHTS]
             policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
+
+            def start() -> TopicState:
+                return learner.model.start(summary.frequencies, plan.seed)
+
             candidates = [
-                partial(Candidate, trial, plan, lambda: learner.start(summary.frequencies), f"words_weight {weight:g}")
+                partial(Candidate, trial, plan, start, f"words_weight {weight:g}")
                 for trial, weight in zip(trials, WORDS_WEIGHTS, strict=True)
             ]
             learner = policy.choose(candidates).candidate.learner
-        found = final_stage(trainer, learner, plan, lambda: learner.start(summary.frequencies))
-        scores = cast(
-            "AnyLearner", TopicScores(learner, topic_words, shares)
-        )  # a scoring needs nothing else of a learner
-        of_topics = trainer.score("topics' shares", scores, found.state)
-        self.topic_shares_ = np.array([of_topics[str(k)] for k in range(learner.n_topics)])
-        if learner.response != "labels":
+        found = final_stage(trainer, learner, plan, lambda: learner.model.start(summary.frequencies, plan.seed))
+        of_topics = trainer.score("topics' shares", _reporting(learner, TopicShares(output.head)), found.state)
+        self.topic_shares_ = np.array([of_topics[str(k)] for k in range(learner.model.n_topics)])
+        if not isinstance(output.head, SigmoidLabels):
             return found
-        scores = cast("AnyLearner", TopicScores(learner, label_sums, label_thresholds))
-        best = trainer.score("thresholds of labels", scores, found.state)
-        thresholds = tuple(best[str(i)] for i in range(learner.n_outputs))
-        return found._replace(learner=replace(learner, thresholds=thresholds))
+        best = trainer.score("thresholds of labels", _reporting(learner, LabelThresholds(output.head)), found.state)
+        return found._replace(learner=learner.decided(thresholds=tuple(best[str(i)] for i in range(learner.n_labels))))
 
     def _plan(self, n_documents: int, labelled: float) -> Plan:
         seed = seed_of(self.random_state)
@@ -181,7 +178,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, LANE_DOCUMENTS, LANES)
         return Plan(n_documents, self.n_epochs, self.rounds_per_epoch or 1, lanes, seed)
 
-    def _learner(self, source: Source, plan: Plan, output: Output) -> BpSlda:
+    def _learner(self, source: Source, plan: Plan, output: Output) -> SdEM[LearnedTopics]:
         """Return the learner for a training source.
 
         Raises ValueError: the weights of the classes leave nothing to learn from.
@@ -195,29 +192,25 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         rate = self.topic_rate
         if rate is None:
             rate = self._topic_rate * min(1.0, MANY_DOCUMENTS / source.n_documents)
-        return BpSlda(
+        model = LearnedTopics(
             n_features=source.n_features,
             n_topics=int(self.n_components),
-            n_outputs=output.n_outputs,
-            response=output.response,
-            n_documents=float(weight),
+            head=output.head,
             inference=MirrorDescent(_plain(self.alpha), int(self.n_layers), float(self.inference_step), self.inference),
             beta=float(self.beta),
-            gamma=output.gamma,
+            log_counts=bool(getattr(self, "log_counts", False)),
+            words_weight=0.0 if output.words_weight == "auto" else float(output.words_weight),
+            n_labelled=float(labelled),
+        )
+        rule = MirrorSteps(
             topic_rate=float(rate),
             output_rate=output.rate,
             n_epochs=int(self.n_epochs),
             average_from=int(self.average_from),
-            merge=self.merge,
+            local=self.merge == "mean",
             batch_size=int(self.batch_size or max(BATCH // plan.n_lanes, SMALLEST_BATCH)),
-            log_counts=bool(getattr(self, "log_counts", False)),
-            class_weight=factors,
-            words_weight=0.0 if output.words_weight == "auto" else float(output.words_weight),
-            n_labelled=float(labelled),
-            location=output.location,
-            scale=output.scale,
-            seed=plan.seed,
         )
+        return SdEM(model, float(weight), rule, class_weight=factors, seed=plan.seed)
 
     @property
     def components_(self) -> np.ndarray:
@@ -233,7 +226,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
 
     @property
     def _n_features_out(self) -> int:
-        return int(self.learner_.n_topics)
+        return int(self.learner_.model.n_topics)
 
     def extra(self) -> dict[str, object]:
         """Return the topics' shares."""
@@ -248,10 +241,10 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     def _documents(self, X: object) -> Documents:
         """Return documents in memory as the model sees them."""
         documents = documents_of(self, X)
-        return replace(documents, data=entries(documents.data, self.learner_.log_counts))
+        return replace(documents, data=entries(documents.data, self.learner_.model.log_counts))
 
     def _transformed(self, X: object) -> np.ndarray:
-        return np.asarray(self.learner_.inference.proportions(self._parameters, self._documents(X))[0])
+        return np.asarray(self.learner_.model.inference.proportions(self._parameters, self._documents(X))[0])
 
     def _topic_labels(self) -> list[object]:
         """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
@@ -321,7 +314,7 @@ class LatentDirichletAllocation(TopicModel):
     _topic_rate = 0.15
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
-        return Output("words", 0)
+        return Output(NoOutput())
 
     def score_samples(self, X: object, *, n_particles: int = 10) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
@@ -342,7 +335,7 @@ class LatentDirichletAllocation(TopicModel):
             In nats.
         """
         check_is_fitted(self)
-        topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.inference.learned else 0.0)
+        topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
         return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, n_particles))
 
     def score(self, X: object, y: object = None, *, n_particles: int = 10) -> float:
@@ -385,3 +378,8 @@ class LatentDirichletAllocation(TopicModel):
         float
         """
         return float(np.exp(-self.score(X, n_particles=n_particles)))
+
+
+def _reporting(learner: SdEM[LearnedTopics], head: TopicShares) -> SdEM[LearnedTopics]:
+    """Return a pass that scores what a head reports of a trained model."""
+    return replace(learner, model=replace(learner.model, head=head))  # type: ignore[arg-type]

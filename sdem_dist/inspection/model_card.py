@@ -133,7 +133,7 @@ def _parts(model: EngineEstimator) -> dict[str, str]:
     classes = {"classes": f"{len(model.classes_)}"} if model.spec.predicts == "class" else {}
     if model.spec.topics == "documents":
         topics = {} if classes else {"topics": f"{model.n_components}"}
-        return {**classes, **topics, **_prior(model.alpha_, model.learner_.inference.learned)}
+        return {**classes, **topics, **_prior(model.alpha_, model.learner_.model.inference.learned)}
     if classes:
         return classes
     settings = model.get_params()

@@ -162,7 +162,7 @@ class SdEM(Generic[ModelT]):
         weights = weighted(weights, documents.labels, self.class_weight)
         if self.held_out:
             part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-            weights = np.where(part | (documents.labels < 0), weights, 0.0)
+            weights = np.where(part | (documents.labels < 0) if len(documents.labels) else part, weights, 0.0)
         is_sparse = isinstance(documents, Documents)
         return replace(documents, weights=weights) if is_sparse else documents._replace(weights=weights)
 

@@ -263,7 +263,7 @@ def test_stored_documents_give_the_same_bits(tmp_path):
 def test_a_longer_run_is_no_continuation(tmp_path):
     SupervisedLDARegressor(**SMALL).fit(X, R, checkpoint=tmp_path / "run")
     longer = SupervisedLDARegressor(**{**SMALL, "n_epochs": 9})
-    with pytest.raises(OtherRunError, match=r"other settings.*learner.n_epochs: 9"):
+    with pytest.raises(OtherRunError, match=r"other settings.*learner.rule.n_epochs: 9"):
         longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 
@@ -339,8 +339,8 @@ def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expec
     rows = sp.csr_matrix(np.ones((1, 5)))
     source = source_of(model, rows, [1.0])
     many = replace(source, corpus=SimpleNamespace(header=replace(source.corpus.header, n_documents=n_documents)))
-    assert learner_of(model, many).topic_rate == pytest.approx(expected)
-    assert learner_of(SupervisedLDARegressor(topic_rate=0.2), many).topic_rate == 0.2
+    assert learner_of(model, many).rule.topic_rate == pytest.approx(expected)
+    assert learner_of(SupervisedLDARegressor(topic_rate=0.2), many).rule.topic_rate == 0.2
 
 
 def learner_of(model, source):

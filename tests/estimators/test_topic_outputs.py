@@ -34,7 +34,7 @@ def test_levels_of_a_scale():
     model = sd.SupervisedLDAClassifier(ordered=True, **SMALL).fit(X[TRAIN], LEVELS[TRAIN])
     p = model.predict_proba(X[TEST])
     np.testing.assert_allclose(p.sum(axis=1), 1.0, rtol=1e-12)
-    score = model.learner_.gamma * model.transform(X[TEST]) @ model.coef_[0]
+    score = model.learner_.head.gamma * model.transform(X[TEST]) @ model.coef_[0]
     at_most = expit(model.level_thresholds_ - score[:, None])
     np.testing.assert_allclose(p.cumsum(axis=1)[:, :-1], at_most, atol=1e-9)  # one score: proportional odds
     assert (np.diff(model.level_thresholds_) > 0).all()

@@ -32,7 +32,7 @@ def same(a, b) -> bool:
 
 def words_explained(model) -> float:
     """Return the mean ln p(words | theta) of test documents."""
-    inference = model.learner_.inference
+    inference = model.learner_.model.inference
     return float(inference.proportions(model._parameters, model._documents(X[TEST]))[1].mean())
 
 
@@ -55,9 +55,9 @@ def test_a_larger_weight_explains_the_words_better(merge):
 
 def test_held_out_documents_choose_a_weight_that_helps(tmp_path):
     model = SupervisedLDAClassifier(words_weight="auto", unlabelled=-1, **SMALL).fit(X[TRAIN], HIDDEN[TRAIN])
-    assert model.learner_.words_weight > 0.0
+    assert model.learner_.model.words_weight > 0.0
     assert model.learner_.held_out == 0.0
-    given = SupervisedLDAClassifier(words_weight=model.learner_.words_weight, unlabelled=-1, **SMALL)
+    given = SupervisedLDAClassifier(words_weight=model.learner_.model.words_weight, unlabelled=-1, **SMALL)
     assert same(model, given.fit(X[TRAIN], HIDDEN[TRAIN]))
     model.save(tmp_path / "m.model")
     loaded = load_model(tmp_path / "m.model")

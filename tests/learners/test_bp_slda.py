@@ -10,9 +10,12 @@ import pytest
 import scipy.sparse as sp
 
 from sdem_dist.documents import Documents
-from sdem_dist.learners.bp_slda import BpSlda
+from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.words import Words
+from sdem_dist.models.topic_heads import NoOutput, Numbers, SoftmaxClasses
+from sdem_dist.models.topics import TopicModel
 
 N, V, K = 40, 15, 4
 RNG = np.random.default_rng(0)
@@ -33,21 +36,28 @@ def documents(start: int = 0, stop: int = N, kind: str = "classes") -> Documents
     return Documents(*arrays, labels=labels[start:stop], targets=targets[start:stop], weights=weights[start:stop])
 
 
-def learner(kind: str, **settings) -> BpSlda:
-    if kind == "half":
-        return replace(learner("classes", **settings), words_weight=0.1, n_labelled=30.0)
-    made = BpSlda(V, K, 0 if kind == "words" else 3, kind, 60.0, batch_size=7, n_epochs=3, average_from=0, **settings)
-    return replace(made, location=(1.0, 2.0, 3.0), scale=(3.0, 2.0, 3.0)) if kind == "targets" else made
+HEADS = {
+    "classes": SoftmaxClasses(3),
+    "half": SoftmaxClasses(3),
+    "words": NoOutput(),
+    "targets": Numbers(3, location=(1.0, 2.0, 3.0), scale=(3.0, 2.0, 3.0)),
+}
+
+
+def learner(kind: str, *, beta: float = 1.0, merge: str = "mean", **steps) -> SdEM:
+    words = {"words_weight": 0.1, "n_labelled": 30.0} if kind == "half" else {}
+    rule = MirrorSteps(**{"batch_size": 7, "n_epochs": 3, "average_from": 0, "local": merge == "mean", **steps})
+    return SdEM(TopicModel(V, K, HEADS[kind], beta=beta, **words), 60.0, rule)
 
 
 def lane(number: int, start: int, stop: int, epoch: int = 0) -> Lane:
     return Lane(epoch, 0, number, start, stop, N)
 
 
-def run(made: BpSlda, state, borders, epoch=0):
+def run(made: SdEM, state, borders, epoch=0):
     """One round over lanes between borders."""
     spans = list(pairwise(borders))
-    kind = "half" if made.words_weight else "classes"
+    kind = "half" if made.model.words_weight else "classes"
     lanes = [(lane(i, a, b, epoch), documents(a, b, kind)) for i, (a, b) in enumerate(spans)]
     parts = [made.map(state, made.prepare(d), at) for at, d in lanes]
     return made.update(state, made.combine(parts)), parts
@@ -58,7 +68,7 @@ def run(made: BpSlda, state, borders, epoch=0):
 @pytest.mark.parametrize("beta", [1.0, 1.01])
 def test_columns_stay_on_the_simplex_and_the_loss_falls(kind, merge, beta):
     made = learner(kind, merge=merge, beta=beta)
-    state = made.start(COUNTS.sum(axis=0))
+    state = made.model.start(COUNTS.sum(axis=0), 0)
     loss = {"classes": "ncll", "half": "ncll", "targets": "mse", "words": "plug_in_nll"}[kind]
     losses = []
     for epoch in range(3):
@@ -75,7 +85,7 @@ def test_columns_stay_on_the_simplex_and_the_loss_falls(kind, merge, beta):
 def test_lanes_are_averaged_by_their_documents(kind):
     """Also words that only one of them met, sums of squares, t, and sums over batches."""
     made = learner(kind)
-    state, _ = run(made, made.start(COUNTS.sum(axis=0)), [0, 40])
+    state, _ = run(made, made.model.start(COUNTS.sum(axis=0), 0), [0, 40])
     merged, parts = run(made, state, [0, 8, 40], epoch=1)
     alone = [made.update(state, part) for part in parts]
     weights = [part.weight for part in parts]
@@ -94,8 +104,8 @@ def test_lanes_are_averaged_by_their_documents(kind):
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("beta", [1.0, 1.01])
 def test_the_sum_over_lanes_is_one_batch_of_the_sequential_algorithm(kind, beta):
-    summed, sequential = (replace(learner(kind, merge=merge, beta=beta), batch_size=N) for merge in ("sum", "mean"))
-    start = summed.start(COUNTS.sum(axis=0))
+    summed, sequential = (learner(kind, merge=merge, beta=beta, batch_size=N) for merge in ("sum", "mean"))
+    start = summed.model.start(COUNTS.sum(axis=0), 0)
     expected, _ = run(sequential, start, [0, 40])
     found, _ = run(summed, start, [0, 13, 14, 40])
     for field in found._fields:
@@ -105,8 +115,8 @@ def test_the_sum_over_lanes_is_one_batch_of_the_sequential_algorithm(kind, beta)
 
 
 def test_weights_are_repetitions():
-    made = replace(learner("classes", merge="sum"), batch_size=N)
-    state = made.start(COUNTS.sum(axis=0))
+    made = learner("classes", merge="sum", batch_size=N)
+    state = made.model.start(COUNTS.sum(axis=0), 0)
     d = documents()
     assert d.weights is not None and d.labels is not None
     times = d.weights.astype(int)
@@ -119,7 +129,7 @@ def test_weights_are_repetitions():
 
 
 def test_averages_begin_when_they_should():
-    made = replace(learner("classes"), average_from=1)
+    made = learner("classes", average_from=1)
     state, _ = run(made, made.init(), [0, 20, 40], 0)
     assert state.n_averaged == 0
     np.testing.assert_array_equal(made.parameters(state).topics, state.topics)
@@ -133,7 +143,7 @@ def test_a_lane_without_words(merge):
     made = learner("classes", merge=merge)
     d = documents(0, 12)
     empty = replace(d, data=d.data[:0], indices=d.indices[:0], indptr=np.zeros(13, np.int64))
-    start = made.start(COUNTS.sum(axis=0))
+    start = made.model.start(COUNTS.sum(axis=0), 0)
     parts = [made.map(start, made.prepare(d_), lane(i, 0, 12)) for i, d_ in enumerate((empty, d))]
     forwards, backwards = (made.update(start, made.combine(order)) for order in (parts, parts[::-1]))
     assert not np.array_equal(forwards.topics, start.topics)
@@ -150,8 +160,8 @@ def test_what_is_left_when_a_round_has_no_weight():
 
 def test_even_columns_survive_a_storm():
     """Probabilities that fall all the time are rescaled before they vanish, and none passes the floor."""
-    made = replace(learner("classes", topic_rate=1e6), batch_size=1, n_epochs=100)
-    state = made.start(COUNTS.sum(axis=0))
+    made = learner("classes", topic_rate=1e6, batch_size=1, n_epochs=100)
+    state = made.model.start(COUNTS.sum(axis=0), 0)
     for epoch in range(30):
         state, _ = run(made, state, [0, 40], epoch)
     for value in state:

@@ -10,8 +10,8 @@ import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Gaussian, GaussianFull, Poisson
-from sdem_dist.learners.bp_slda import BpSlda
 from sdem_dist.learners.columns import Columns
+from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.protocol import restored_state
 from sdem_dist.learners.rules import ClosedForm, Merge
@@ -30,6 +30,17 @@ from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, Posterior
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.regression import JointGaussian
 from sdem_dist.models.supervised_lda import MirrorDescent
+from sdem_dist.models.topic_heads import (
+    LabelThresholds,
+    Levels,
+    NoOutput,
+    Numbers,
+    Rates,
+    SigmoidLabels,
+    SoftmaxClasses,
+    TopicShares,
+)
+from sdem_dist.models.topics import TopicModel
 from sdem_dist.models.word_counts import state_at
 from sdem_dist.testing import check_learner
 
@@ -160,20 +171,25 @@ def test_multiplicative_updates(schedule, sparse):
     check_learner(learner, documents, state=model.start(weights), additive=True)
 
 
-@pytest.mark.parametrize(
-    ("kind", "n_outputs"), [("classes", K), ("ordered", K), ("targets", 2), ("counts", 2), ("labels", 2), ("words", 0)]
-)
-@pytest.mark.parametrize("merge", ["mean", "sum"])
+SCALES = {"location": (0.0, 1.0), "scale": (1.0, 2.0)}
+HEADS = (SoftmaxClasses(K), Levels(K), SigmoidLabels(2), Numbers(2, **SCALES), Rates(2, **SCALES), NoOutput())
+
+
+@pytest.mark.parametrize("head", [*HEADS, TopicShares(NoOutput()), LabelThresholds(SigmoidLabels(2))], ids=str)
+@pytest.mark.parametrize("local", [True, False])
 @pytest.mark.parametrize("beta", [1.0, 1.01])
-def test_topics(kind, n_outputs, merge, beta):
-    scales = {"location": (0.0, 1.0), "scale": (1.0, 2.0)} if kind in ("targets", "counts") else {}
+def test_topics(head, local, beta):
+    trained = getattr(head, "of", head)
+    targets = {Rates: np.abs(TARGETS), SigmoidLabels: (TARGETS > 0).astype(float)}.get(type(trained), TARGETS)
     for average_from in (0, 1):
-        learner = BpSlda(
-            WIDTH, 4, n_outputs, kind, TOTAL, MirrorDescent("learned", n_layers=3), beta, merge=merge, batch_size=4,
-            average_from=average_from, **scales,
-        )  # fmt: skip
-        targets = {"counts": np.abs(TARGETS), "labels": (TARGETS > 0).astype(float)}.get(kind, TARGETS)
-        check_learner(learner, counted(targets=targets), additive=merge == "sum")
+        model = TopicModel(WIDTH, 4, trained, MirrorDescent("learned", n_layers=3), beta)
+        learner = SdEM(model, TOTAL, MirrorSteps(average_from=average_from, local=local, batch_size=4))
+        if head is trained:
+            check_learner(learner, counted(targets=targets), additive=not local)
+        else:
+            reporting = replace(learner, model=replace(model, head=head))
+            found = reporting.metrics(reporting.evaluate(learner.init(), [learner.prepare(counted(targets=targets))]))
+            assert len(found) == (4 if isinstance(trained, NoOutput) else 2) and min(found.values()) >= 0.0
 
 
 def test_passes_that_train_nothing():
@@ -296,6 +312,6 @@ def test_points_outside_are_refused():
     mu[0, 1] = -9.0  # a second moment
     with pytest.raises(ValueError, match="inside S"):
         learner.check_state(state._replace(mu=mu))
-    topics = BpSlda(WIDTH, 4, K, "classes", TOTAL)
+    topics = SdEM(TopicModel(WIDTH, 4, SoftmaxClasses(K)), TOTAL, MirrorSteps())
     with pytest.raises(ValueError, match="simplex"):
         topics.check_state(topics.init()._replace(topics=np.ones((WIDTH, 4))))

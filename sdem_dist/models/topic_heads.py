@@ -1,0 +1,317 @@
+"""What topic models learn to predict from a document's topics: classes, levels, labels, numbers, counts, or nothing."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar, Literal, NamedTuple
+
+import numpy as np
+from scipy.special import log_expit, logit, xlogy
+
+from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
+from sdem_dist.kernels import topic_outputs as kernel
+from sdem_dist.label_scores import OF_THRESHOLDS, best_thresholds, decisions_of, finish, fitting_sums, label_sums
+from sdem_dist.models.word_counts import LocalDocuments, lengths
+from sdem_dist.records import record
+
+
+class Seen(NamedTuple):
+    """A batch of documents at some parameters."""
+
+    outputs: np.ndarray  # U theta, shape (n_documents, n_outputs)
+    log_likelihood: np.ndarray  # ln p(words | theta), shape (n_documents,)
+    theta: np.ndarray  # topic proportions, shape (n_documents, n_topics)
+    output: np.ndarray  # U, shape (n_outputs, n_topics)
+    documents: LocalDocuments
+
+
+@dataclass(frozen=True)
+class TopicHead(ABC):
+    """What is learned of each document beside its words.
+
+    `n_classes`: outputs, the rows of U. `gamma`: factor of U theta; for numbers the precision of their noise.
+    """
+
+    n_classes: int = 0
+    gamma: float = 1.0
+
+    kind: ClassVar[int]  # that of `sdem_dist.kernels.topic_outputs`
+    learns: ClassVar[Literal["labels", "targets", "nothing"]]  # what documents bring
+    runaway: ClassVar[float] = np.inf  # an entry of U past which training has diverged
+
+    @property
+    def cache_key(self) -> str:
+        """Name what prepared documents depend on."""
+        return type(self).__name__
+
+    def start(self, rng: np.random.Generator, n_topics: int) -> np.ndarray:
+        """Return U before the first document: normal numbers, unless the kind has others."""
+        return rng.standard_normal((self.n_classes, n_topics))
+
+    def prepared(self, targets: np.ndarray) -> np.ndarray:
+        """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
+        return np.asarray(targets, np.float64)
+
+    @abstractmethod
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return sums over batches, which add up."""
+
+    @abstractmethod
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return what people read."""
+
+
+@record
+@dataclass(frozen=True)
+class NoOutput(TopicHead):
+    """The words alone: topics without labels (BP-LDA). U has no rows."""
+
+    kind = kernel.NONE
+    learns = "nothing"
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return the words, minus their log-likelihood, and the documents."""
+        total = np.zeros(3)
+        for seen in batches:
+            weights = seen.documents.weights
+            words = (weights * lengths(seen.documents.documents)).sum()
+            total += np.array([words, -(weights * seen.log_likelihood).sum(), weights.sum()])
+        return total
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return ``-ln p(w | theta)`` per word; theta comes from these words, so it is lower than for held-out ones."""
+        return {"plug_in_nll": float(sums[1]) / max(float(sums[0]), 1e-300)}
+
+
+@record
+@dataclass(frozen=True)
+class SoftmaxClasses(TopicHead):
+    """A class of each document: ``p(c | d)`` is proportional to ``exp(gamma U theta)``."""
+
+    kind = kernel.SOFTMAX
+    learns = "labels"
+
+    def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return ln p(c | d) up to a constant of each document, from U and U theta."""
+        return self.gamma * outputs
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return those of every classifier."""
+        return classifier_sums(
+            joined(
+                scored(
+                    self.scores(seen.output, seen.outputs),
+                    seen.documents.labels,
+                    seen.documents.weights,
+                    lengths(seen.documents.documents),
+                )
+                for seen in batches
+            )
+        )
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return how good probabilities are, among them the mean of ``-ln p(y | d)`` (ncll): there is no p(d)."""
+        means = classifier_metrics(sums, self.n_classes)
+        return {name: means[name] for name in ("accuracy", "ncll", "macro_f1", "brier", "ece")}
+
+
+@record
+@dataclass(frozen=True)
+class Levels(SoftmaxClasses):
+    """A level of a scale: the cumulative logit, or proportional odds, of McCullagh 1980.
+
+    ``p(level <= j | d) = sigmoid(threshold_(j + 1) - gamma u theta)``. U's first row is u. Of each other row all
+    entries are one number: the first threshold, then the logarithms of the gaps to the next ones.
+    """
+
+    kind = kernel.ORDERED
+
+    def start(self, rng: np.random.Generator, n_topics: int) -> np.ndarray:
+        """Return a normal score, and thresholds at which all levels are equally probable."""
+        output = np.empty((self.n_classes, n_topics))
+        output[0] = rng.standard_normal(n_topics)
+        even = logit(np.arange(1, self.n_classes) / self.n_classes)
+        output[1] = even[0]
+        output[2:] = np.log(np.diff(even))[:, None]
+        return output
+
+    def scores(self, output: np.ndarray, outputs: np.ndarray) -> np.ndarray:
+        """Return ln p(level | d), from U and U theta."""
+        score, at = self.gamma * outputs[:, :1], level_thresholds(output)
+        edges = np.concatenate([[-np.inf], at, [np.inf]])
+        inside = np.concatenate([[0.0], np.log(-np.expm1(-np.diff(at))), [0.0]])
+        return np.asarray(log_expit(edges[1:] - score) + log_expit(score - edges[:-1]) + inside)
+
+
+def level_thresholds(output: np.ndarray) -> np.ndarray:
+    """Return the thresholds between levels, ascending, shape (n_levels - 1,)."""
+    gaps = np.exp(np.clip(output[2:, 0], -kernel.WIDEST, kernel.WIDEST))
+    return np.asarray(output[1, 0] + np.concatenate([[0.0], np.cumsum(gaps)]))
+
+
+@record
+@dataclass(frozen=True)
+class SigmoidLabels(TopicHead):
+    """Several labels of a document, or none: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones.
+
+    `thresholds`: the probability from which on a document gets each label. Empty: 0.5.
+    """
+
+    thresholds: tuple[float, ...] = ()
+
+    kind = kernel.LABELS
+    learns = "targets"
+
+    def __post_init__(self) -> None:
+        if len(self.thresholds) not in (0, self.n_classes):
+            raise ValueError(f"there are {len(self.thresholds)} thresholds for {self.n_classes} labels")
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return those of `sdem_dist.label_scores`."""
+        return label_sums(*_odds(self.gamma, batches), decisions_of(self.n_classes, self.thresholds))
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return how well labels are predicted; before thresholds are known, without what depends on them."""
+        means = finish(sums)
+        return means if self.thresholds else {name: means[name] for name in means if name not in OF_THRESHOLDS}
+
+
+def _odds(gamma: float, batches: Iterable[Seen]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    odds, members, weights = zip(
+        *((gamma * s.outputs, s.documents.targets, s.documents.weights) for s in batches), strict=True
+    )
+    return np.concatenate(odds), np.concatenate(members), np.concatenate(weights)
+
+
+@record
+@dataclass(frozen=True)
+class Numbers(TopicHead):
+    """Real numbers of each document: a Gaussian about U theta, of targets less their location, by their scale."""
+
+    location: tuple[float, ...] = ()
+    scale: tuple[float, ...] = ()
+
+    kind = kernel.GAUSSIAN
+    learns = "targets"
+    runaway = 1e6  # standard deviations of a target
+
+    def __post_init__(self) -> None:
+        if len(self.location) != self.n_classes or len(self.scale) != self.n_classes:
+            raise ValueError("the targets' locations and scales do not match the outputs")
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents depend on how targets are scaled."""
+        return f"{type(self).__name__} {self.location} {self.scale}"
+
+    def prepared(self, targets: np.ndarray) -> np.ndarray:
+        """Return targets less their location, in units of their scale."""
+        return np.asarray((targets - np.asarray(self.location)) / np.asarray(self.scale))
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return weights, squared errors, targets, and their squares."""
+        total = np.zeros(1 + 3 * self.n_classes)
+        for seen in batches:
+            total += _errors(seen.outputs, seen.documents)
+        return total
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return the mean squared error and the predictive R2, means over targets.
+
+        R2 of a constant target is 0, or 1 if it is met, as scikit-learn's.
+        """
+        weight = max(float(sums[0]), 1e-300)
+        squared, totals, squares = sums[1:].reshape(3, -1)
+        spread = squares - totals**2 / weight
+        varies = spread > 1e-12 * squares  # the rest is rounding
+        r2 = np.where(varies, 1.0 - squared / np.where(varies, spread, 1.0), squared == 0.0)
+        mse = squared / weight * np.asarray(self.scale) ** 2
+        return {"mse": float(mse.mean()), "r2": float(r2.mean())}
+
+
+def _errors(means: np.ndarray, d: LocalDocuments) -> np.ndarray:
+    columns = (d.targets - means) ** 2, d.targets, d.targets**2
+    return np.array([d.weights.sum(), *np.concatenate([(d.weights[:, None] * c).sum(axis=0) for c in columns])])
+
+
+@record
+@dataclass(frozen=True)
+class Rates(Numbers):
+    """Counts of each document: Poisson of mean ``scale * exp(U theta)``, the scale being the mean of all documents."""
+
+    kind = kernel.POISSON
+    # ln of a factor of the mean. Long training on rare counts reaches half of it.
+    runaway = 50.0
+
+    def prepared(self, targets: np.ndarray) -> np.ndarray:
+        """Return targets in units of their means."""
+        if (targets < 0.0).any():
+            raise ValueError('family="poisson" learns counts, and a target is negative')
+        return np.asarray(targets / np.asarray(self.scale))
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return the sums of `Numbers`, and last the deviances."""
+        total = np.zeros(1 + 4 * self.n_classes)
+        for seen in batches:
+            d, means = seen.documents, np.exp(np.minimum(seen.outputs, kernel.MOST))
+            deviance = 2.0 * (xlogy(d.targets, d.targets) - d.targets * seen.outputs - d.targets + means)
+            total += np.concatenate([_errors(means, d), (d.weights[:, None] * deviance).sum(axis=0)])
+        return total
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return the mean Poisson deviance beside what `Numbers` has."""
+        n = self.n_classes
+        deviance = sums[-n:] / max(float(sums[0]), 1e-300) * np.asarray(self.scale)
+        return {"poisson_deviance": float(deviance.mean()), **super().metrics(sums[:-n])}
+
+
+@record
+@dataclass(frozen=True)
+class TopicShares:
+    """For scoring a trained model: the share of the words that each topic explains, by its number."""
+
+    of: TopicHead
+
+    @property
+    def learns(self) -> str:
+        """What documents bring."""
+        return self.of.learns
+
+    @property
+    def cache_key(self) -> str:
+        """Name what prepared documents depend on."""
+        return self.of.cache_key
+
+    def prepared(self, targets: np.ndarray) -> np.ndarray:
+        """Return the targets that the kernel takes."""
+        return self.of.prepared(targets)
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return the expected words of each topic, shape (n_topics,)."""
+        total: np.ndarray | float = 0.0
+        for seen in batches:
+            total = total + np.einsum("d,dk->k", seen.documents.weights * lengths(seen.documents.documents), seen.theta)
+        return np.asarray(total)
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return the shares."""
+        return {str(k): share for k, share in enumerate((sums / max(sums.sum(), 1e-300)).tolist())}
+
+
+@record
+@dataclass(frozen=True)
+class LabelThresholds(TopicShares):
+    """The same for the probability of each label from which on F1 is largest, on training documents.
+
+    A topic model has so few parameters a label that thresholds need no held-out documents.
+    """
+
+    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return the sums of `sdem_dist.label_scores.fitting_sums`."""
+        return fitting_sums(*_odds(self.of.gamma, batches))
+
+    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
+        """Return the thresholds."""
+        return {str(i): t for i, t in enumerate(best_thresholds(sums, np.ones(self.of.n_classes)).tolist())}

@@ -1,0 +1,267 @@
+"""Topic models by mirror descent (BP-sLDA and BP-LDA, Chen et al. 2015): states, documents, lanes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+import numpy as np
+
+from sdem_dist.documents import Documents
+from sdem_dist.kernels import topic_steps
+from sdem_dist.kernels.mirror_descent import FLOOR
+from sdem_dist.kernels.topic_outputs import Response
+from sdem_dist.models.fields import Field
+from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
+from sdem_dist.models.topic_heads import Seen, TopicHead
+from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, localised, rows_added, words_of
+from sdem_dist.records import record
+
+
+class TopicState(NamedTuple):
+    """Parameters after some batches, and their running means."""
+
+    topics: np.ndarray  # phi, shape (n_features, n_topics), float64: columns on the simplex
+    output: np.ndarray  # U, shape (n_outputs, n_topics)
+    squares: np.ndarray
+    """Sum over batches of the weighted mean square of the gradient of each column of Phi, shape (n_topics,)."""
+    t: float  # batches, those of lanes side by side counted once
+    seen: float  # documents, by weight
+    mean_topics: np.ndarray  # running mean of Phi over batches; zeros before it begins
+    mean_output: np.ndarray
+    n_averaged: float  # batches averaged
+    alpha: np.ndarray  # of the Dirichlet prior of a document's topics, shape (n_topics,)
+
+
+class TopicStatistics(NamedTuple):
+    """Sums over lanes, by weight: where the parameters ended (merge "mean"), or gradients (merge "sum")."""
+
+    words: np.ndarray  # the words met by any lane: shape (n_words,), uint32, ascending
+    rows: np.ndarray
+    """Shape (n_words, n_topics). "mean": Phi less what the lane makes of words it did not meet. "sum": gradients."""
+    mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
+    kept: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
+    mean_kept: np.ndarray
+    output: np.ndarray
+    mean_output: np.ndarray
+    squares: np.ndarray
+    t: float
+    n_averaged: float
+    weight: float  # documents
+    labelled: float  # those that have a label, or all where there are no labels
+    evidence: np.ndarray  # what documents say of alpha, see `sdem_dist.kernels.topic_prior`; empty unless it is learned
+
+
+@record
+@dataclass(frozen=True)
+class TopicModel:
+    """Topics Phi, whose proportions in a document predict by U what the head says.
+
+    `beta`: of the Dirichlet prior of the topics.
+    `log_counts`: take ln(1 + x) of every count.
+    `words_weight`: of a document's ``-ln p(words | theta)`` beside the loss of its label. The loss is ``mean over
+    labelled documents of -ln p(y | d) + words_weight * mean over all of -ln p(words | theta)``.
+    `n_labelled`: documents that have a label, by weight; 0: all.
+    """
+
+    n_features: int
+    n_topics: int
+    head: TopicHead
+    inference: MirrorDescent = field(default_factory=MirrorDescent)
+    beta: float = 1.0
+    log_counts: bool = False
+    words_weight: float = 0.0
+    n_labelled: float = 0.0
+
+    state_type = TopicState
+    tempered = False
+
+    @property
+    def n_classes(self) -> int:
+        """Outputs: classes that documents are labelled with, or targets."""
+        return self.head.n_classes
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        topics, output = Field((self.n_features, self.n_topics), 0.0), Field((self.n_classes, self.n_topics))
+        number = Field((), 0.0)
+        return {
+            "topics": topics,
+            "output": output,
+            "squares": Field((self.n_topics,), 0.0),
+            "t": number,
+            "seen": number,
+            "mean_topics": topics,
+            "mean_output": output,
+            "n_averaged": number,
+            "alpha": Field((self.n_topics,), 0.0),
+        }
+
+    def check_state(self, state: TopicState) -> None:
+        """Raise ValueError unless the topics are on the simplex."""
+        topics = self.parameters(state).topics
+        if (topics <= 0).any() or not np.allclose(topics.sum(axis=0), 1.0):
+            raise ValueError("the columns of the topics are not on the simplex")
+
+    @property
+    def cache_key(self) -> str:
+        """Prepared documents depend on the transforms of counts and targets, and on whether all words are kept."""
+        return f"topics {self.head.cache_key} {self.log_counts} {self._whole}"
+
+    @property
+    def _whole(self) -> bool:
+        """Whether every batch moves all words: the prior does unless beta is 1."""
+        return self.beta != 1.0
+
+    def init(self, n_documents: float, seed: int) -> TopicState:
+        """Return a start from even word frequencies, see `start`."""
+        return self.start(np.ones(self.n_features), seed)
+
+    def start(self, frequencies: np.ndarray, seed: int) -> TopicState:
+        """Return the state before the first document, its symmetry broken once for all lanes.
+
+        `frequencies`: shape (n_features,): how often each word occurs in the corpus; topics are that times exp(.1
+        normal), U is normal.
+        """
+        bits = np.random.Philox(key=np.array([seed, 0], np.uint64), counter=1 << 65)
+        rng = np.random.Generator(bits)
+        noise = np.exp(0.1 * rng.standard_normal((self.n_features, self.n_topics)))
+        share = frequencies[:, None] / max(float(frequencies.sum()), FLOOR)
+        output = self.head.start(rng, self.n_topics)
+        return TopicState(
+            topics=on_the_simplex(share * noise),
+            output=output,
+            squares=np.zeros(self.n_topics),
+            t=0.0,
+            seen=0.0,
+            mean_topics=np.zeros_like(noise),  # from the start: memory is checked once
+            mean_output=np.zeros_like(output),
+            n_averaged=0.0,
+            alpha=self.inference.prior(self.n_topics),
+        )
+
+    def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
+        """Renumber words compactly, take logarithms, standardise targets."""
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        labels, targets = np.zeros(0, np.int32), NO_TARGETS
+        if self.head.learns == "labels":
+            if documents.labels is None:
+                raise ValueError("documents without labels cannot be prepared for training or evaluation")
+            labels = documents.labels
+        elif self.head.learns == "targets":
+            if documents.targets is None:
+                raise ValueError("documents without targets cannot be prepared for training or evaluation")
+            targets = self.head.prepared(documents.targets)
+        made = replace(documents, data=entries(documents.data, self.log_counts))
+        local = localised(made, labels, weights, targets)
+        indices = local.documents.indices.astype(np.uint32)  # kernels are compiled for one dtype
+        local = local._replace(documents=replace(local.documents, indices=indices))
+        if self._whole:
+            whole = replace(local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features)
+            local = local._replace(documents=whole, words=np.arange(self.n_features, dtype=np.uint32))
+        return local
+
+    def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
+        """Add sets of lanes, word by word, from first to last."""
+        words, number = words_of([part.words for part in parts], self.n_features)
+        places = [number[part.words] for part in parts]
+
+        def added(tables: Sequence[np.ndarray]) -> np.ndarray:  # empty where there is nothing to add up
+            return rows_added(tables, places, len(words)) if tables[0].shape[1] else np.empty((0, 0))
+
+        rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])
+        return TopicStatistics(words, added([p.rows for p in parts]), added([p.mean_rows for p in parts]), *rest)
+
+    def run(
+        self,
+        state: TopicState,
+        local: LocalDocuments,
+        order: np.ndarray,
+        rates: topic_steps.Rates,
+        averaging: bool,
+        n_documents: float,
+    ) -> TopicStatistics:
+        """Run Algorithm 2 over batches of documents in `order`; return where it ends, times the lane's weight."""
+        weight = local.weight
+        before = state.topics[local.words]
+        topics, output, squares = before.copy(), state.output.copy(), state.squares.copy()
+        none, evidence = np.zeros(0), self._no_evidence
+        sums = topic_steps.Topics(
+            np.zeros_like(topics) if averaging else np.empty((0, 0)), none, np.zeros_like(output), evidence
+        )
+        kept, kept_sums, n_batches, t = topic_steps.run_batches(
+            _documents(local),
+            order,
+            self._response(n_documents),
+            topic_steps.Topics(topics, np.maximum(1.0 - before.sum(axis=0), 0.0), output),
+            self.inference.how(state.alpha),
+            rates,
+            topic_steps.Progress(squares, float(state.t), float(state.seen)),
+            sums,
+        )
+        return TopicStatistics(
+            words=local.words,
+            rows=weight * (topics - before * kept),
+            mean_rows=weight * (sums.topics - before * kept_sums) if averaging else sums.topics,
+            kept=weight * kept,
+            mean_kept=weight * kept_sums,
+            output=weight * output,
+            mean_output=weight * sums.output,
+            squares=weight * squares,
+            t=weight * t,
+            n_averaged=weight * n_batches * averaging,
+            weight=weight,
+            labelled=_labelled(local),
+            evidence=evidence,
+        )
+
+    def gradients(self, state: TopicState, local: LocalDocuments, n_documents: float) -> TopicStatistics:
+        """Return the sum of the documents' gradients, all at the broadcast state."""
+        rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
+        none = np.zeros(self.n_topics)
+        parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
+        gradient = topic_steps.Topics(rows, none, output, self._no_evidence)
+        how = self.inference.how(state.alpha)
+        topic_steps.sum_gradients(_documents(local), self._response(n_documents), parameters, how, gradient)
+        empty = np.empty((0, 0))
+        labelled, mean_output = _labelled(local), np.zeros_like(output)
+        return TopicStatistics(
+            local.words, rows, empty, none, none, output, mean_output, none, 0.0, 0.0, local.weight, labelled,
+            gradient.evidence,
+        )  # fmt: skip
+
+    @property
+    def _no_evidence(self) -> np.ndarray:
+        return np.zeros(self.n_topics + 1 if self.inference.learned else 0)
+
+    def _response(self, n_documents: float) -> Response:
+        labelled = n_documents / self.n_labelled if self.n_labelled else 1.0
+        return Response(self.head.kind, float(self.head.gamma), float(self.words_weight), labelled)
+
+    def parameters(self, state: TopicState) -> TopicParameters:
+        """Return the running means, or the last parameters before there are any."""
+        if state.n_averaged:
+            return TopicParameters(state.mean_topics, state.mean_output, state.alpha)
+        return TopicParameters(state.topics, state.output, state.alpha)
+
+    def scored(self, state: TopicState, local: LocalDocuments, temperature: float, seed: int) -> Seen:
+        """Return a batch of documents at a state."""
+        parameters = self.parameters(state)
+        own = parameters._replace(topics=parameters.topics[local.words])
+        theta, log_likelihood = self.inference.proportions(own, local.documents)
+        return Seen(outputs(parameters.output, theta), log_likelihood, theta, parameters.output, local)
+
+
+def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:
+    d = local.documents
+    return topic_steps.TopicDocuments(d.data, d.indices, d.indptr, local.labels, local.targets, local.weights)
+
+
+def _labelled(local: LocalDocuments) -> float:
+    """Return the weight of the documents that have a label, or of all where there are no labels."""
+    return float(local.weights[local.labels >= 0].sum()) if len(local.labels) else local.weight
+
+
+def on_the_simplex(topics: np.ndarray) -> np.ndarray:
+    """Return topics with no probability under the floor, each column summing to 1."""
+    kept = np.maximum(topics, FLOOR)
+    return np.asarray(kept / kept.sum(axis=0))
