@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.shown import table
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
-    from rich.console import Console
-
     from sdem_dist.estimators.naive_bayes import MultinomialNB
 
 LOSSES = ("nll", "ncll", "hinge")
@@ -37,15 +37,13 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     Collects the docstrings, ingests them as a zarr corpus with a held-out part, starts a Dask cluster on this machine,
     trains naive Bayes with each loss, and compares. Nothing is downloaded.
     """
-    from rich.console import Console
-
-    from sdem_dist import MultinomialNB, ingest, open_corpus
+    from sdem_dist import MultinomialNB, ingest, open_corpus, plots
     from sdem_dist.cluster import connected
+    from sdem_dist.inspection.top_words import top_words
     from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
     from sdem_dist.text.docstrings import PACKAGES
 
-    console = Console(highlight=False, soft_wrap=True)  # a command to copy stays on one line
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -54,7 +52,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     started = time.perf_counter()
 
     def say(what: str) -> None:
-        console.print(f"[dim]{time.perf_counter() - started:5.1f} s[/dim]  {what}")
+        click.echo(f"{time.perf_counter() - started:5.1f} s  {what}")
 
     say(f"collecting the docstrings of {', '.join(PACKAGES)}; takes some seconds")
     texts, labels = collect_docstrings()
@@ -82,32 +80,28 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
             model.save(folder / f"{loss}.model")
             models[loss] = model
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
-    _table(console, models, corpus.n_documents)
+    click.echo(table("On the held-out documents", _scores(models, corpus.n_documents)))
+    if any(model.weighting_ for model in models.values()):
+        click.echo("Perplexity (of weights) is of tf-idf weights. It cannot be compared with that of words.\n")
     best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
-    _words(console, models[best], best)
-    from sdem_dist import plots
+    words = [(str(name), " ".join(words)) for name, words in top_words(models[best]).items()]
+    click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
 
     picture = folder / "curves.png"
     plots.histories({loss.upper(): m.history_ for loss, m in models.items()}, prefix="validation_").savefig(
         picture, dpi=110
     )
     say(f"models: {folder}/*.model; curves on the held-out documents: {picture}")
-    console.print(
-        f"\nNow yours: [bold]echo 'Return a lazy array chunked along every axis.' | "
-        f"sdem predict {folder / f'{best}.model'} -[/bold]"
+    click.echo(
+        f"\nNow yours: echo 'Return a lazy array chunked along every axis.' | sdem predict {folder / f'{best}.model'} -"
     )
 
 
-def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int) -> None:
-    from rich.table import Table
-
-    table = Table(title="On the held-out documents")
-    for name in ("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s"):
-        table.add_column(name, justify="left" if name == "loss" else "right")
+def _scores(models: dict[str, MultinomialNB], n_documents: int) -> Iterator[tuple[str, ...]]:
+    yield "loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s"
     for loss, model in models.items():
-        last = model.history_[-1]
-        seconds = sum(h["seconds"] for h in model.history_)
-        table.add_row(
+        last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
+        yield (
             loss.upper(),
             f"{last['validation_accuracy']:.4f}",
             f"{last['validation_ncll']:.3f}",
@@ -115,19 +109,3 @@ def _table(console: Console, models: dict[str, MultinomialNB], n_documents: int)
             f"{last['validation_perplexity']:,.0f}{' (of weights)' if model.weighting_ else ''}",
             f"{n_documents * len(model.history_) / seconds:,.0f}",
         )
-    console.print(table)
-    if any(model.weighting_ for model in models.values()):
-        console.print(
-            "Perplexity (of weights) is of tf-idf weights instead of words. It cannot be compared with that of words."
-        )
-
-
-def _words(console: Console, model: MultinomialNB, loss: str) -> None:
-    from rich.table import Table
-
-    from sdem_dist.inspection.top_words import top_words
-
-    table = Table(title=f"The words that speak most for each class ({loss.upper()})", show_header=False)
-    for name, words in top_words(model).items():
-        table.add_row(str(name), " ".join(words))
-    console.print(table)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.parameters import Place
-from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
+from sdem_dist.reports.table import Table
 from sdem_dist.storage.numbers import JsonObject
 
 if TYPE_CHECKING:
@@ -32,32 +32,23 @@ def log(log: Path) -> None:
     model (merge), moving results between workers, and the rest: waiting for each other, the scheduler and the driver.
     Reading runs partly beside mapping, so the parts may add up to a little more than the whole.
     """
-    from rich.box import SIMPLE_HEAD
-    from rich.console import Console
-    from rich.markup import escape
-    from rich.table import Table
-
-    console = Console()
     events = read_events(log)
-    table = Table("epoch", "wall", "documents/s", *PARTS, box=SIMPLE_HEAD, pad_edge=False, collapse_padding=True)
-    total: dict[str, float] = defaultdict(float)
-    for row in epochs(events):
-        table.add_row(
-            f"{escape(visible(row['stage']))} {row['first']}"
-            + (f" to {row['epoch']}" if row["epoch"] > row["first"] else ""),
+    rows = epochs(events)
+    if not rows:
+        raise click.ClickException(f"{log} has no finished epoch yet")
+    cells = [
+        (
+            f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else ""),
             f"{row['wall']:.2f}",
             f"{row['documents'] / max(row['wall'], 1e-9):,.0f}",
             *(f"{row[part]:.2f}" for part in PARTS),
         )
-        for name in ("worker_seconds", *PARTS):
-            total[name] += row[name]
-    if not table.row_count:
-        raise click.ClickException(f"{log} has no finished epoch yet")
-    console.print(table)
-    console.print(
-        f"of {total['worker_seconds']:.1f} seconds of workers: "
-        + ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
-    )
+        for row in rows
+    ]
+    click.echo(Table(("epoch", "wall", "documents/s", *PARTS), cells, left=(0,)).text())
+    total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
+    shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
+    click.echo(f"of {total['worker_seconds']:.1f} seconds of workers: {shares}")
     for name, *what in (
         ("TaskRetried", "task tried again", "tasks tried again"),
         ("WorkerLost", "worker lost", "workers lost"),
@@ -66,7 +57,7 @@ def log(log: Path) -> None:
     ):
         found = [e for e in events if e["event"] == name]
         if found:
-            console.print(counted(len(found), *what))
+            click.echo(counted(len(found), *what))
 
 
 def written_log(path: Path, resume: bool) -> JsonLines:

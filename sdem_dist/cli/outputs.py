@@ -1,11 +1,13 @@
-"""Files that commands write: they never replace inputs, models or corpora, and other files only with --overwrite."""
+"""What commands leave: files, which replace others only with --overwrite, never inputs, models or corpora; messages."""
 
 import os
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import click
+
+from sdem_dist.errors import SdemError
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
 
@@ -65,3 +67,19 @@ def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
         if same:
             what = f"a file of {path}" if os.path.isdir(path) else path
             raise click.UsageError(f"{output} would replace {what}, which this command reads; choose another name")
+
+
+@contextmanager
+def handle_errors(remains: str | None = None) -> Iterator[None]:
+    """Turn mistakes in options into messages, and an interrupt too; `remains`: what it leaves, for its message."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if remains is None:
+            raise
+        click.echo(f"Interrupted; {remains}.", err=True)
+        raise SystemExit(130) from None
+    except SdemError:  # these are messages already
+        raise
+    except (ValueError, ImportError) as error:
+        raise click.ClickException(str(error)) from error

@@ -1,10 +1,8 @@
-"""What is shown while a search runs: a live table in a terminal, else plain lines."""
+"""What is shown while a search runs: a line for each step."""
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import click
@@ -12,14 +10,9 @@ import click
 from sdem_dist.cli.shown import visible
 
 if TYPE_CHECKING:
-    from rich.live import Live
-    from rich.table import Table
-
     from sdem_dist.selection.predicted import Metric
     from sdem_dist.selection.run import EpochOfSettings
     from sdem_dist.selection.trials import Trial
-
-ROWS = 20  # settings of a table; the best are shown
 
 
 def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
@@ -58,54 +51,6 @@ def _state(trial: Trial) -> str:
     return "error" if trial.error else "dropped" if trial.dropped and trial.number else "done"
 
 
-def table(event: EpochOfSettings) -> Table:
-    """Return the settings as a table, the best first."""
-    from rich.table import Table
-    from rich.text import Text
-
-    from sdem_dist.selection.metrics import name_of
-    from sdem_dist.selection.summary import described
-
-    name = name_of(event.metric)
-    columns = list(dict.fromkeys([name, "log-loss", "accuracy"]))
-    shown = Table(title=f"{event.what} {event.epoch}, {event.seconds:.1f} s", title_justify="left")
-    for column in (*columns, "epochs", "", "setting"):
-        shown.add_column(column, justify="left" if column in ("", "setting") else "right")
-    ranked = _ranked(event.trials, event.metric)
-    for trial in ranked[:ROWS]:
-        scores = [f"{trial.scores[column].mean():.4f}" if column in trial.scores else "" for column in columns]
-        setting = Text(visible(trial.error or described(trial.params)), style="" if trial.alive else "dim")
-        shown.add_row(*scores, str(trial.n_epochs), _state(trial), setting)
-    if len(ranked) > ROWS:
-        shown.caption = f"and {len(ranked) - ROWS} more"
-    return shown
-
-
-@contextmanager
-def watched(quiet: bool, folder: object = None) -> Iterator[list[Callable[[EpochOfSettings], None]]]:
-    """Yield the callbacks of a search that is kept in `folder`; a table is left as it was at the end."""
-    if quiet:
-        yield []
-    elif not sys.stderr.isatty():
-        yield [lambda event: click.echo(line(event, folder), err=True)]
-    else:
-        from rich.console import Console
-        from rich.live import Live
-
-        with Live(console=Console(stderr=True), auto_refresh=False) as live:
-            yield [_updating(live, folder)]
-
-
-def _updating(live: Live, folder: object) -> Callable[[EpochOfSettings], None]:
-    from rich.text import Text
-
-    from sdem_dist.selection.run import LAST, NESTED, RESUMED
-
-    def update(event: EpochOfSettings) -> None:
-        if event.what in (RESUMED, NESTED, LAST):
-            live.console.print(Text(line(event, folder)))
-        if event.what in (NESTED, LAST):  # the table stays as it is
-            return
-        live.update(table(event), refresh=True)
-
-    return update
+def callbacks_of(quiet: bool, folder: object = None) -> list[Callable[[EpochOfSettings], None]]:
+    """Return what prints a line for each step of a search that is kept in `folder`."""
+    return [] if quiet else [lambda event: click.echo(line(event, folder), err=True)]

@@ -30,30 +30,23 @@ def better(error: click.NoSuchOption) -> str:
     if command is not None and command.name in ("predict", "transform") and error.option_name in OF_LABELS:
         return f"{error.message} It says how labels are read, and sdem {command.name} reads none: leave it out."
     name = error.option_name.lstrip("-")
-    options = [option.lstrip("-") for option in error.possibilities or ()]  # dashes would make all alike
-    near = get_close_matches(name, options, n=1)
-    meant = f"--{near[0]}" if near else ""
+    options = get_close_matches(name, [option.lstrip("-") for option in error.possibilities or ()], n=1)
+    meant = f"--{options[0]}" if options else ""
     if command is not None and any(p.name == "settings" for p in command.params):
         typed = () if error.ctx is None else error.ctx.meta.get("typed", ())
-        meant = _parameter(error.option_name, command.name, _estimators(typed), exact=bool(meant)) or meant
+        words = [word for arg in typed for word in arg.split("=", 1)]
+        named = [after for word, after in pairwise(words) if word == "--estimator" and after in ESTIMATORS]
+        meant = _parameter(name.replace("-", "_"), command.name, named or ESTIMATORS, exact=bool(meant)) or meant
     return f"{error.message} Did you mean {meant}?" if meant else error.message
 
 
-def _estimators(typed: Sequence[str]) -> list[str]:
-    """Return the estimator that a command names by ``--estimator``; all of them where it names none."""
-    words = [word for arg in typed for word in arg.split("=", 1)]
-    named = [after for word, after in pairwise(words) if word == "--estimator" and after in ESTIMATORS]
-    return named or list(ESTIMATORS)
-
-
-def _parameter(option: str, command: str | None, estimators: list[str], *, exact: bool) -> str:
+def _parameter(name: str, command: str | None, estimators: Sequence[str], *, exact: bool) -> str:
     """Return how a parameter of estimators is given that an option is named after; nothing where none is like it."""
     from sdem_dist.cli.train import PARAMETERS
 
-    name = option.lstrip("-").replace("-", "_")
     known = {p: p for estimator in estimators for p in estimator_class(estimator)().get_params(deep=False)}
     known |= {other: p for other, p in SAME.items() if p in known}
-    own = {p: f"--{of.replace('_', '-')}" for of, p in PARAMETERS.items()} if command == "train" else {}
-    for found in [name] if name in known else get_close_matches(name, () if exact else known, n=1):
-        return own.get(known[found], f"--set {known[found]}=VALUE")
+    flags = {p: f"--{of.replace('_', '-')}" for of, p in PARAMETERS.items()} if command == "train" else {}
+    for match in [name] if name in known else get_close_matches(name, () if exact else known, n=1):
+        return flags.get(known[match], f"--set {known[match]}=VALUE")
     return ""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.endings import told
+from sdem_dist.cli.outputs import handle_errors
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
@@ -54,7 +54,7 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
         _classifier(options["estimator"], options)  # before a source is read
     refuse_far_sources([corpus], where.far)
     beside = place(corpus if is_source(corpus) else "suspects")
-    with told(), corpus_of([corpus], beside, options, keep_text=True) as documents, where.client() as client:
+    with handle_errors(), corpus_of([corpus], beside, options, keep_text=True) as documents, where.client() as client:
         several = documents.header.label_sets is not None
         estimator = _classifier(options["estimator"] or ("MultiLabelNB" if several else "MultinomialNB"), options)
         take_counts(estimator, documents, options)

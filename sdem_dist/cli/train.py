@@ -11,10 +11,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.cli.endings import told
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import refuse_existing, refuse_lasting
+from sdem_dist.cli.outputs import handle_errors, refuse_existing, refuse_lasting
 from sdem_dist.cli.parameters import Alpha, LossName, Place, parse_loss, read_costs
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.shown import say
@@ -182,7 +181,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     kept = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     try:
         with (
-            told(kept if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
+            handle_errors(kept if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
             where.client(options["lifetime"]) as client,

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.endings import told
-from sdem_dist.cli.outputs import check_output, refuse_existing, refuse_one_file
+from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, refuse_one_file
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
-from sdem_dist.cli.searching import watched
+from sdem_dist.cli.searching import callbacks_of
 from sdem_dist.cli.shown import say, visible
 from sdem_dist.cli.sources import (
     corpus_of,
@@ -179,7 +178,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         random_state=seed or 0,
     )
     folder = options["checkpoint"]
-    with told(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
+    with handle_errors(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search._check()  # before a source is read
         if folder is not None:
             checkpoints.path_of(folder, search, resume=options["resume"], undecided=SETTLED)
@@ -194,9 +193,8 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
                 click.echo("--nested: after this search it is repeated without each fold", err=True)
-            with watched(options["quiet"], folder) as callbacks:
-                search.set_params(callbacks=callbacks)
-                search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
+            search.set_params(callbacks=callbacks_of(options["quiet"], folder))
+            search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:
