@@ -176,13 +176,13 @@ def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> 
 
     Raises ModelError: the model is not a classifier, or `sdem calibrate` has not shown it documents.
     """
-    from sdem_dist.calibration import sets
+    from sdem_dist.calibration import conformal_sets
     from sdem_dist.estimators.classifier import EngineClassifier
 
     if not isinstance(estimator, EngineClassifier):
         raise ModelError(f"--coverage is for classifiers, and this is a {type(estimator).__name__}")
     most = estimator.set_thresholds(coverage)
-    return replace(answers, sets=lambda rows: sets(rows, most))
+    return replace(answers, sets=lambda rows: conformal_sets(rows, most))
 
 
 def topics_of(estimator: EngineEstimator, name: object) -> Answers:
