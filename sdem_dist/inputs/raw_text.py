@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 
-from sdem_dist.inputs.validation import is_missing
+from sdem_dist.corpus import Corpus
+from sdem_dist.documents import Documents
+from sdem_dist.inputs.validation import is_dask, is_missing
+from sdem_dist.text.texts import is_text
 from sdem_dist.text.transform import TextTransformer, count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
+    import pyarrow
+
     from sdem_dist.inputs.spec import Estimator
 
 
@@ -27,6 +32,71 @@ def are_texts(X: object) -> bool:
     if dtype is not None and getattr(X, "ndim", 0) == 1 and hasattr(X, "iloc"):
         return _begins_with_text(X)  # type: ignore[arg-type]
     return type(X).__module__.partition(".")[0] == "pyarrow" and not hasattr(X, "column_names")
+
+
+def text_column(X: object) -> object:
+    """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is.
+
+    Such columns are sequences and generators of texts, frames of one column, a Dask column, and all that hands over one
+    column of strings by Arrow's interface: polars, pyarrow, Hugging Face, DuckDB.
+    """
+    if isinstance(X, str | list | tuple | np.ndarray) or sp.issparse(X) or isinstance(X, Corpus | Documents):
+        return X
+    if hasattr(X, "iloc") or is_dask(X):
+        return _column_of_pandas(X)
+    if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
+        return _column_of_arrow(X)
+    if isinstance(X, Iterator):
+        first = next(X, None)
+        return [first, *X] if isinstance(first, str) else X  # refused by name
+    if isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # of pandas an index
+        return list(X) if _begins_with_text(cast("Sequence[object]", X)) else X
+    return X
+
+
+def _column_of_pandas(X: Any) -> object:
+    """Return a column of pandas or Dask, or the only one of a frame, where it holds texts."""
+    n_dimensions = getattr(X, "ndim", 0)
+    column = X.iloc[:, 0] if hasattr(X, "iloc") and n_dimensions == 2 and X.shape[1] == 1 else X
+    if not is_dask(column):
+        return column if getattr(column, "ndim", 0) == 1 and _begins_with_text(column) else X
+    texts = n_dimensions == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
+    column = X.compute() if texts and X.dtype.kind not in "biufcmM" else X
+    return column if texts and _begins_with_text(column) else X
+
+
+def _column_of_arrow(X: Any) -> object:
+    """Return a column of strings, or the only one of a table, that an object hands over by Arrow's interface.
+
+    Raises ValueError: there are several columns, and texts among them.
+    """
+    import pyarrow as pa
+
+    if isinstance(X, pa.RecordBatchReader):  # it can be read once
+        X = X.read_all()
+    for read in (pa.chunked_array, pa.table) if hasattr(X, "__arrow_c_stream__") else (pa.array, pa.record_batch):
+        try:
+            column = read(X)
+        except (pa.ArrowException, TypeError, ValueError):
+            continue
+        if not hasattr(column, "column_names") and pa.types.is_struct(column.type):  # the rows of a table
+            continue
+        if hasattr(column, "column_names"):
+            names = [field.name for field in column.schema if _holds_texts(field.type)]
+            if names and len(column.column_names) > 1:
+                raise ValueError(
+                    f"X is a table with texts in columns {names[:5]}: pass one column, such as X[{names[0]!r}]"
+                )
+            column = column.column(0) if names else None
+        if column is not None and _holds_texts(column.type):
+            if not pa.types.is_dictionary(column.type):
+                return column
+            return column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
+    return X
+
+
+def _holds_texts(kind: pyarrow.DataType) -> bool:
+    return is_text(getattr(kind, "value_type", kind))
 
 
 def _begins_with_text(values: Iterable[object]) -> bool:

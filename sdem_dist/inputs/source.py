@@ -23,7 +23,7 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.doubtful_labels import check_labels
 from sdem_dist.inputs.label_sets import coded, members_of
-from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, warn_of_fixed_words
+from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, text_column, warn_of_fixed_words
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 
@@ -55,6 +55,7 @@ def source_of(
     Raises ValueError, CorpusError: what is wrong, where, and what to do.
     """
     words, made, transformer = None, None, None
+    X = text_column(X) if estimator._layout == "sparse" else X
     if estimator._layout == "sparse" and are_texts(X):
         if use == "train":
             if classes is not None:
@@ -366,6 +367,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
     if isinstance(X, Documents):
         documents = checks.as_documents(X)
     else:
+        X = text_column(X)
         checks.refuse_no_documents(X)
         refuse_other_texts(X)
         if are_texts(X):

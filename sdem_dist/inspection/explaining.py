@@ -15,7 +15,7 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.raw_text import are_texts
+from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.validation import some
 from sdem_dist.reports.explanation import (
     DocumentParts,
@@ -123,6 +123,7 @@ def _documents(
 ) -> tuple[Documents | DenseDocuments, Sequence[str] | None]:
     """Return documents as the model takes them, and their texts where they are known."""
     check_is_fitted(estimator)
+    X = text_column(X) if estimator._layout == "sparse" else X
     if are_texts(X):
         texts = [str(text) for text in cast("Iterable[str]", X)]
         X = estimator.vectorize(texts)

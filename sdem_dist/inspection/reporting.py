@@ -16,7 +16,7 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
-from sdem_dist.inputs.raw_text import are_texts
+from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator
 from sdem_dist.inspection.evaluation_set import error_columns
@@ -42,7 +42,8 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     Raises ValueError, CorpusError: documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
-    given, X = X, as_counts(estimator, X)
+    given = text_column(X) if estimator._layout == "sparse" else X
+    X = as_counts(estimator, given)
     if estimator.several_labels:
         return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":

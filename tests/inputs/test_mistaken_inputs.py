@@ -262,7 +262,7 @@ MARKS = ["p", "n"] * 20
         ([], [], "X holds no documents"),
         (None, MARKS, "X is None"),
         (set(TEXTS), MARKS, "X is a set"),
-        ((text for text in TEXTS), MARKS, "X is a generator"),
+        (([1.0] for _ in TEXTS), MARKS, "X is a generator"),
         ([text.encode() for text in TEXTS], MARKS, "X holds bytes, not texts"),
         ([None, *TEXTS[1:]], MARKS, "text 0 (from 0) is None"),
         (TEXTS, (mark for mark in MARKS), "y is a generator"),
