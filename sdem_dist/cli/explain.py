@@ -93,10 +93,10 @@ def explain(
 
 def _of_standard_input(reading: Reading) -> tuple[str, ...]:
     """Return the texts of lines, as sdem predict reads them."""
-    from sdem_dist.text.records import read_records
+    from sdem_dist.text.splits import predict_blocks
     from sdem_dist.text.validation import RowValidator
 
-    blocks = read_records(Path("-"), reading, RowValidator(), MOST_AT_ONCE, keep=False)
+    blocks = predict_blocks(Path("-"), reading, RowValidator(), MOST_AT_ONCE, keep=False)
     return tuple(text for block in blocks for text in block.texts)
 
 

@@ -308,7 +308,8 @@ def examined_documents(
     from sdem_dist.cli.streaming import transformer_of
     from sdem_dist.corpus.label_sets import set_named
     from sdem_dist.inspection.evaluation_set import EvaluationSet
-    from sdem_dist.text.sources import numeric_format, placed_blocks
+    from sdem_dist.text.sources import numeric_format
+    from sdem_dist.text.splits import placed_blocks
     from sdem_dist.text.validation import RowValidator
 
     if not is_source(path):

@@ -16,8 +16,8 @@ from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import IngestError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.records import Piece, pieces_of, records_format
-from sdem_dist.text.sources import Reading
+from sdem_dist.text.sources import Reading, records_format
+from sdem_dist.text.splits import InputSplit, predict_splits
 from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.validation import RowValidator
@@ -59,7 +59,7 @@ class CorpusRange:
 
 
 Block = Records | Counted
-Job = Piece | Records | CorpusRange
+Job = InputSplit | Records | CorpusRange
 
 
 def transformer_of(estimator: EngineEstimator, model: str | Path = "") -> TextTransformer:
@@ -97,12 +97,12 @@ class Sources:
     def blocks(self, estimator: EngineEstimator) -> Iterator[Records | CorpusRange]:
         """Yield the documents of all sources; those of corpora are not read yet."""
         for job in self.jobs(estimator):
-            if isinstance(job, Piece):
+            if isinstance(job, InputSplit):
                 yield from job.read(self.gate)
             else:
                 yield job
 
-    def jobs(self, estimator: EngineEstimator) -> Iterator[Piece | CorpusRange]:
+    def jobs(self, estimator: EngineEstimator) -> Iterator[InputSplit | CorpusRange]:
         """Yield the documents of all sources, to be read."""
         # What a block becomes has a column for each class.
         most = max(1, NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))
@@ -112,7 +112,7 @@ class Sources:
                 check_columns(estimator, corpus)
                 yield from (CorpusRange(corpus, *part) for part in ranges_of(corpus, most))
             else:
-                yield from pieces_of(path, self.reading, min(self.block_documents, most), keep=self.keep)
+                yield from predict_splits(path, self.reading, min(self.block_documents, most), keep=self.keep)
 
     def for_workers(self, estimator: EngineEstimator) -> Iterator[Job]:
         """Yield the documents of all sources, to be read by workers where they can share the work.
@@ -120,7 +120,7 @@ class Sources:
         This process reads a single file that cannot be cut, a large one of several, standard input, and pipes.
         """
         for job in self.jobs(estimator):
-            if not isinstance(job, Piece):
+            if not isinstance(job, InputSplit):
                 yield job
             elif job.much or (job.whole and len(self.paths) == 1):
                 yield from (replace(block, texts=block.texts.alone()) for block in job.read(self.gate))
@@ -187,7 +187,7 @@ def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[
     transformer, answer, on_error = shared
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
-        made = [_answer(count, answer, block) for block in (job.read(gate) if isinstance(job, Piece) else [job])]
+        made = [_answer(count, answer, block) for block in (job.read(gate) if isinstance(job, InputSplit) else [job])]
     except IngestError as error:
         return error
     return made, gate.skipped, gate.examples

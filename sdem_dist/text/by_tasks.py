@@ -25,20 +25,20 @@ from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
 from sdem_dist.text.counting import Tally
 from sdem_dist.text.plan import CorpusPlan, IngestConfig, IngestReport
 from sdem_dist.text.runs import MergedTerms, bounds_of, limit, no_word, vocabulary_file
+from sdem_dist.text.splits import InputSplit, ingest_splits
 from sdem_dist.text.stages import (
     Arranging,
     Counting,
     RunOf,
     TermColumns,
-    arrange_stretch,
+    arrange_split,
     borders_of,
-    count_stretch,
+    count_split,
     digest,
     folder_of,
     hold_out,
     merge_range,
 )
-from sdem_dist.text.stretches import Stretch, stretches
 from sdem_dist.text.validation import class_name
 
 if TYPE_CHECKING:
@@ -55,29 +55,29 @@ class Counted:
 
     scratch: Path
     here: Path  # a folder of the driver for what it makes: `scratch`, unless that is in a bucket
-    stretches: list[Stretch]
-    summaries: list[JsonObject]  # what `count_stretch` returned
+    splits: list[InputSplit]
+    summaries: list[JsonObject]  # what `count_split` returned
     tally: Tally  # of all
-    held_out: list[int]  # documents held out of each stretch
+    held_out: list[int]  # documents held out of each split
     any_term: bool  # a document that is not held out has a term
 
     @property
     def names(self) -> list[str]:
-        """The names of the stretches."""
-        return [stretch.name for stretch in self.stretches]
+        """The names of the splits."""
+        return [split.name for split in self.splits]
 
     @property
     def starts(self) -> list[int]:
-        """Position of the first document of each stretch."""
+        """Position of the first document of each split."""
         return list(accumulate((s["n_documents"] for s in self.summaries), initial=0))[:-1]
 
     @property
     def runs(self) -> list[RunOf]:
         """All runs of terms, in order."""
-        stretches = zip(self.names, self.starts, self.summaries, strict=True)
+        splits = zip(self.names, self.starts, self.summaries, strict=True)
         return [
             RunOf(name, run, longest, start if self.tally.n_held_out else None)
-            for name, start, summary in stretches
+            for name, start, summary in splits
             for run, longest in summary["runs"]
         ]
 
@@ -88,9 +88,9 @@ def counted_by_tasks(
     """Count all sources; the gate learns how many lines were left out."""
     held_out, gate = config.held_out, config.gate
     sources = [source.absolute() for source in config.sources]
-    found = list(stretches(sources, counting.reading, gate))
+    found = list(ingest_splits(sources, counting.reading, gate, counting.block_documents))
     tally, summaries, of_text = Tally(n_columns=counting.settings.n_features or 0), [], dict[str, bool]()
-    for summary in in_order(executor, count_stretch, ((counting, scratch, stretch) for stretch in found)):
+    for summary in in_order(executor, count_split, ((counting, scratch, split) for split in found)):
         summaries.append(summary)
         tally.n_documents += summary["n_documents"]
         tally.n_columns = max(tally.n_columns, summary["n_columns"])
@@ -129,7 +129,7 @@ class MergedRanges:
     chosen: Path | None
 
     def columns(self, counted: Counted, number: int) -> TermColumns:
-        """Return the columns of the runs of a stretch."""
+        """Return the columns of the runs of a split."""
         before = sum(len(summary["runs"]) for summary in counted.summaries[:number])
         places = {run: before + i for i, (run, _) in enumerate(counted.summaries[number]["runs"])}
         folder = folder_of(counted.scratch, counted.names[number])
@@ -137,7 +137,7 @@ class MergedRanges:
 
 
 def merged_by_tasks(executor: Executor, counted: Counted, counting: Counting) -> MergedRanges:
-    """Merge the terms of all stretches, range by range, and choose those of the corpus."""
+    """Merge the terms of all splits, range by range, and choose those of the corpus."""
     settings, scratch = counting.settings, counted.scratch
     if not counted.any_term:
         raise no_word()
@@ -234,7 +234,7 @@ class Writing:
             for number, folder in zip(some, folders, strict=True)
         )
         done, summaries = 0, []
-        for summary in in_order(self.executor, arrange_stretch, jobs):
+        for summary in in_order(self.executor, arrange_split, jobs):
             summaries.append(summary)
             done += summary["n_documents"]
             config.progress("writing", done, before[-1])

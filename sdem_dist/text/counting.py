@@ -21,7 +21,6 @@ from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, arranged, csr, pieces
 from sdem_dist.text.files import BLOCK_BYTES
 from sdem_dist.text.runs import MATRIX, CountedBlock, Runs, block_path, load_arrays, load_block, save_arrays, save_block
-from sdem_dist.text.sources import MatrixBlock
 from sdem_dist.text.texts import Records, ScriptSample, Texts, texts_of_strings
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -194,7 +193,7 @@ def count_text(
             if kept is not None:
                 kept.add(block.texts.part(first, stop))
             if kept_ids is not None:
-                kept_ids.add(texts_of_strings((block.ids or [])[first:stop]))
+                kept_ids.add(texts_of_strings(list(map(str, (block.ids or [])[first:stop]))))
             if groups is not None:
                 groups.append(group_hashes((block.groups or [])[first:stop]))
             weights = None if block.weights is None else block.weights[first:stop]
@@ -249,7 +248,7 @@ def block_of_matrix(counts: sp.csr_matrix, labels: np.ndarray, first: int) -> Co
 
 
 def count_matrices(
-    blocks: Iterable[MatrixBlock],
+    blocks: Iterable[tuple[sp.csr_matrix, list[str]]],
     folder: Path,
     held_out: float,
     random_state: int,
@@ -257,12 +256,11 @@ def count_matrices(
 ) -> Tally:
     """Copy blocks of numbers into files in `folder`, without explicit zeros and repeated columns."""
     tally = Tally()
-    for block in blocks:
-        counts = block.matrix
+    for counts, labels in blocks:
         counts.sum_duplicates()
         counts.eliminate_zeros()
         before = tally.n_documents
-        codes, _ = tally.take(block.labels, held_out, random_state)
+        codes, _ = tally.take(labels, held_out, random_state)
         tally.whole = tally.whole and bool((counts.data == np.floor(counts.data)).all())
         tally.add_columns(counts)
         save_block(block_path(folder, tally.n_blocks), block_of_matrix(counts, codes, before))

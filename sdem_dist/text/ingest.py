@@ -34,14 +34,8 @@ from sdem_dist.text.plan import (
     plan_from_corpus,
 )
 from sdem_dist.text.runs import Runs, choose
-from sdem_dist.text.sources import (
-    BLOCK_DOCUMENTS,
-    MATRIX_DOCUMENTS,
-    Reading,
-    matrix_blocks,
-    numeric_format,
-    text_blocks,
-)
+from sdem_dist.text.sources import BLOCK_DOCUMENTS, MATRIX_DOCUMENTS, Reading, numeric_format
+from sdem_dist.text.splits import matrix_blocks, text_blocks
 from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 

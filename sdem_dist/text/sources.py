@@ -1,25 +1,16 @@
-"""Reads sources of any format as blocks of documents, a bounded number at a time."""
+"""Formats of sources, and how they are read."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from itertools import islice
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import Literal
 
-import numpy as np
-
-from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
 from sdem_dist.text.files import COMPRESSIONS, plain_suffix
-from sdem_dist.text.texts import Columns, Records, in_blocks, texts_of_bytes
-from sdem_dist.text.validation import RowValidator
-
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
+from sdem_dist.text.texts import Columns
 
 LINES = "lines"
 """The format of plain lines, one document each, without labels: for prediction only."""
@@ -42,7 +33,6 @@ PACKED = (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2")
 SHEETS = (".xlsx", ".xls", ".ods")
 BLOCK_DOCUMENTS = 1 << 15
 MATRIX_DOCUMENTS = 2000
-PLACED_DOCUMENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -55,7 +45,9 @@ class Reading:
         One of `FORMATS`; None decides by the suffix of each source, after that of a compression.
     label, text : str, int or None
         The columns of label and text: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for
-        "csv", "jsonl" and "parquet" (None: "label" and "text"). The other formats have no choice.
+        "csv", "jsonl" and "parquet" (None: "label" and "text"); of "jsonl" also a path into nested objects, such as
+        "post.body". The other formats have no choice. Several columns of text have commas between them, such as
+        "title,body": a line feed joins their texts.
     encoding : str
         Encoding of the text; bytes that it forbids are bad lines.
     label_separator : str, or None
@@ -70,6 +62,12 @@ class Reading:
         The column of groups that folds keep together, such as authors; likewise.
     weight : str, int or None
         The column of the documents' weights; likewise.
+    delimiter : str, or None
+        What stands between the columns of "csv" sources, and of "tsv" ones that have a header. None: what stands
+        between the names in the header, one of ``,;|`` and TAB.
+    header : bool, or None
+        Whether the first record of "csv" and "tsv" sources has the names of columns; without them columns are numbers
+        from 0. None: "csv" has one, "tsv" has none.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -84,6 +82,8 @@ class Reading:
     group: str | int | None = None
     weight: str | int | None = None
     unlabelled: str | None = None
+    delimiter: str | None = None
+    header: bool | None = None
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
@@ -95,13 +95,11 @@ class Reading:
         if self.label_separator is not None and self.unlabelled is not None:
             raise ValueError("unlabelled is for documents of one label each: with label_separator they may have none")
 
-
-@dataclass
-class MatrixBlock:
-    """Documents as the rows of a CSR matrix; blocks of one source may differ in their number of columns."""
-
-    labels: list[str]
-    matrix: sp.csr_matrix
+    def columns(self, *, labelled: bool = True, keep: bool = False) -> Columns:
+        """Return what is read of a table, with all its columns if they are to be kept."""
+        if labelled:
+            return Columns(self.text, self.label, self.id, self.group, self.weight, keep=keep)
+        return Columns(self.text, None, self.id, labelled=False, keep=keep)
 
 
 def source_format(source: Path, reading: Reading) -> str:
@@ -159,130 +157,25 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
     return "svmlight" if "svmlight" in forms else None
 
 
-def text_blocks(
-    sources: Iterable[Path], reading: Reading, gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
-) -> Iterator[Records]:
-    """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
-    for source in sources:
-        yield from blocks_of_source(source, reading, gate, block_documents)
+def records_format(source: Path, reading: Reading) -> str:
+    """Return how a source is read: one of `FORMATS`, `LINES` or `LINES_OR_TSV`.
 
-
-def placed_blocks(source: Path, reading: Reading, gate: RowValidator) -> Iterator[Records]:
-    """Yield the documents of a text source with ids: those of its column, or places in it, from 0.
-
-    A bad line that is left out has a place, too, so that the places of later documents are still right.
+    Raises IngestError: it holds numbers, one JSON document, or no documents, or its format does not fit its kind.
     """
-    place = 0
-    if reading.id is not None or gate.on_error == "raise":
-        for block in text_blocks([source], reading, gate):
-            ids: list[object] = list(range(place, place + len(block.labels)))
-            place += len(ids)
-            yield replace(block, ids=ids if block.ids is None else block.ids)
-        return
-    # One source at a time, so that the lines left out before each are known.
-    one_by_one = text_blocks([source], reading, gate, 1)
-    while found := list(islice(((b, gate.skipped) for b in one_by_one), PLACED_DOCUMENTS)):
-        labels = [block.labels[0] for block, _ in found]
-        places: list[object] = [place + i + skipped for i, (_, skipped) in enumerate(found)]
-        place += len(found)
-        yield Records(texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), labels, places)
-
-
-def matrix_blocks(
-    sources: Iterable[Path], gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
-) -> Iterator[MatrixBlock]:
-    """Yield the rows of numeric sources, in order, in blocks of at most `block_documents`."""
-    from sdem_dist.text.formats.svmlight import read_svmlight
-
-    for source in sources:
-        for matrix, labels in read_svmlight(source, gate, block_documents):
-            yield MatrixBlock(labels, matrix)
-
-
-def blocks_of_source(
-    source: Path, reading: Reading, gate: RowValidator, block_documents: int, part: tuple[int, int] | None = None
-) -> Iterator[Records]:
-    """Yield the documents of one source, or of a part of it, see `sdem_dist.text.stretches`; ids are texts."""
-    form, group, weight = source_format(source, reading), reading.group, reading.weight
-    columns = Columns(reading.text, reading.label, reading.id, keep=group is not None or weight is not None)
-    numbered = form == "tsv"
-    for block in read_columns(source, form, columns, reading.encoding, gate, block_documents, part):
-        ids: list[object] | None = None if block.ids is None else list(map(str, block.ids))
-        groups = None if group is None else list(map(str, _column_of(source, block, group, "group", numbered=numbered)))
-        weights = None if weight is None else _weights_of(source, block, weight, numbered=numbered)
-        yield replace(block, ids=ids, groups=groups, weights=weights, columns={})
-
-
-def _column_of(source: Path, block: Records, name: str | int, what: str, *, numbered: bool) -> list[object]:
-    """Return what stands in a column, which a number names where there is no header.
-
-    Raises
-    ------
-    IngestError
-        There is no such column, or it is empty for a document.
-    """
-    if numbered:
-        from sdem_dist.text.formats.tab_lines import column_number
-
-        number, given = cast(int, column_number(source, name)), list(block.columns.values())
-        column = given[number] if -len(given) <= number < len(given) else None
-        known = f"each line has {counted(len(given), 'column')}, numbered from 0"
-    else:
-        column = block.columns.get(str(name))
-        known = f"the columns are {', '.join(map(repr, block.columns))}"
-    if column is None:
-        raise IngestError(f"{source}: there is no column {str(name)!r} to take the {what}s from; {known}")
-    values: list[object] = column if isinstance(column, list) else column.to_pylist()
-    if any(value is None for value in values):
-        raise IngestError(f"{source}: a document has no {what}: column {str(name)!r} is empty there")
-    return values
-
-
-def _weights_of(source: Path, block: Records, name: str | int, *, numbered: bool) -> np.ndarray:
-    """Return the weights of documents from a column, float64."""
-    values = _column_of(source, block, name, "weight", numbered=numbered)
-    for value in values:
-        try:
-            weight = float(str(value))
-        except ValueError:
-            weight = -1.0
-        if not (0 <= weight < float("inf")):
-            raise IngestError(
-                f"{source}: column {str(name)!r} holds {value!r:.40}, which is not a weight: weights are numbers from 0 on"
-            )
-    return np.array([float(str(value)) for value in values])
-
-
-def read_columns(
-    source: Path,
-    form: str,
-    columns: Columns,
-    encoding: str,
-    gate: RowValidator,
-    block_documents: int,
-    part: tuple[int, int] | None = None,
-    files: Sequence[Path] | None = None,
-) -> Iterator[Records]:
-    """Yield what is read of a text source in this format, in blocks that hold a document; of a folder, some files."""
-    if form in (LINES, LINES_OR_TSV, "tsv"):
-        from sdem_dist.text.formats.tab_lines import read_tab_lines
-
-        whole = None if form == LINES_OR_TSV else form == LINES
-        blocks = read_tab_lines(source, encoding, gate, columns, block_documents, part, whole=whole)
-    elif form == "folder":
-        from sdem_dist.text.formats.folder import read_folder
-
-        blocks = in_blocks(read_folder(source, encoding, gate, columns, part, files), block_documents)
-    elif form == "csv":
-        from sdem_dist.text.formats.csv_table import read_csv
-
-        blocks = read_csv(source, encoding, gate, columns, block_documents)
-    elif form == "jsonl":
-        from sdem_dist.text.formats.json_lines import read_json_lines
-
-        blocks = in_blocks(read_json_lines(source, encoding, gate, columns, part), block_documents, columns.known)
-    else:
-        from sdem_dist.text.formats.parquet_table import read_parquet
-
-        blocks = read_parquet(source, gate, columns, block_documents, part)
-    return (block for block in blocks if len(block.texts))
+    refuse_no_documents(source)
+    suffix = plain_suffix(source)
+    form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix, LINES))
+    if reading.format is None and (form == LINES or suffix == ".txt"):
+        form = LINES_OR_TSV if reading.text is None and reading.id is None else LINES
+    if form == "svmlight":
+        raise IngestError(
+            f"{source} is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
+            "--vocabulary-from CORPUS, the one of the training), and give that"
+        )
+    if suffix == ".json" and reading.format is None:
+        raise IngestError(
+            f"{source} is json: write an object per line into a .jsonl file, or the texts into a .txt file"
+        )
+    if (form == "folder") != source.is_dir():
+        raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
+    return form

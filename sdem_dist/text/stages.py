@@ -1,4 +1,4 @@
-"""The tasks of an ingest on many processes: pure functions from stretches of sources to files in a shared folder."""
+"""The tasks of an ingest on many processes: pure functions from splits of sources to files in a shared folder."""
 
 from __future__ import annotations
 
@@ -53,37 +53,37 @@ from sdem_dist.text.runs import (
     save_arrays,
     save_bytes,
 )
-from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading, blocks_of_source, matrix_blocks
-from sdem_dist.text.stretches import Stretch
+from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading
+from sdem_dist.text.splits import InputSplit, matrix_blocks
 from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 @dataclass(frozen=True)
 class RunOf:
-    """A run of a stretch: its name, its number there, and the bytes of its longest term."""
+    """A run of a split: its name, its number there, and the bytes of its longest term."""
 
-    stretch: str
+    split: str
     number: int
     longest: int
-    first: int | None  # number of the stretch's first document, where documents of it are held out
+    first: int | None  # number of the split's first document, where documents of it are held out
 
     def path(self, scratch: Path, part: str) -> Path:
         """Return where a part of it lies."""
-        folder = folder_of(scratch, self.stretch)
+        folder = folder_of(scratch, self.split)
         if part == "table" and self.first is not None:
-            folder = held_out_folder(scratch, self.stretch, self.first)
+            folder = held_out_folder(scratch, self.split, self.first)
         return run_path(folder, self.number, part)
 
 
-def folder_of(scratch: Path, stretch: str) -> Path:
-    """Return where the counts of a stretch lie."""
-    return scratch / f"counts-{stretch}"
+def folder_of(scratch: Path, split: str) -> Path:
+    """Return where the counts of a split lie."""
+    return scratch / f"counts-{split}"
 
 
-def held_out_folder(scratch: Path, stretch: str, first: int) -> Path:
+def held_out_folder(scratch: Path, split: str, first: int) -> Path:
     """Return where the counts of terms without held-out documents lie; which these are, follows from `first`."""
-    return scratch / f"kept-{stretch}-{first}"
+    return scratch / f"kept-{split}-{first}"
 
 
 def borders_of(summaries: Sequence[JsonObject], range_terms: int) -> list[bytes]:
@@ -130,7 +130,7 @@ def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | No
     if not is_url(scratch):
         return RunSlice(texts, table, run.longest, row, 1 << 62 if places[1] is None else places[1][0], byte)
     stop, end = (None, None) if places[1] is None else places[1]
-    some, name = len(index) > 0, f"{run.stretch}-{run.number}"
+    some, name = len(index) > 0, f"{run.split}-{run.number}"
     near, far = copies / f"{name}-texts", copies / f"{name}-table"
     save_bytes(near, read_values(texts, np.uint8, byte, end) if some else np.zeros(0, np.uint8))
     save_bytes(far, read_values(table, np.int64, 3 * row, None if stop is None else 3 * stop) if some else np.zeros(0))
@@ -139,9 +139,9 @@ def _slice_of(run: RunOf, scratch: Path, between: tuple[bytes | None, bytes | No
 
 @dataclass(frozen=True)
 class TermColumns:
-    """The columns of the runs of one stretch."""
+    """The columns of the runs of one split."""
 
-    folder: Path  # of the stretch
+    folder: Path  # of the split
     places: dict[int, int]  # place of each of its runs among all
     ranges: Sequence[Path]  # what `merge_range` filled
     bases: Sequence[int]  # number of the first term that is kept of each range
@@ -166,13 +166,13 @@ def _fetched(url: Path) -> np.ndarray:
     return load_array(url)
 
 
-GROUPS = "groups.npy"  # of a stretch: the hashes of its documents' groups
+GROUPS = "groups.npy"  # of a split: the hashes of its documents' groups
 SAMPLES = 32  # terms of a run that its task shows, to cut the terms into ranges of about equal size
 
 
 @dataclass(frozen=True)
 class Counting:
-    """How stretches are counted."""
+    """How splits are counted."""
 
     settings: VectorizerSettings
     reading: Reading
@@ -186,39 +186,37 @@ class Counting:
 
 
 def digest(names: Sequence[str]) -> str:
-    """Return a name of all stretches together."""
+    """Return a name of all splits together."""
     return hashlib.sha256("\n".join(names).encode()).hexdigest()[:32]
 
 
-def count_stretch(counting: Counting, scratch: Path, stretch: Stretch) -> JsonObject | IngestError:
-    """Count the documents of a stretch as the first pass of an ingest does, and write down its terms, sorted.
+def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObject | IngestError:
+    """Count the documents of a split as the first pass of an ingest does, and write down its terms, sorted.
 
     A mistake in the source is returned, not raised.
     """
     try:
-        return once(folder_of(scratch, stretch.name), partial(_counted, counting, stretch))
+        return once(folder_of(scratch, split.name), partial(_counted, counting, split))
     except IngestError as error:
         return error
 
 
-def _counted(counting: Counting, stretch: Stretch, folder: Path) -> JsonObject:
+def _counted(counting: Counting, split: InputSplit, folder: Path) -> JsonObject:
     reading, settings = counting.reading, counting.settings
     on_error, known, separator = counting.on_error, counting.known_classes, reading.label_separator
     gate = RowValidator(on_error, known, counting.targets, separator=separator, unlabelled=reading.unlabelled)
     runs = None
     if counting.numeric:
-        blocks = matrix_blocks([stretch.source], gate, min(counting.block_documents, MATRIX_DOCUMENTS))
+        blocks = matrix_blocks([split.source], gate, min(counting.block_documents, MATRIX_DOCUMENTS))
         tally = count_matrices(blocks, folder, 0.0, 0, silent)
     else:
-        if stretch.part is not None:
-            gate.start = stretch.part[0] if stretch.source.is_file() else 0
         terms: Runs | Vocabulary | None = None
         if counting.reference is not None and counting.settings.kind == "count":
             terms = _vocabulary(counting.reference, counting.reference_uid)
         elif settings.kind == "count":
             terms = runs = Runs(folder, settings, 1)
         ids = None if reading.id is None else TextSpool(folder / "ids")
-        texts = blocks_of_source(stretch.source, reading, gate, counting.block_documents, stretch.part)
+        texts = split.read(gate)
         groups: list[np.ndarray] | None = None if reading.group is None else []
         tally = count_text(texts, folder, settings, terms, 0.0, 0, 1, silent, None, ids, groups)
         if groups is not None:
@@ -262,14 +260,14 @@ def _vocabulary(path: str, uid: str | None) -> Vocabulary:
     return Vocabulary(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
 
-def hold_out(scratch: Path, stretch: str, first: int, held_out: float, random_state: int) -> JsonObject:
-    """Count the terms of a stretch without its documents that are held out; the first is number `first` of all."""
+def hold_out(scratch: Path, split: str, first: int, held_out: float, random_state: int) -> JsonObject:
+    """Count the terms of a split without its documents that are held out; the first is number `first` of all."""
 
     def counted(folder: Path) -> JsonObject:
-        with at_hand(folder_of(scratch, stretch)) as counts:
+        with at_hand(folder_of(scratch, split)) as counts:
             return _held_out(counts, folder, first, held_out, random_state)
 
-    return once(held_out_folder(scratch, stretch, first), counted)
+    return once(held_out_folder(scratch, split, first), counted)
 
 
 def _held_out(counts: Path, folder: Path, first: int, held_out: float, random_state: int) -> JsonObject:
@@ -300,7 +298,7 @@ def _held_out(counts: Path, folder: Path, first: int, held_out: float, random_st
 
 @dataclass(frozen=True)
 class Arranging:
-    """How counted stretches become rows of the corpus."""
+    """How counted splits become rows of the corpus."""
 
     n_features: int
     offset: int  # `n_features` and `offset`: see `ColumnMap`
@@ -313,21 +311,21 @@ class Arranging:
     ids: bool  # the documents bring ids
 
 
-def arrange_stretch(
+def arrange_split(
     scratch: Path,
     folder: Path,
-    stretch: str,
+    split: str,
     how: Arranging,
     terms: TermColumns | None,
     first: tuple[int, int],
 ) -> JsonObject:
-    """Give the documents of a stretch their columns, and write them down in the order of the corpus.
+    """Give the documents of a split their columns, and write them down in the order of the corpus.
 
     `first` is the position of the first of them in the sources, and in the part of them that the corpus holds.
     """
 
     def arranged(partial_folder: Path) -> JsonObject:
-        with at_hand(folder_of(scratch, stretch)) as counts:
+        with at_hand(folder_of(scratch, split)) as counts:
             return _arranged(
                 counts, partial_folder, how, None if terms is None else replace(terms, folder=counts), first
             )

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import re
 import warnings
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -55,6 +54,10 @@ class Texts:
         """Return the bytes of text `i`."""
         return self.data[self.starts[i] : self.stops[i]].tobytes()
 
+    def take(self, rows: np.ndarray) -> Texts:
+        """Return the texts of these numbers, or of a mask, in the same buffer."""
+        return Texts(self.data, self.starts[rows], self.stops[rows])
+
     def part(self, first: int, stop: int) -> Texts:
         """Return the texts `first` up to `stop`, in the same buffer."""
         return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
@@ -72,24 +75,60 @@ class Texts:
 class Columns:
     """What is read of a table; numbers of columns without a header, else names."""
 
-    text: str | int | None = None
+    text: str | int | tuple[str | int, ...] | None = None  # several are joined by a line feed
     label: str | int | None = None
     id: str | int | None = None
+    group: str | int | None = None
+    weight: str | int | None = None
     labelled: bool = True  # documents have labels, otherwise `label` plays no part
     keep: bool = False  # keep all columns
     known: tuple[str, ...] | None = None
     """Where a part of a source is read: the columns to keep, those of the source's first documents."""
 
+    def of(self, role: str) -> str | int | None:
+        """Return the column of "label", "id", "group" or "weight", None for one that is not read."""
+        if role == "label" and not self.labelled:
+            return None
+        column: str | int | None = getattr(self, role)
+        return "label" if role == "label" and column is None else column
+
     @property
-    def names(self) -> tuple[str | None, str, str | None]:
-        """Those of label, text and id in a table with a header; None for what is not read."""
-        text, label = ("text" if self.text is None else self.text), ("label" if self.label is None else self.label)
-        return str(label) if self.labelled else None, str(text), None if self.id is None else str(self.id)
+    def texts(self) -> tuple[str | int, ...]:
+        """The columns of the text."""
+        if isinstance(self.text, tuple):
+            return self.text
+        return ("text" if self.text is None else self.text,)
 
     @property
     def options(self) -> str:
         """What chooses others."""
         return "--label and --text" if self.labelled else "--text (and --id)"
+
+
+ROLES = ("label", "id", "group", "weight")
+
+
+@dataclass
+class RecordBatch:
+    """Consecutive records as a reader finds them, before they are checked.
+
+    `texts`: columns of text, joined by a line feed where there are several.
+    `roles`: columns of label, id, group and weight, those that are read.
+    `numbers`: of each record in its source, from 1.
+    `problems`: why rows are no documents; None for rows that are left out without a word, as blank lines are.
+    """
+
+    texts: list[Texts | list[object] | pyarrow.Array]
+    roles: dict[str, list[object] | Texts | pyarrow.Array]
+    numbers: np.ndarray
+    unit: str = "line"
+    beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
+    problems: dict[int, tuple[str, type[IngestError]] | None] = field(default_factory=dict)
+    escaped: bool = False  # bytes that the encoding does not allow are spelled as surrogates
+    are_valid: bool = False  # texts are known to be UTF-8
+
+    def __len__(self) -> int:
+        return len(self.numbers)
 
 
 @dataclass(frozen=True)
@@ -100,44 +139,20 @@ class Records:
     labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
     ids: list[object] | None = None  # the ids of the documents, where a column of them was named
     columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
-    """Other columns, where they are kept; a value for each text. Sources with types give arrays."""
+    """All columns, where they are kept; a value for each text. Sources with types give arrays."""
     groups: list[str] | None = None  # the group of each document, where a column of groups was named
     weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
 
 
-Row = tuple[str, str | None, object, Mapping[str, object] | None]
-"""A text, its label, its id, and what stands beside it; None for what is not read."""
-
-
-def in_blocks(rows: Iterable[Row], block_documents: int, names: tuple[str, ...] | None = None) -> Iterator[Records]:
-    """Yield rows in blocks of at most `block_documents` and about `BLOCK_CHARACTERS`; all blocks have the same columns.
-
-    Raises IngestError: a row has a column that is not among `names`, by default those of the first block.
-    """
-    rows = iter(rows)
-    while True:
-        held: list[Row] = []
-        characters = 0
-        for row in islice(rows, block_documents):
-            held.append(row)
-            characters += len(row[0])
-            if characters >= BLOCK_CHARACTERS:
-                break
-        if not held:
-            return
-        texts, labels, ids, beside = zip(*held, strict=True)
-        columns: dict[str, list[object] | pyarrow.Array] = {}
-        if beside[0] is not None:
-            if names is None:  # some fields may be missing
-                names = tuple({name: None for fields in beside for name in fields})
-            if odd := {name for fields in beside for name in fields} - set(names):
-                raise IngestError(
-                    f"a record has the field {min(odd)!r}, which none of the first {block_documents:,} has: give it to one "
-                    "of them, with null"
-                )
-            columns = {name: [fields.get(name) for fields in beside] for name in names}
-        named = [] if labels[0] is None else list(labels)
-        yield Records(texts_of_strings(texts), named, None if ids[0] is None else list(ids), columns)
+def listed(column: list[object] | Texts | pyarrow.Array) -> list[object]:
+    """Return a column of records as a list."""
+    if isinstance(column, list):
+        return column
+    if isinstance(column, Texts):
+        return list(column)
+    numbers = str(column.type) in ("int64", "double") and not column.null_count
+    values: list[object] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is much faster
+    return values
 
 
 def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
@@ -228,10 +243,17 @@ def texts_of_arrow(texts: object) -> Texts | None:
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if not is_text(kind) or column.null_count:
         return None
-    column = column.cast(pa.large_string())
+    return texts_of_binary(column.cast(pa.large_string()))
+
+
+def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
+    """Return the buffers of an Arrow column of bytes, or of texts, without nulls."""
+    import pyarrow as pa
+
     if isinstance(column, pa.ChunkedArray):
         column = column.combine_chunks()
         column = pa.concat_arrays(column.chunks) if isinstance(column, pa.ChunkedArray) else column
+    column = column if pa.types.is_large_string(column.type) else column.cast(pa.large_binary())
     _, offsets, data = column.buffers()
     bounds = np.frombuffer(offsets, np.int64)[column.offset : column.offset + len(column) + 1]
     content = np.zeros(0, np.uint8) if data is None else np.frombuffer(data, np.uint8)

@@ -153,7 +153,7 @@ class TextTransformer:
         try:
             return counter.count(texts, dtype)
         except PatternError as error:
-            raise PatternError(error.pattern, error.problem, self._owner) from None
+            raise PatternError(error.problem, pattern=error.pattern, path=self._owner) from None
 
     def _counter(self) -> FixedCounter | HashingCounter:
         if self._settings.kind == "hashing":

@@ -5,16 +5,36 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal, cast
+
+import numpy as np
 
 from sdem_dist.corpus.label_sets import name_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels.lines import is_utf8
+from sdem_dist.text.texts import (
+    RecordBatch,
+    Records,
+    Texts,
+    is_text,
+    listed,
+    texts_of_arrow,
+    texts_of_bytes,
+    texts_of_strings,
+)
+
+if TYPE_CHECKING:
+    import pyarrow
 
 EXAMPLES_KEPT = 5
+MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as documents
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
+
+
+Problems = dict[int, tuple[str, type[IngestError]] | None]
 
 
 class NoLabelError(IngestError):
@@ -45,6 +65,7 @@ class RowValidator:
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
     labelled: bool = False  # whether a line with a label has passed
     _texts: dict[str, bool] = field(default_factory=dict)
+    _known: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
@@ -89,8 +110,97 @@ class RowValidator:
         """Whether each label that was let through was a text, by its name."""
         return self._texts
 
+    def check(self, path: Path, batch: RecordBatch) -> Records:
+        """Return the documents of a batch; its other records are rejected, in order.
+
+        Ids and groups may be anything but null, weights are numbers from 0 on, a text that is null is empty.
+        """
+        problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
+        texts = self._checked_texts(batch, problems, decode)
+        names = self._names(batch.roles["label"], problems, decode) if "label" in batch.roles else None
+        ids, groups = (None if role not in batch.roles else listed(batch.roles[role]) for role in ("id", "group"))
+        weights = _weights(listed(batch.roles["weight"]), problems) if "weight" in batch.roles else None
+        for role, column in (("id", ids), ("group", groups)):
+            for row, value in enumerate(column or ()):
+                if not isinstance(value, str | int) and row not in problems:
+                    problems[row] = f"the {role} is {'missing' if value is None else f'{value!r:.60}'}", IngestError
+                elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
+                    problems.setdefault(row, (f"the {role} has {problem}", IngestError))
+        if not problems:
+            self.labelled = self.labelled or bool(names)
+            return Records(
+                texts, names or [], ids, batch.beside, None if groups is None else list(map(str, groups)), weights
+            )
+        kept = np.ones(len(batch), bool)
+        kept[list(problems)] = False
+        first = int(kept.argmax()) if kept.any() else len(batch)
+        for row in sorted(problems):
+            self.labelled = self.labelled or (names is not None and row > first)
+            if (why := problems[row]) is not None:
+                self.reject(path, int(batch.numbers[row]), why[0], batch.unit, why[1])
+        self.labelled = self.labelled or (names is not None and bool(kept.any()))
+        rows = np.flatnonzero(kept)
+        chosen = rows.tolist()
+        return Records(
+            texts.take(rows),
+            [] if names is None else [names[i] for i in chosen],
+            None if ids is None else [ids[i] for i in chosen],
+            {name: [c[i] for i in chosen] if isinstance(c, list) else c.take(rows) for name, c in batch.beside.items()},
+            None if groups is None else [str(groups[i]) for i in chosen],
+            None if weights is None else weights[rows],
+        )
+
+    def _checked_texts(self, batch: RecordBatch, problems: Problems, decode: str) -> Texts:
+        """Return the texts of a batch, and note those that are none."""
+        columns = []
+        for column in batch.texts:
+            texts = column if isinstance(column, Texts) else _texts_of_column(column, problems)
+            if (
+                not batch.are_valid
+                and len(texts)
+                and not is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1]))
+            ):
+                for row in range(len(texts)):
+                    if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
+                        problems.setdefault(row, (f"the text has {problem}", IngestError))
+            columns.append(texts)
+        if len(columns) == 1:
+            return columns[0]
+        parts = zip(*([texts.bytes_of(i) for i in range(len(texts))] for texts in columns), strict=True)
+        return texts_of_bytes([b"\n".join(part) for part in parts])
+
+    def _names(self, labels: list[object] | Texts | pyarrow.Array, problems: Problems, decode: str) -> list[str]:
+        """Return the class name of each label; "" for those that are refused, with the reason."""
+        labels = listed(labels)
+        known = self._known
+        if set(map(type, labels)) <= {str, bytes}:
+            names = list(map(known.get, cast("list[str | bytes]", labels)))
+        else:  # 1, 1.0 and True would be the same key, and lists none
+            names = [known.get(raw) if isinstance(raw, str | bytes) else None for raw in labels]
+        if None in names:
+            for row, raw in enumerate(labels):
+                if names[row] is None and row not in problems:
+                    if (name := known.get(raw) if isinstance(raw, str | bytes) else None) is None:
+                        label = raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw
+                        name, problem = self._named(label)
+                        if problem is not None:
+                            problems[row] = problem
+                        elif isinstance(raw, str | bytes) and len(known) < MOST_NAMES:
+                            known[raw] = str(name)
+                    names[row] = name
+        return [str(name) for name in names] if None in names else cast("list[str]", names)
+
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
-        """Return the label as a class name without blanks around it, or None if the line is refused.
+        """Return the label as a class name, or None if the record is refused."""
+        name, problem = self._named(raw)
+        if problem is not None:
+            self.reject(path, line, problem[0], unit, problem[1])
+            return None
+        self.labelled = True
+        return name
+
+    def _named(self, raw: object) -> tuple[str | None, tuple[str, type[IngestError]] | None]:
+        """Return a label as a class name without blanks around it, and what is wrong with it.
 
         It is `NONE` where the label stands for none. Of several labels it is the name of their set, see
         `sdem_dist.corpus.label_sets.name_of`.
@@ -98,15 +208,13 @@ class RowValidator:
         if self.unlabelled is not None:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
             if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
-                return NONE
+                return NONE, None
         raws = [raw] if self.separator is None else _split(raw, self.separator)
         names = [label_name(one) for one in raws]
         for one, name in zip(raws, names, strict=True):
             if (problem := self._problem(one, name)) is not None:
-                self.reject(path, line, problem, unit, NoLabelError if one is None or name == NONE else IngestError)
-                return None
-        self.labelled = True
-        return names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))
+                return None, (problem, NoLabelError if one is None or name == NONE else IngestError)
+        return (names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))), None
 
     def _problem(self, raw: object, name: str | None) -> str | None:
         if name is None and raw is None:
@@ -136,6 +244,37 @@ class RowValidator:
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
         return None
+
+
+def _texts_of_column(column: list[object] | pyarrow.Array, problems: Problems) -> Texts:
+    """Return a column of strings, or of nulls, as texts, and note what is neither."""
+    if not isinstance(column, list):
+        import pyarrow as pa
+
+        column = column.cast(pa.string()) if pa.types.is_null(column.type) else column
+        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
+        column = column.cast(pa.large_string()) if is_text(column.type) else column
+        texts = texts_of_arrow(column.fill_null("") if is_text(column.type) and column.null_count else column)
+        if texts is not None:
+            return texts
+        column = column.to_pylist()
+    for row, value in enumerate(column):
+        if value is not None and not isinstance(value, str):
+            problems.setdefault(row, (f"the text is {value!r:.60}, not a string", IngestError))
+    return texts_of_strings([value if isinstance(value, str) else "" for value in column])
+
+
+def _weights(column: list[object], problems: Problems) -> np.ndarray:
+    """Return the weights of documents, float64, and note what is none."""
+    weights = np.zeros(len(column))
+    for row, value in enumerate(column):
+        try:
+            weights[row] = float(str(value))
+        except ValueError:
+            weights[row] = np.nan
+        if not 0 <= weights[row] < np.inf:
+            problems.setdefault(row, (f"the weight is {value!r:.40}: weights are numbers from 0 on", IngestError))
+    return weights
 
 
 def _lines_before(path: Path, start: int) -> int:

@@ -31,17 +31,10 @@ CHARACTERS_PER_SECOND = 200_000  # a tenth of what simple patterns do
 class PatternError(IngestError):
     """A token pattern takes too long, or too much memory, on a text."""
 
-    def __init__(self, pattern: str, problem: str, owner: str = "") -> None:
-        super().__init__(problem)
-        self.args = pattern, problem, owner  # by which it is made again in another process
-        self.pattern, self.owner = pattern, owner
-
-    def text(self, *, shell: bool = False) -> str:
-        """Return the error as one text."""
-        return (
-            f"{self.owner}{': ' if self.owner else ''}token_pattern {self.pattern!r} {self.problem}; it may try "
-            "exponentially many ways to match: write (a|aa)+ as a+"
-        )
+    def __init__(self, problem: str = "", *, pattern: str = "", path: str | None = None) -> None:
+        hint = "it may try exponentially many ways to match: write (a|aa)+ as a+"
+        super().__init__(problem, path=path or None, hint=hint)
+        self.pattern = pattern
 
 
 def check_pattern(pattern: str) -> None:
@@ -110,7 +103,8 @@ def _seconds(text: str) -> float:
 
 def _failed(pattern: str, text: str, error: Exception) -> PatternError:
     problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {_seconds(text):.1f} s"
-    return PatternError(pattern, f"{problem} on the text {text!r:.40} of {len(text):,} characters")
+    where = f"on the text {text!r:.40} of {len(text):,} characters"
+    return PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern)
 
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"

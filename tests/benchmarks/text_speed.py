@@ -28,7 +28,7 @@ from sdem_dist.cli.streaming import answered, lines_of, transformer_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 from sdem_dist.text.counters import LearningCounter, pieces
-from sdem_dist.text.records import read_records
+from sdem_dist.text.splits import predict_blocks
 from sdem_dist.text.texts import Texts, texts_of_strings
 from sdem_dist.text.validation import RowValidator
 
@@ -95,7 +95,7 @@ def file_speeds(
     def predicted() -> int:
         estimator = load_model(model)
         counter, lines = transformer_of(estimator), lines_of(replace(predictions_of(estimator, model), alone=True))
-        records = read_records(source, Reading(text=1), RowValidator(), 1 << 14, keep=False)
+        records = predict_blocks(source, Reading(text=1), RowValidator(), 1 << 14, keep=False)
         return sum(len(text) for text in answered(records, counter, lines, n_jobs))
 
     return megabytes / taken, megabytes / statistics.median(seconds(predicted) for _ in range(repeats))

@@ -32,9 +32,9 @@ def client(bucket):
 @pytest.fixture
 def source(bucket, tmp_path, monkeypatch):
     """The URL of a source that several tasks read; beside it is the local one."""
-    from sdem_dist.text import by_tasks, stretches
+    from sdem_dist.text import by_tasks, splits
 
-    monkeypatch.setattr(stretches, "STRETCH_BYTES", 5000)
+    monkeypatch.setattr(splits, "INGEST_BYTES", 5000)
     monkeypatch.setattr(by_tasks, "RANGE_TERMS", 300)
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / "s.tsv").write_bytes(text)

@@ -111,14 +111,7 @@ def test_files_of_many_documents_in_a_folder(source):
     assert "Files of many documents are sources themselves: parts/*.tsv" in refused("ingest", "parts", "c")
 
 
-def test_columns_between_other_marks_are_named(source):
-    for mark in ";\t|":
-        (source / "s.csv").write_text(f"label{mark}text\nsport{mark}goal\n")
-        said = refused("train", "s.csv", "c")
-        assert f"(of a .csv they stand between commas, and here between {mark!r})" in said
-
-
-def test_missing_values_of_tables_are_called_so(source):
+def test_a_label_that_is_missing_is_called_so(source):
     pq.write_table(pa.table({"label": ["a", None], "text": ["goal", "bank"]}), "l.parquet")
     assert "row 2: the label is missing; --unlabelled ''" in refused("train", "l.parquet", "c")
 

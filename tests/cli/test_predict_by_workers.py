@@ -11,8 +11,8 @@ from commands import run
 from sdem_dist import MultinomialNB
 from sdem_dist.cli.streaming import Sources, answers_task, transformer_of
 from sdem_dist.errors import IngestError
-from sdem_dist.text.records import Piece, pieces_of
 from sdem_dist.text.sources import Reading
+from sdem_dist.text.splits import InputSplit, predict_splits
 from sdem_dist.text.texts import Records
 from sdem_dist.text.validation import RowValidator
 
@@ -24,7 +24,7 @@ def model():
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+    monkeypatch.setattr("sdem_dist.text.splits.PREDICT_BYTES", 40)
 
 
 def jobs_of(model, *paths, block_documents=2):
@@ -32,7 +32,7 @@ def jobs_of(model, *paths, block_documents=2):
 
 
 def texts_of(jobs):
-    blocks = [block for job in jobs for block in (job.read(RowValidator()) if isinstance(job, Piece) else [job])]
+    blocks = [block for job in jobs for block in (job.read(RowValidator()) if isinstance(job, InputSplit) else [job])]
     return [text for block in blocks for text in block.texts]
 
 
@@ -70,7 +70,7 @@ def test_no_task_answers_more_than_a_piece_of_a_file(model, tmp_path, small_piec
 def test_parts_of_two_files_are_not_mixed(tmp_path, small_pieces, how):
     source = tmp_path / "s.txt"
     source.write_text("".join(f"old {i} line\n" for i in range(40)))
-    pieces = pieces_of(source, Reading(), 4096, keep=True)
+    pieces = predict_splits(source, Reading(), 4096, keep=True)
     assert "old 0 line" in [text for block in next(pieces).read(RowValidator()) for text in block.texts]
     new = "".join(f"new {i}\n" for i in range(40))
     if how == "appended":

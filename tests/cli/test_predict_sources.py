@@ -56,13 +56,11 @@ def test_bad_records_are_named_or_left_out(made, tmp_path):
     source, model = tmp_path / "t.csv", str(made / "model")
     source.write_text('text,n\ngoal,1\nbank,2,3\n"salt\noven",4\n')
     said = refused("predict", model, str(source))
-    assert "t.csv, line 3: 3 fields under a header of 2" in said and "--on-error skip" in said
+    assert "t.csv, record 3: 3 fields under a header of 2" in said and "--on-error skip" in said
     ok("predict", model, str(source), "--on-error", "skip", "-o", str(tmp_path / "o.csv"))
     assert [row["text"] for row in read_back(tmp_path / "o.csv")] == ["goal", "salt\noven"]
     (tmp_path / "t.jsonl").write_text('{"text": "goal"}\n{"text": 3}\n')
-    assert "t.jsonl, line 2: the text in field 'text' is 3, not a string" in refused(
-        "predict", model, str(tmp_path / "t.jsonl")
-    )
+    assert "t.jsonl, line 2: the text is 3, not a string" in refused("predict", model, str(tmp_path / "t.jsonl"))
     assert "no column 'nothing'" in refused("predict", model, str(source), "--text", "nothing")
     (tmp_path / "again.csv").write_text("text,prediction\ngoal,x\n")
     said = refused("predict", model, str(tmp_path / "again.csv"), "-o", str(tmp_path / "p.csv"), code=2)
@@ -117,7 +115,7 @@ def test_a_blank_line_among_texts_is_an_empty_text(made, tmp_path):
 
 @pytest.fixture
 def small_pieces(monkeypatch):
-    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+    monkeypatch.setattr("sdem_dist.text.splits.PREDICT_BYTES", 40)
 
 
 @pytest.mark.parametrize("name", ["t.tsv", "t.jsonl", "t.parquet", "files", "lines.txt"])
@@ -131,7 +129,7 @@ def test_pieces_make_the_table_of_the_whole_source(made, tmp_path, monkeypatch, 
         more = ()
     command = ("predict", str(made / "model"), str(source), *more)
     whole = ok(*command, "-o", str(tmp_path / "whole.jsonl")) + ok(*command)
-    monkeypatch.setattr("sdem_dist.text.records.PIECE_BYTES", 40)
+    monkeypatch.setattr("sdem_dist.text.splits.PREDICT_BYTES", 40)
     if name.endswith("parquet"):
         pq.write_table(pq.read_table(source), tmp_path / name, row_group_size=2)
         command = ("predict", str(made / "model"), str(tmp_path / name), *more)

@@ -11,7 +11,7 @@ from cli.commands import ok
 from reference.catalogue_cases import CASES, write_corpora
 
 from sdem_dist import open_corpus
-from sdem_dist.text import stretches
+from sdem_dist.text import splits
 
 CLASSIFIERS = (
     "classes, sum",
@@ -50,7 +50,7 @@ def test_every_classifier_has_the_figures_of_its_report(name, corpora, client):
     ["MultinomialNB", "MultinomialMixture", "SupervisedLDARegressor"],
 )
 def test_a_source_has_the_figures_of_this_process(estimator, tmp_path, monkeypatch):
-    monkeypatch.setattr(stretches, "STRETCH_BYTES", 4000)
+    monkeypatch.setattr(splits, "INGEST_BYTES", 4000)
     rng = np.random.default_rng(0)
     words = [f"word{i}" for i in range(60)]
     numbers = estimator == "SupervisedLDARegressor"

@@ -18,7 +18,7 @@ from sdem_dist import IngestError, open_corpus
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.skip_damaged import check_corpus
-from sdem_dist.text import Reading, VectorizerSettings, by_tasks, ingest, stretches
+from sdem_dist.text import Reading, VectorizerSettings, by_tasks, ingest, splits
 
 WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω") for b in ("", "s", "ly", "-ish", "ness")]
 
@@ -26,7 +26,7 @@ WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω")
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
     """Cut even small sources into many tasks."""
-    monkeypatch.setattr(stretches, "STRETCH_BYTES", 4000)
+    monkeypatch.setattr(splits, "INGEST_BYTES", 4000)
     monkeypatch.setattr(by_tasks, "RANGE_TERMS", 20)
     monkeypatch.setattr(sorted_rows, "TASK_ENTRIES", 700)
 
@@ -200,8 +200,8 @@ def test_a_killed_worker_changes_nothing(tmp_path):
 KILLED = """
 import os, signal, sys
 from sdem_dist.cluster import connected
-from sdem_dist.text import by_tasks, ingest, stretches
-stretches.STRETCH_BYTES, by_tasks.RANGE_TERMS = 4000, 20
+from sdem_dist.text import by_tasks, ingest, splits
+splits.INGEST_BYTES, by_tasks.RANGE_TERMS = 4000, 20
 def progress(stage, done, total):
     if stage == sys.argv[1] and done > 150:
         os.killpg(0, signal.SIGKILL)

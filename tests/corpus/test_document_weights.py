@@ -11,7 +11,7 @@ from click.testing import CliRunner
 
 import sdem_dist as sd
 from sdem_dist.cli import main
-from sdem_dist.text import Reading, stretches
+from sdem_dist.text import Reading, splits
 from sdem_dist.text.validation import RowValidator
 
 RNG = np.random.default_rng(0)
@@ -119,8 +119,8 @@ def test_a_file_is_cut_also_with_weights(tmp_path, monkeypatch, form, client):
 
         reading = Reading(weight="w")
         parquet.write_table(pyarrow.table({"label": labels, "text": words, "w": weights}), source, row_group_size=50)
-    monkeypatch.setattr(stretches, "STRETCH_BYTES", 900)
-    assert len(list(stretches.stretches([source], reading, RowValidator("raise")))) > 1
+    monkeypatch.setattr(splits, "INGEST_BYTES", 900)
+    assert len(list(splits.ingest_splits([source], reading, RowValidator("raise")))) > 1
     sd.ingest(source, tmp_path / "here", reading=reading, held_out=0.2)
     sd.ingest(source, tmp_path / "there", reading=reading, held_out=0.2, client=client)
     for end in ("", "-held-out"):
@@ -153,8 +153,8 @@ def test_in_the_shell(tmp_path, monkeypatch):
     same(sd.load_model("m"), sd.load_model("m2"))
     same(sd.load_model("m3"), sd.MultinomialNB().fit(sd.concat([sd.open_corpus("c"), sd.open_corpus("d")])))
     for line, words in (
-        ("ingest bad.csv e --weight w", "which is not a weight"),
-        ("ingest s.jsonl e --weight v", "no column"),
+        ("ingest bad.csv e --weight w", "weights are numbers from 0 on"),
+        ("ingest s.jsonl e --weight v", "no field 'v'"),
         ("evaluate m s.jsonl --weight w", "--weight is for sdem ingest"),
         ("train c s.jsonl m5", "is a source, and others are corpora"),
     ):

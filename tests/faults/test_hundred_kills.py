@@ -20,7 +20,7 @@ from faults.clusters import local_cluster, wait_until
 from sdem_dist import ClusterError, ingest, open_corpus
 from sdem_dist.corpus import sorted_rows
 from sdem_dist.engine.executor import in_order
-from sdem_dist.text import by_tasks, stretches
+from sdem_dist.text import by_tasks, splits
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 POINTS = range(1, 103, 3)
@@ -62,7 +62,7 @@ class watched:
 
         self.patch.setattr(by_tasks, "in_order", seen)
         self.patch.setattr("sdem_dist.engine.executor.in_order", seen)
-        self.patch.setattr(stretches, "STRETCH_BYTES", 1000)
+        self.patch.setattr(splits, "INGEST_BYTES", 1000)
         self.patch.setattr(by_tasks, "RANGE_TERMS", 300)
         self.patch.setattr(sorted_rows, "TASK_ENTRIES", 700)
         return self

@@ -12,14 +12,14 @@ from cli.commands import ok, run
 
 from sdem_dist import MultinomialNB
 from sdem_dist.cli import streaming
-from sdem_dist.text import records
+from sdem_dist.text import splits
 
 N = 300
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch) -> Path:
-    monkeypatch.setattr(records, "PIECE_BYTES", 700)
+    monkeypatch.setattr(splits, "PREDICT_BYTES", 700)
     texts, labels = ["goal team match", "bank share loan", "salt oven bread"] * 20, ["sport", "money", "food"] * 20
     MultinomialNB(n_epochs=2).fit(texts, labels).save(tmp_path / "m")
     lines = [f'{{"text": "{texts[i % 7]} {texts[i % 3]}", "number": {i}}}\n' for i in range(N)]

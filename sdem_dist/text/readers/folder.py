@@ -1,48 +1,61 @@
 """A folder of text files by class: the name of the sub-folder is the label."""
 
+from __future__ import annotations
+
 import os
-from collections.abc import Iterator, Sequence
-from itertools import islice
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.places import place
 from sdem_dist.storage.urls import Url
 from sdem_dist.text.files import HEAD, foreign, is_utf8_name, open_text, plain_suffix
-from sdem_dist.text.texts import Columns, Row
+from sdem_dist.text.texts import BLOCK_CHARACTERS, Columns, RecordBatch
 from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
 _OF_MANY = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
+LabelledFile = tuple[str | None, Path]
 
 
 def read_folder(
-    path: Path,
-    encoding: str,
-    gate: RowValidator,
-    columns: Columns,
-    part: tuple[int, int] | None = None,
-    some: Sequence[Path] | None = None,
-) -> Iterator[Row]:
-    """Yield a row of each file below the sub-folders of `path`, in the order of their sorted names.
-
-    Hidden files and folders are left out. Files directly in `path` belong to no class and are an error; without labels
-    they are documents, too. With `part` only the files from one number up to another; whoever cut the folder has
-    checked that all are in classes. Without labels these may be named as `some`.
-    """
-    if columns.id is not None:
-        raise IngestError(f"{path} is a folder, which has no column of ids")
-    first, stop = part or (0, None)
-    listing = gate if part is None else gate.copy("skip")
-    unlabelled = ((None, file) for file in (files_below(path) if some is None else some))
-    files = labelled_files(path, listing) if columns.labelled else unlabelled
-    for label, file in islice(files, first, stop):
+    path: Path, encoding: str, gate: RowValidator, columns: Columns, block_documents: int, files: Iterable[LabelledFile]
+) -> Iterator[RecordBatch]:
+    """Yield a record of each of the files, which are as `files_of` lists them."""
+    for role in ("id", "group", "weight"):
+        if columns.of(role) is not None:
+            raise IngestError(f"{path} is a folder, which has no column of {role}s")
+    batch: list[tuple[str, str | None, Path]] = []
+    size = 0
+    for label, file in files:
         text = decoded_file(file, encoding, gate)
         if text is not None:
-            yield text, label, None, {"file": str(file.relative_to(path))} if columns.keep else None
+            batch.append((text, label, file))
+            size += len(text)
+        if len(batch) == block_documents or size >= BLOCK_CHARACTERS:
+            yield _batch(path, batch, columns)
+            batch, size = [], 0
+    if batch:
+        yield _batch(path, batch, columns)
 
 
-def labelled_files(path: Path, gate: RowValidator) -> Iterator[tuple[str, Path]]:
-    """Yield (label, file) as `read_folder` reads them."""
+def _batch(path: Path, records: list[tuple[str, str | None, Path]], columns: Columns) -> RecordBatch:
+    texts, labels, files = (list(column) for column in zip(*records, strict=True))
+    beside: dict[str, list[object]] = {"file": [str(f.relative_to(path)) for f in files]} if columns.keep else {}
+    roles = {"label": labels} if columns.labelled else {}
+    return RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)  # type: ignore[arg-type]
+
+
+def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
+    """Yield (label, file) of each file below the sub-folders of `path`, in the order of their sorted names.
+
+    Hidden files and folders are left out. Files directly in `path` belong to no class and are rejected; without labels
+    they are documents, too.
+    """
+    if not labelled:
+        yield from ((None, file) for file in files_below(path))
+        return
     for entry in sorted(child.name for child in path.iterdir()):
         if entry.startswith("."):
             continue
@@ -51,12 +64,8 @@ def labelled_files(path: Path, gate: RowValidator) -> Iterator[tuple[str, Path]]
             if (suffix := plain_suffix(Path(entry))) in _OF_MANY:
                 problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
             gate.reject(path / entry, 1, problem, "file", NoLabelError)
-            continue
-        label = gate.label(path / entry, 1, entry, "folder")
-        if label is None:
-            continue
-        for file in files_below(path / entry):
-            yield label, file
+        elif gate.label(path / entry, 1, entry, "folder") is not None:
+            yield from ((entry, file) for file in files_below(path / entry))
 
 
 def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
@@ -69,7 +78,7 @@ def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
 
 
 def decoded_file(file: Path, encoding: str, gate: RowValidator) -> str | None:
-    """Return the text of a file, or None if it is refused."""
+    """Return the text of a file, or None if it is rejected."""
     with open_text(file, encoding, newline="") as stream:
         text = stream.read()
     if is_utf8_name(encoding) and (problem := foreign(text[:HEAD].encode("utf-8", "surrogateescape"))) is not None:

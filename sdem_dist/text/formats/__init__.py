@@ -1,1 +1,0 @@
-"""One small module for every format that documents come in."""

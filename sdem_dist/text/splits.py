@@ -1,0 +1,291 @@
+"""Sources cut into splits, each for one task to read: line ranges, row groups, groups of files, or whole files."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from sdem_dist.errors import IngestError
+from sdem_dist.storage.places import for_a_reader
+from sdem_dist.text.files import COMPRESSIONS, is_utf8_name
+from sdem_dist.text.readers.folder import LabelledFile, files_of, read_folder
+from sdem_dist.text.readers.lines import read_tab_lines, whole_lines
+from sdem_dist.text.sources import (
+    BLOCK_DOCUMENTS,
+    LINES,
+    LINES_OR_TSV,
+    MATRIX_DOCUMENTS,
+    Reading,
+    records_format,
+    source_format,
+)
+from sdem_dist.text.texts import Columns, RecordBatch, Records, texts_of_bytes, texts_of_strings
+from sdem_dist.text.validation import RowValidator
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
+N_SPLITS, MIN_BYTES = 16, 1 << 20
+"""Few sources are cut into this many splits, unless these get smaller than that: few large ones are uneven work."""
+PREDICT_BYTES = 1 << 21  # about what one task of a prediction reads: little, so that workers end together
+PLACED_DOCUMENTS = 2000
+
+
+@dataclass(frozen=True)
+class InputSplit:
+    """Consecutive documents of one source, which one task reads."""
+
+    source: Path
+    form: str
+    reading: Reading
+    columns: Columns
+    block_documents: int = BLOCK_DOCUMENTS  # of a block at most
+    part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
+    files: tuple[LabelledFile, ...] | None = None  # those of a folder
+    size: int | None = None
+    changed: int | None = None
+    """`size` and `changed`: bytes of the file, and when it was last changed, in nanoseconds; of files of a folder a
+    number of both. None: it can be read only once."""
+    copy: int = 0  # how often the same source was named before
+    named: Path | None = None  # what the user calls the source, where `source` is absolute
+
+    @property
+    def name(self) -> str:
+        """A name of its content, for files."""
+        content = repr((str(self.source.absolute()), self.size, self.changed, self.part, self.copy))
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+
+    def read(self, gate: RowValidator) -> Iterator[Records]:
+        """Yield its documents, in order.
+
+        Raises IngestError: the file is not the one that was cut, so that parts of two would be mixed; or it cannot be
+        read.
+        """
+        gate.named = None if self.named is None else (self.source, self.named)
+        gate.start = 0 if self.part is None or self.form == "parquet" else self.part[0]
+        self._check()
+        for batch in self._batches(gate):
+            records = gate.check(self.source, batch)
+            if len(records.texts):
+                yield records
+        self._check()
+
+    def _batches(self, gate: RowValidator) -> Iterator[RecordBatch]:
+        source, encoding, columns, size = self.source, self.reading.encoding, self.columns, self.block_documents
+        if self.form == "csv" or (self.form == "tsv" and self.reading.header):
+            from sdem_dist.text.readers.csv import read_csv
+
+            delimiter = self.reading.delimiter or ("\t" if self.form == "tsv" else None)
+            return read_csv(source, encoding, gate, columns, size, delimiter, self.reading.header is not False)
+        if self.form == "jsonl":
+            from sdem_dist.text.readers.json_lines import read_json_lines
+
+            return read_json_lines(source, encoding, gate, columns, size, self.part)
+        if self.form == "parquet":
+            from sdem_dist.text.readers.parquet import read_parquet
+
+            return read_parquet(source, columns, size, self.part)
+        if self.form == "folder":
+            files = files_of(source, gate, labelled=columns.labelled) if self.files is None else self.files
+            return read_folder(source, encoding, gate, columns, size, files)
+        whole = None if self.form == LINES_OR_TSV else self.form == LINES
+        return read_tab_lines(source, encoding, columns, size, self.part, whole=whole)
+
+    def _check(self) -> None:
+        if self.part is not None and self.size is not None:
+            there = self.source.stat() if self.source.is_file() else None
+            if there is None or (there.st_size, there.st_mtime_ns) != (self.size, self.changed):
+                raise IngestError(
+                    f"{self.source} was changed while it was read: begin again, with a file that nobody writes to"
+                )
+
+    def elsewhere(self) -> InputSplit:
+        """Return the same for a process in another working folder, whose warnings nobody sees."""
+        files = None if self.files is None else tuple((label, file.absolute()) for label, file in self.files)
+        form = self.form
+        if form == LINES_OR_TSV:
+            form = LINES if whole_lines(self.source, self.reading.encoding) else "tsv"
+        return replace(self, source=self.source.absolute(), form=form, files=files, named=self.source)
+
+    @property
+    def whole(self) -> bool:
+        """Whether it is the only split of its source, and the source is not a folder."""
+        return self.part is None and self.files is None
+
+    @property
+    def much(self) -> bool:
+        """Whether one task should not answer the whole source alone: it is large, or its size is unknown."""
+        return self.whole and (self.size is None or self.size > PREDICT_BYTES)
+
+
+def ingest_splits(
+    sources: Iterable[Path],
+    reading: Reading,
+    gate: RowValidator,
+    block_documents: int = BLOCK_DOCUMENTS,
+    size: int | None = None,
+) -> Iterator[InputSplit]:
+    """Yield the splits of sources, in order; where they are cut depends on the sources alone.
+
+    `gate`: learns of files of a folder that are in no class.
+    `size`: bytes of a split, about; by default `INGEST_BYTES`, or less of few files.
+    """
+    forms = [(source, source_format(source, reading)) for source in sources]
+    if size is None:
+        n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
+        size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
+    named = Counter[Path]()
+    for source, form in forms:
+        split = InputSplit(source, form, reading, reading.columns(), block_documents, copy=named[source.absolute()])
+        named[source.absolute()] += 1
+        if form == "folder":
+            yield from _of_folder(split, gate, size)
+            continue
+        there = source.stat()
+        split = replace(split, size=there.st_size, changed=there.st_mtime_ns)
+        can_be_cut = reading.id is None and form in ("tsv", "jsonl", "parquet")
+        yield from _parts(split, size) if can_be_cut else [split]
+
+
+def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[InputSplit]:
+    """Yield the splits of a source of text without labels; where it is cut depends on the source alone.
+
+    `source`: ``-`` is standard input.
+    `reading`: labels play no part: their column is like any other.
+    `keep`: keep all columns, and not the ids alone.
+    Raises IngestError: the source is missing, cannot be read, or has no such column.
+    """
+    columns = reading.columns(labelled=False, keep=keep)
+    split = InputSplit(source, records_format(source, reading), reading, columns, block_documents)
+    if split.form == "folder":
+        yield from _of_folder(split, RowValidator("skip"), PREDICT_BYTES)
+        return
+    if source.is_file() and not str(source.absolute()).startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
+        there = source.stat()
+        split = replace(split, size=there.st_size, changed=there.st_mtime_ns)
+    if (split.size or 0) <= PREDICT_BYTES:
+        yield split
+        return
+    if split.form == LINES_OR_TSV:
+        split = replace(split, form=LINES if whole_lines(source, reading.encoding) else "tsv")
+    if keep and _is_of_lines(split):
+        first = next(split.read(RowValidator("skip")), Records(texts_of_strings([])))
+        split = replace(split, columns=replace(columns, known=tuple(first.columns)))
+    yield from _parts(split, PREDICT_BYTES)
+
+
+def _is_of_lines(split: InputSplit) -> bool:
+    """Whether a source has a document a line, and can be read from the middle."""
+    with_lines = split.form in (LINES, LINES_OR_TSV, "jsonl") or (split.form == "tsv" and not split.reading.header)
+    return with_lines and split.source.suffix.lower() not in COMPRESSIONS and is_utf8_name(split.reading.encoding)
+
+
+def _parts(split: InputSplit, size: int) -> Iterator[InputSplit]:
+    """Yield the parts of a file of about `size` bytes, or the whole where it cannot be cut."""
+    if (split.size or 0) <= size or not (_is_of_lines(split) or split.form == "parquet"):
+        yield split
+        return
+    parts = _line_ranges if _is_of_lines(split) else _row_groups
+    for part in parts(split.source, split.size or 0, size):
+        yield replace(split, part=part)
+
+
+def _line_ranges(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, int]]:
+    with source.open("rb") as file:
+        start = 0
+        while start < n_bytes:
+            file.seek(min(start + size, n_bytes))
+            file.readline()
+            yield start, file.tell()
+            start = file.tell()
+
+
+def _row_groups(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, int] | None]:
+    import pyarrow
+    import pyarrow.parquet
+
+    try:
+        groups = pyarrow.parquet.read_metadata(for_a_reader(source))
+    except (pyarrow.ArrowException, OSError):
+        yield None  # its reader says what is wrong
+        return
+    first = held = 0
+    for group in range(groups.num_row_groups):
+        held += groups.row_group(group).total_byte_size
+        if held >= size or group + 1 == groups.num_row_groups:
+            yield first, group + 1
+            first, held = group + 1, 0
+
+
+def _of_folder(split: InputSplit, gate: RowValidator, size: int) -> Iterator[InputSplit]:
+    """Yield groups of the files of a folder; one without files is one group, whose reader says what is wrong."""
+    files, n_bytes, n_groups = list[LabelledFile](), 0, 0
+    identity = hashlib.sha256()
+    listed = files_of(split.source, gate, labelled=split.columns.labelled)
+    for label, file in listed:
+        there = file.stat()
+        files.append((label, file))
+        n_bytes += there.st_size
+        identity.update(repr((str(file), there.st_size, there.st_mtime_ns)).encode("utf-8", "surrogatepass"))
+        if n_bytes >= size:
+            changed = int.from_bytes(identity.digest()[:8])
+            yield replace(split, files=tuple(files), size=n_bytes, changed=changed)
+            files, n_bytes, n_groups, identity = [], 0, n_groups + 1, hashlib.sha256()
+    if files or not n_groups:
+        changed = int.from_bytes(identity.digest()[:8])
+        yield replace(split, files=tuple(files), size=n_bytes, changed=changed)
+
+
+def text_blocks(
+    sources: Iterable[Path], reading: Reading, gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
+) -> Iterator[Records]:
+    """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
+    for source in sources:
+        yield from InputSplit(source, source_format(source, reading), reading, reading.columns(), block_documents).read(
+            gate
+        )
+
+
+def placed_blocks(source: Path, reading: Reading, gate: RowValidator) -> Iterator[Records]:
+    """Yield the documents of a text source with ids: those of its column, or places in it, from 0.
+
+    A bad line that is left out has a place, too, so that the places of later documents are still right.
+    """
+    place = 0
+    if reading.id is not None or gate.on_error == "raise":
+        for block in text_blocks([source], reading, gate):
+            ids: list[object] = list(range(place, place + len(block.labels)))
+            place += len(ids)
+            yield replace(block, ids=ids if block.ids is None else list(map(str, block.ids)))
+        return
+    # One document at a time, so that the lines left out before each are known.
+    one_by_one = text_blocks([source], reading, gate, 1)
+    while found := list(islice(((b, gate.skipped) for b in one_by_one), PLACED_DOCUMENTS)):
+        labels = [block.labels[0] for block, _ in found]
+        places: list[object] = [place + i + skipped for i, (_, skipped) in enumerate(found)]
+        place += len(found)
+        yield Records(texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), labels, places)
+
+
+def predict_blocks(
+    source: Path, reading: Reading, gate: RowValidator, block_documents: int, *, keep: bool
+) -> Iterator[Records]:
+    """Yield the documents of a source of text without labels, in order, as tasks that read its splits do."""
+    for split in predict_splits(source, reading, block_documents, keep=keep):
+        yield from split.read(gate)
+
+
+def matrix_blocks(
+    sources: Iterable[Path], gate: RowValidator, block_documents: int = MATRIX_DOCUMENTS
+) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
+    """Yield the rows of numeric sources, in order, in blocks of at most `block_documents`, and their labels."""
+    from sdem_dist.text.readers.svmlight import read_svmlight
+
+    for source in sources:
+        yield from read_svmlight(source, gate, block_documents)
