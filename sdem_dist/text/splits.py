@@ -82,7 +82,7 @@ class InputSplit:
             from sdem_dist.text.readers.csv import read_csv
 
             delimiter = self.reading.delimiter or ("\t" if self.form == "tsv" else None)
-            return read_csv(source, encoding, gate, columns, size, delimiter, self.reading.header is not False)
+            return read_csv(source, encoding, columns, size, delimiter, self.reading.header is not False)
         if self.form == "jsonl":
             from sdem_dist.text.readers.json_lines import read_json_lines
 

@@ -124,6 +124,7 @@ class RecordBatch:
     unit: str = "line"
     beside: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)  # all columns, where they are kept
     problems: dict[int, tuple[str, type[IngestError]] | None] = field(default_factory=dict)
+    invalid: dict[int, str] = field(default_factory=dict)  # why records between these are none, by their numbers
     escaped: bool = False  # bytes that the encoding does not allow are spelled as surrogates
     are_valid: bool = False  # texts are known to be UTF-8
 

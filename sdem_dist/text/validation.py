@@ -126,18 +126,18 @@ class RowValidator:
                     problems[row] = f"the {role} is {'missing' if value is None else f'{value!r:.60}'}", IngestError
                 elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
                     problems.setdefault(row, (f"the {role} has {problem}", IngestError))
-        if not problems:
+        if not problems and not batch.invalid:
             self.labelled = self.labelled or bool(names)
-            return Records(
-                texts, names or [], ids, batch.beside, None if groups is None else list(map(str, groups)), weights
-            )
+            named_groups = None if groups is None else list(map(str, groups))
+            return Records(texts, names or [], ids, batch.beside, named_groups, weights)
         kept = np.ones(len(batch), bool)
         kept[list(problems)] = False
-        first = int(kept.argmax()) if kept.any() else len(batch)
-        for row in sorted(problems):
-            self.labelled = self.labelled or (names is not None and row > first)
-            if (why := problems[row]) is not None:
-                self.reject(path, int(batch.numbers[row]), why[0], batch.unit, why[1])
+        first = int(batch.numbers[kept.argmax()]) if kept.any() else 1 << 62
+        rejected = [(int(batch.numbers[row]), why) for row, why in problems.items() if why is not None]
+        rejected += [(number, (problem, IngestError)) for number, problem in batch.invalid.items()]
+        for number, (problem, kind) in sorted(rejected, key=lambda item: item[0]):
+            self.labelled = self.labelled or (names is not None and number > first)
+            self.reject(path, number, problem, batch.unit, kind)
         self.labelled = self.labelled or (names is not None and bool(kept.any()))
         rows = np.flatnonzero(kept)
         chosen = rows.tolist()

@@ -13,8 +13,8 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.files import is_utf8_name, line_blocks
-from sdem_dist.text.texts import ROLES, Columns, RecordBatch, Texts, texts_of_binary
-from sdem_dist.text.validation import NoLabelError, Problems, RowValidator, not_unicode
+from sdem_dist.text.texts import ROLES, Columns, RecordBatch, Texts, texts_of_binary, texts_of_bytes
+from sdem_dist.text.validation import NoLabelError, Problems, not_unicode
 
 if TYPE_CHECKING:
     import pyarrow
@@ -27,7 +27,6 @@ UNIT = "record"
 def read_csv(
     path: Path,
     encoding: str,
-    gate: RowValidator,
     columns: Columns,
     block_documents: int,
     delimiter: str | None = None,
@@ -48,16 +47,14 @@ def read_csv(
         columns = replace(columns, label=0, text=1)
     wanted = column_positions(path, names, columns)
     read = [*map(str, range(len(names)) if columns.keep else sorted({i for some in wanted.values() for i in some}))]
-    invalid: list[tuple[int, int]] = []  # numbers and widths of records that do not fit the header
+    invalid: dict[int, str] = {}  # why records do not fit the header, by their numbers
 
     def skip(row: pyarrow.csv.InvalidRow) -> str:
-        invalid.append((row.number + header, row.actual_columns))
+        invalid[row.number + header] = f"{row.actual_columns} fields under a header of {len(names)}"
         return "skip"
 
-    def reject(before: int) -> None:
-        while invalid and invalid[0][0] < before:
-            number, width = invalid.pop(0)
-            gate.reject(path, number, f"{width} fields under a header of {len(names)}", UNIT)
+    def take_invalid(before: int) -> dict[int, str]:
+        return {number: invalid.pop(number) for number in list(invalid) if number < before}
 
     if stream.is_empty:
         return
@@ -78,14 +75,15 @@ def read_csv(
             for first in range(0, batch.num_rows, block_documents):
                 last = batch.slice(first, block_documents)
                 numbers = np.arange(number, number + last.num_rows + len(invalid))
-                numbers = numbers[~np.isin(numbers, [n for n, _ in invalid])][: last.num_rows]
+                numbers = numbers[~np.isin(numbers, list(invalid))][: last.num_rows]
                 number = int(numbers[-1]) + 1
-                reject(number)
-                yield _record_batch(last, names, wanted, columns, numbers, escaped=not is_utf8_name(encoding))
+                records = _record_batch(last, names, wanted, columns, numbers, escaped=not is_utf8_name(encoding))
+                records.invalid = take_invalid(number)
+                yield records
     except pyarrow.ArrowInvalid as error:
         if "Empty CSV" not in str(error):
             raise IngestError(f"{path}, after record {number - 1:,}: {error}; is a quote not closed?") from error
-    reject(1 << 62)
+    yield RecordBatch([texts_of_bytes([])], {}, np.zeros(0, int), UNIT, invalid=take_invalid(1 << 62))
     if stream.n_quotes % 2 and last is not None and any(b"\n" in column[-1].as_py() for column in last.columns):
         raise IngestError(f"{path}, {UNIT} {number - 1:,}: a quote is not closed before the end of the file")
 

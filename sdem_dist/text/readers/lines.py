@@ -144,7 +144,7 @@ class _Lines:
         beside = {}
         if self._keep:
             beside = {self._name(i): column for i, column in enumerate(self._all_columns(block, bounds, good))}
-        return RecordBatch(texts, roles, numbers, "line", beside, problems, block.escaped, are_valid=True)
+        return RecordBatch(texts, roles, numbers, "line", beside, problems, escaped=block.escaped, are_valid=True)
 
     def _all_columns(self, block: LineBlock, bounds: np.ndarray, good: np.ndarray) -> list[pyarrow.Array]:
         """Return all columns of lines, nothing of those that are not good; none before a line has shown how many."""
