@@ -47,6 +47,9 @@ def run_in_sequence(X, y, loss: str, prior, seed: int, n_epochs: int = 1, weight
     """Train both: one lane, one round, steps of one document, gamma of the moment."""
     model = MultinomialNB(loss=loss, alpha=prior, n_epochs=n_epochs, random_state=seed, **PAPER)
     model.fit(X, y, sample_weight=weights)
+    if weights is not None:  # documents of weight 0 count nowhere, and the weights of the others are relative
+        rows = np.flatnonzero(weights)
+        X, y, weights = X[rows], y[rows], weights[rows] / weights[rows].mean()
     stored = paper.stored_order(len(y), seed)
     documents, labels = as_pairs(X[stored]), np.searchsorted(model.classes_, y[stored])
     alpha = alpha_of(prior, X.shape[1])
