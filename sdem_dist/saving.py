@@ -8,10 +8,9 @@ from sdem_dist.errors import ModelError
 from sdem_dist.inputs.spec import OF_THE_MACHINE, Estimator
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import is_archive, write_archive
-from sdem_dist.storage.numbers import to_json
+from sdem_dist.storage.encoding import encode_strings, to_json
 from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import check_writable
-from sdem_dist.storage.strings import encode_strings
 
 KIND = "sdem-model"
 

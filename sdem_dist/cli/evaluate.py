@@ -24,7 +24,7 @@ from sdem_dist.cli.sources import (
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import UNSHOWN, named
-from sdem_dist.storage.numbers import null_for_nan
+from sdem_dist.storage.encoding import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator

@@ -12,7 +12,7 @@ import click
 from sdem_dist.cli.parameters import Place
 from sdem_dist.counted import counted
 from sdem_dist.reports.table import Table
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
     from sdem_dist.engine.log import JsonLines

@@ -23,9 +23,8 @@ from sdem_dist.cli.reading import (
 )
 from sdem_dist.cli.shown import say_left_out
 from sdem_dist.counted import counted
-from sdem_dist.storage.hidden import hidden_folder
 from sdem_dist.storage.places import is_url, place
-from sdem_dist.storage.publish import set_aside
+from sdem_dist.storage.publish import hidden_folder, set_aside
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -306,7 +305,7 @@ def examined_documents(
 
     from sdem_dist import open_corpus
     from sdem_dist.cli.streaming import transformer_of
-    from sdem_dist.corpus.label_sets import set_named
+    from sdem_dist.corpus.labels import set_named
     from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.text.sources import numeric_format
     from sdem_dist.text.splits import placed_blocks

@@ -14,8 +14,7 @@ import numpy as np
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.offsets import offsets_of
-from sdem_dist.storage.numbers import JsonObject
-from sdem_dist.storage.strings import in_parts
+from sdem_dist.storage.encoding import JsonObject, in_parts
 
 FORMAT = "sdem-corpus"
 FORMAT_VERSION = 7

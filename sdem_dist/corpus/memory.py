@@ -71,7 +71,7 @@ class InMemory(BaseCorpus, Generic[Kind]):
     @cached_property
     def _stored_header(self) -> Header:
         """The manifest that a corpus of these documents would have, as one shard."""
-        from sdem_dist.storage.checksum import crc32c
+        from sdem_dist.storage.encoding import crc32c
 
         documents, classes = self._documents, self._classes
         named = {name: getattr(documents, name, None) for name in ARRAYS}

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast, overload
-from weakref import WeakValueDictionary
 
 import numpy as np
 
@@ -18,34 +17,19 @@ from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus, Which
 from sdem_dist.corpus.folds import groups_of_shards
 from sdem_dist.corpus.manifest import (
-    DOCUMENT_FREQUENCY,
-    MANIFEST,
-    VOCABULARY,
-    Classes,
-    ClassLabel,
     Header,
-    LabelSet,
-    vocabulary_hash,
 )
 from sdem_dist.corpus.shards import read_arrays, read_groups, read_ids, read_shard, read_texts
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.corpus.stored import StoredCorpus, StoredDocument, stored_corpus
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.places import identity_of, is_url, place
-from sdem_dist.storage.publish import set_aside
-from sdem_dist.storage.strings import decode_strings
+from sdem_dist.storage.places import is_url, place
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group
 
-# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it here.
-_opened: dict[str, tuple[tuple[int, ...], _Contents]] = {}
-MAX_OPENED = 32
 SHARDS_AT_ONCE = 4  # of a corpus in a bucket, which answers late
-# To see whether a corpus at a URL has changed costs requests: tasks share what was opened while any of them uses it.
-_urls: WeakValueDictionary[str, _Contents] = WeakValueDictionary()
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share to be joined."""
-SHOWN_WORDS = 12
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -155,8 +139,8 @@ class Corpus(BaseCorpus):
         return copy
 
     @cached_property
-    def _sources(self) -> list[_Contents]:
-        return [_contents(path, self._received) for path in self.paths]
+    def _sources(self) -> list[StoredCorpus]:
+        return [stored_corpus(path, self._received) for path in self.paths]
 
     @cached_property
     def _places(self) -> list[tuple[int, int]]:
@@ -179,7 +163,7 @@ class Corpus(BaseCorpus):
         )
 
     def _joined(self, headers: list[Header]) -> Header:
-        from sdem_dist.storage.checksum import crc32c
+        from sdem_dist.storage.encoding import crc32c
 
         first = headers[0]
         for path, header in zip(self.paths[1:], headers[1:], strict=True):
@@ -238,8 +222,8 @@ class Corpus(BaseCorpus):
         if not 0 <= shard < len(self._places):
             raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
         source, number = self._places[shard]
-        contents = self._sources[source]
-        return contents.group, contents.header, number, self.paths[source]
+        stored = self._sources[source]
+        return stored.group, stored.header, number, stored.path
 
     def _place(self, document: int) -> str:
         shard, row = self._at(document)
@@ -371,22 +355,10 @@ class Corpus(BaseCorpus):
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
-        from sdem_dist.storage.arrays import read_array
-
-        group, header = self._sources[0].group, self._sources[0].header
-        if not header.has_vocabulary:
-            return None
-        try:
-            offsets = read_array(group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
-            encoded = read_array(group, f"{VOCABULARY}/bytes", shape=(int(offsets[-1]),)), offsets
-            if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
-                raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
-            return decode_strings(*encoded)
-        except ValueError as error:
-            raise CorpusError(f"{self.paths[0]}: the vocabulary cannot be read: {error}") from error
+        return self._sources[0].vocabulary()
 
     def _document_frequency(self) -> np.ndarray:
-        parts = [_document_frequency(*pair) for pair in zip(self._sources, self.paths, strict=True)]
+        parts = [source.document_frequency() for source in self._sources]
         return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
     def subset(self, which: Which) -> Self:
@@ -426,124 +398,3 @@ class Corpus(BaseCorpus):
         from sdem_dist.storage.arrays import stored_bytes
 
         return sum(map(stored_bytes, self.paths))
-
-
-@dataclass(frozen=True, repr=False)
-class StoredDocument:
-    """What a corpus holds of a document.
-
-    `counts`: count or weight of each word, the largest first; of columns by number where they have no names. Of a table
-    all values.
-    `targets`: numbers to be predicted.
-    """
-
-    counts: Mapping[str | int, float]
-    id: int | str
-    label: ClassLabel | LabelSet | None = None
-    targets: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, documents: AnyDocuments, id_: int | str, words: list[str] | None, classes: Classes) -> StoredDocument:
-        """Return one document with names."""
-        if isinstance(documents, DenseDocuments):
-            entries = list(enumerate(documents.values[0].tolist()))
-        else:
-            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
-            entries = sorted(pairs, key=lambda entry: (-entry[1], entry[0]))
-        labels, targets = documents.labels, documents.targets if isinstance(documents, Documents) else None
-        return cls(
-            {i if words is None else words[i]: count for i, count in entries},
-            id_,
-            None if labels is None or labels[0] < 0 else classes[int(labels[0])],
-            () if targets is None else tuple(targets[0].tolist()),
-        )
-
-    def __repr__(self) -> str:
-        parts = [f"id {_printable(self.id)}"]
-        if self.label is not None:
-            parts.append(f"label {_printable(self.label)}")
-        if self.targets:
-            parts.append(f"targets {', '.join(f'{t:g}' for t in self.targets)}")
-        first = [f"{_printable(word)} {count:g}" for word, count in list(self.counts.items())[:SHOWN_WORDS]]
-        n_more = len(self.counts) - len(first)
-        words = ", ".join(first) + (f", and {n_more:,} more" if n_more else "")
-        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"
-
-
-def _printable(value: object) -> str:
-    """Return a value as text without characters that control a terminal."""
-    text = str(value)
-    return text if text.isprintable() else repr(text)[1:-1]
-
-
-@dataclass(frozen=True)
-class _Contents:
-    """What was opened at a path: the root, and the manifest."""
-
-    group: Group
-    header: Header
-
-
-def _contents(path: str, share: bool) -> _Contents:
-    """Open a corpus, or return what this process has opened already; at a URL only with `share`."""
-    identity = identity_of(path)
-    if identity is None:
-        contents = _urls.get(path) if share else None
-        if contents is None:
-            contents = _open(path)
-            if share:
-                _urls[path] = contents
-        return contents
-    known = _opened.get(path)
-    if known is None or known[0] != identity:
-        known = identity, _open(path)
-        while len(_opened) >= MAX_OPENED:
-            _opened.pop(next(iter(_opened)), None)
-        _opened[path] = known
-    return known[1]
-
-
-def _open(path: str) -> _Contents:
-    from sdem_dist.storage.contents import open_contents
-
-    if not is_url(path):
-        _check_folder(Path(path))
-    group, attributes = open_contents(path)
-    if MANIFEST not in attributes:
-        raise CorpusError(f"{path}: not a corpus, or one whose writing was cut short: it has no manifest")
-    return _Contents(group, Header.from_json(attributes[MANIFEST], path))
-
-
-def _check_folder(path: Path) -> None:
-    """Raise CorpusError where there cannot be a corpus; the message says what is at the path and what to do."""
-    advice = "a corpus is a folder that sdem ingest or write_corpus made"
-    if not path.exists():
-        for kept in set_aside(path)[-1:]:
-            advice = f"a process died while it replaced it, and what was there is now {kept}: rename that"
-        raise CorpusError(f"{path}: there is no such corpus; {advice}")
-    if not path.is_dir():
-        raise CorpusError(
-            f"{path} is a file, perhaps a model or a source; {advice}: ingest a source first (sdem ingest; test documents with "
-            "--vocabulary-from and the corpus of the training)"
-        )
-    if not (path / "zarr.json").exists():
-        raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
-
-
-def _document_frequency(contents: _Contents, path: str) -> np.ndarray:
-    from sdem_dist.storage.arrays import read_array
-    from sdem_dist.storage.checksum import crc32c
-
-    group, header = contents.group, contents.header
-    if header.document_frequency_checksum is None:
-        raise CorpusError(f"{path} is dense: its columns have no document frequencies")
-    try:
-        frequency = read_array(group, DOCUMENT_FREQUENCY, shape=(header.n_features,))
-    except CorpusError as error:
-        raise CorpusError(f"{path}: {error}") from error
-    if frequency.dtype != np.int64 or crc32c(frequency) != header.document_frequency_checksum:
-        raise CorpusError(
-            f"{path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing, or the corpus was "
-            "replaced since it was opened: open it again"
-        )
-    return frequency

@@ -10,7 +10,7 @@ import numpy as np
 from sdem_dist.corpus.manifest import DENSE, Header, ShardInfo, index_dtype, shard_name, shard_path
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.strings import decode_strings
+from sdem_dist.storage.encoding import decode_strings
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.rows import KeyedRows
@@ -58,7 +58,7 @@ def write_shard(
     if groups is not None:
         contents["groups"] = groups
     from sdem_dist.storage import arrays
-    from sdem_dist.storage.checksum import crc32c
+    from sdem_dist.storage.encoding import crc32c
 
     group = arrays.add_group(parent, shard_name(shard), attributes, overwrite=overwrite)
     arrays.write_arrays(group, contents)
@@ -194,7 +194,7 @@ def _read_array(root: Group, header: Header, shard: int, name: str, length: int,
 
 def check_sum(info: ShardInfo, name: str, array: np.ndarray, place: str) -> None:
     """Raise CorpusError unless the array `name` of a shard matches the manifest's checksum."""
-    from sdem_dist.storage.checksum import crc32c
+    from sdem_dist.storage.encoding import crc32c
 
     if name not in info.checksums:
         raise CorpusError(f"{place}: the manifest has no checksum for array {name!r}")

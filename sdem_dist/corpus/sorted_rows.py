@@ -1,29 +1,69 @@
-"""Many tasks sort documents, each its own; then many tasks write them as the shards of one corpus."""
+"""Documents in files by ascending key, of which any range is read, and shards made of them by tasks."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sdem_dist.corpus.manifest import SHARDS, CorpusStats, ShardInfo
-from sdem_dist.corpus.pieces import rows_between, write_pieces
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.shards import write_shard
-from sdem_dist.corpus.shuffle import keys_of_ranks
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.corpus.spill import keys_of_ranks
+from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.places import is_url
-from sdem_dist.storage.shared_files import REQUESTS, load_array, save_array
+from sdem_dist.storage.shared_files import REQUESTS, load_array, read_values, save_array
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.collect import Collected
     from sdem_dist.engine.executor import Executor
     from sdem_dist.storage.arrays import Group
+
+
+ROWS = "rows"
+PIECE_BYTES = 1 << 20
+"""Of what is read together, about: a task that writes shards needs some of the documents of each file."""
+
+Pieces = list[list[Any]]
+"""Of each piece of a file: where it begins, its first and last key, and the layout of its arrays; as JSON has them."""
+
+
+def write_pieces(folder: Path, parts: Iterable[KeyedRows]) -> Pieces:
+    """Write documents, which come by ascending key, to a file in pieces of about `PIECE_BYTES`; return these."""
+    pieces: Pieces = []
+    with (folder / ROWS).open("wb") as file:
+        for rows in (piece for part in parts for piece in _small(part)):
+            place = file.tell()
+            keys = int(rows.keys[0]), int(rows.keys[-1])
+            rows.write(file)
+            pieces.append([place, *keys, [list(part) for part in rows.layout]])
+    return pieces
+
+
+def _small(rows: KeyedRows) -> Iterator[KeyedRows]:
+    step = max(1, rows.n_documents * PIECE_BYTES // max(1, rows.nbytes))
+    return (rows.slice(i, min(i + step, rows.n_documents)) for i in range(0, rows.n_documents, step))
+
+
+def rows_between(folder: Path, pieces: Pieces, first: int, stop: int) -> list[KeyedRows]:
+    """Return the documents of `write_pieces` with keys from `first` up to `stop`."""
+    found = []
+    for place, low, high, layout in pieces:
+        if low < stop and high >= first:
+            size = sum(np.dtype(kind).itemsize * n for kind, n in layout)
+            piece = read_values(folder / ROWS, np.uint8, place, place + size)
+            rows = KeyedRows.read(BytesIO(piece.data), tuple((kind, n) for kind, n in layout))
+            start = int(np.searchsorted(rows.keys, np.uint64(first)))
+            end = rows.n_documents if stop > high else int(np.searchsorted(rows.keys, np.uint64(stop)))
+            found.append(rows.slice(start, end))
+    return found
+
 
 GROUPS = "groups.npy"
 TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
@@ -72,7 +112,7 @@ class SortedDocuments(CorpusStats):
     def write_shards(
         self, executor: Executor, place: Path, parent: Group, sizes: list[int]
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.contents.WriteShards`."""
+        """Write the shards of the group at ``place/shards`` in tasks; see `sdem_dist.corpus.writer.WriteShards`."""
         from sdem_dist.engine.executor import in_order
 
         ends = np.cumsum(sizes)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.corpus.parts import is_frame
+from sdem_dist.corpus.by_tasks import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import CorpusError

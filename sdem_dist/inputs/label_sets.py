@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.label_sets import all_labels, indicator_of, membership, sets_of
+from sdem_dist.corpus.labels import all_labels, indicator_of, membership, sets_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.documents import Documents, View
 from sdem_dist.errors import CorpusError

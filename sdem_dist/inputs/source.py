@@ -13,8 +13,7 @@ from sklearn.utils import check_consistent_length
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.corpus.label_sets import are_label_sets, membership
-from sdem_dist.corpus.labels import array_of, plain_label
+from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label
 from sdem_dist.corpus.manifest import DENSE, ClassLabel
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted

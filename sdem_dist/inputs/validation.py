@@ -14,8 +14,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.checks import VALUE_RULE, as_numbers, check_structure, first_invalid
-from sdem_dist.corpus.label_sets import are_label_sets
-from sdem_dist.corpus.labels import is_missing
+from sdem_dist.corpus.labels import are_label_sets, is_missing
 from sdem_dist.documents import Documents
 
 if TYPE_CHECKING:

@@ -26,7 +26,7 @@ from sdem_dist.inspection.explaining import explanations
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.labels import LabelReport
-from sdem_dist.storage.checksum import crc32c
+from sdem_dist.storage.encoding import crc32c
 from sdem_dist.text.texts import Texts, texts_of_strings
 from sdem_dist.visible import joined
 

@@ -10,8 +10,7 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus.label_sets import are_label_sets
-from sdem_dist.corpus.labels import array_of
+from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import ModelError

@@ -11,7 +11,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.reports.table import Table, cell
-from sdem_dist.storage.numbers import null_for_nan
+from sdem_dist.storage.encoding import null_for_nan
 from sdem_dist.visible import one_line, visible
 
 if TYPE_CHECKING:

@@ -19,7 +19,7 @@ from sdem_dist.selection.settings import Search
 from sdem_dist.selection.side_by_side import Documents, Place, SideBySide, halving_of
 from sdem_dist.selection.trials import Trial
 from sdem_dist.storage.archive import read_archive, write_archive
-from sdem_dist.storage.numbers import from_json, to_json
+from sdem_dist.storage.encoding import from_json, to_json
 from sdem_dist.storage.places import place as to_place
 
 KIND = "sdem-search"

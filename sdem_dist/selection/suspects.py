@@ -8,7 +8,7 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.base import BaseCorpus
-from sdem_dist.corpus.label_sets import are_label_sets
+from sdem_dist.corpus.labels import are_label_sets
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB

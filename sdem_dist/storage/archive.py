@@ -21,8 +21,7 @@ import msgspec
 import numpy as np
 
 from sdem_dist.errors import BucketError, ModelError
-from sdem_dist.storage.checksum import crc32c
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.places import place
 from sdem_dist.storage.publish import publish_file
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from zarr.storage import ObjectStore
 
 from sdem_dist.storage import buckets
-from sdem_dist.storage.bucket_failures import is_cut_short
+from sdem_dist.storage.buckets import is_cut_short
 
 if TYPE_CHECKING:
     import obstore.store

@@ -14,9 +14,8 @@ from contextlib import contextmanager, suppress
 from sdem_dist.errors import BucketError, CorpusError, SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import Group, get_attributes, open_group
-from sdem_dist.storage.bucket_failures import ChangedError
-from sdem_dist.storage.buckets import Tag
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.buckets import ChangedError, Tag
+from sdem_dist.storage.encoding import JsonObject
 
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
 _NAME = re.compile(r"contents-[0-9a-f]{16}")

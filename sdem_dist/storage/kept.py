@@ -15,10 +15,9 @@ import numpy as np
 
 from sdem_dist.errors import BucketError, ClusterError, SdemError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.checksum import crc32c
-from sdem_dist.storage.hidden import clear_abandoned, opened
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.encoding import JsonObject, crc32c
 from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.publish import clear_abandoned, opened
 from sdem_dist.storage.shared_files import put_files
 
 SUMMARY, OWNER = "summary.json", "owner"

@@ -11,7 +11,7 @@ from pathlib import PosixPath
 from typing import IO, Any
 
 from sdem_dist.storage import buckets
-from sdem_dist.storage.bucket_failures import ChangedError
+from sdem_dist.storage.buckets import ChangedError
 
 BLOCK = 4 << 20
 AHEAD = 4  # blocks that a reader asks for at once

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, cast
 
 import numpy as np
 
-from sdem_dist.corpus.label_sets import name_of
+from sdem_dist.corpus.labels import name_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import is_utf8
@@ -203,7 +203,7 @@ class RowValidator:
         """Return a label as a class name without blanks around it, and what is wrong with it.
 
         It is `NONE` where the label stands for none. Of several labels it is the name of their set, see
-        `sdem_dist.corpus.label_sets.name_of`.
+        `sdem_dist.corpus.labels.name_of`.
         """
         if self.unlabelled is not None:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Literal
 from sdem_dist.counted import is_count
 from sdem_dist.errors import IngestError
 from sdem_dist.records import record
-from sdem_dist.storage.numbers import JsonObject
+from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
     import regex

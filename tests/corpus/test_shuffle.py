@@ -14,11 +14,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.corpus import pieces, sorted_rows
-from sdem_dist.corpus.pieces import rows_between, write_pieces
+from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.rows import KeyedRows, cut
-from sdem_dist.corpus.shuffle import shuffle_keys
-from sdem_dist.corpus.spill import Spill
+from sdem_dist.corpus.sorted_rows import rows_between, write_pieces
+from sdem_dist.corpus.spill import Spill, shuffle_keys
 
 
 def rows(keys, names=None) -> KeyedRows:
@@ -55,7 +54,7 @@ def test_drains_by_ascending_key(tmp_path, memory, names):
 
 @pytest.mark.parametrize("names", [False, True])
 def test_documents_between_keys_come_back_from_pieces(tmp_path, monkeypatch, names):
-    monkeypatch.setattr(pieces, "PIECE_BYTES", 200)
+    monkeypatch.setattr(sorted_rows, "PIECE_BYTES", 200)
     keys = np.sort(shuffle_keys(4, 0, 400) >> np.uint64(1))
     made = write_pieces(tmp_path, [rows(keys[:150], names), rows(keys[150:], names), rows([], names)])
     assert len(made) > 50

@@ -17,7 +17,7 @@ from sdem_dist.losses import Blend, Ncll
 from sdem_dist.records import plain, record, restored
 from sdem_dist.saving import KIND
 from sdem_dist.storage.archive import read_archive, write_archive
-from sdem_dist.storage.numbers import from_json, to_json
+from sdem_dist.storage.encoding import from_json, to_json
 
 RNG = np.random.default_rng(0)
 X = RNG.integers(0, 4, (60, 8))

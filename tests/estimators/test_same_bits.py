@@ -17,7 +17,7 @@ from reference.trained_bits import bits, place
 import sdem_dist
 from sdem_dist import MixedNB, load_model, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS
-from sdem_dist.corpus.label_sets import column_of
+from sdem_dist.corpus.labels import column_of
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 
 TESTS = Path(__file__).parent.parent

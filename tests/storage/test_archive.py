@@ -18,7 +18,7 @@ from safetensors import safe_open
 
 from sdem_dist.errors import ModelError
 from sdem_dist.storage.archive import read_archive, write_archive
-from sdem_dist.storage.checksum import crc32c
+from sdem_dist.storage.encoding import crc32c
 
 KIND = "sdem-model"
 ARRAYS = {

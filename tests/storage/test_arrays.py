@@ -9,8 +9,8 @@ from zarr.codecs import BloscCodec
 
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
-from sdem_dist.storage.checksum import crc32c
-from sdem_dist.storage.whole_arrays import read_whole, write_whole
+from sdem_dist.storage.arrays import read_whole, write_whole
+from sdem_dist.storage.encoding import crc32c
 
 
 @pytest.fixture(params=["local", pytest.param("memory", marks=needs_obstore)])

@@ -52,7 +52,7 @@ def test_three_hundred_ways(checkpoints):
     for _ in range(300):
         path.write_bytes(content := damaged(whole, rng))
         try:
-            progress, saved, best = checkpoints.latest(RUN, 0, SdemState, 1)
+            progress, saved, best = checkpoints.latest(RUN, 0, SdemState, 1, 9)
             for state in (saved.block(0), best):
                 assert all(np.array_equal(a, b) for a, b in zip(state, STATE, strict=True))
             assert progress.epoch == 3

@@ -11,8 +11,7 @@ import pytest
 
 from sdem_dist.errors import CorpusError, ModelError
 from sdem_dist.storage import publish
-from sdem_dist.storage.hidden import hidden_folder
-from sdem_dist.storage.publish import publish_directory, publish_file
+from sdem_dist.storage.publish import hidden_folder, publish_directory, publish_file
 
 
 def test_file_appears_and_replaces(tmp_path):

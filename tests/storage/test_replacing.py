@@ -15,8 +15,7 @@ import pytest
 from sdem_dist.corpus import open_corpus, write_corpus
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import publish
-from sdem_dist.storage.exchange import exchange
-from sdem_dist.storage.publish import publish_directory, set_aside
+from sdem_dist.storage.publish import exchange, publish_directory, set_aside
 
 KILLED = """
 import os, shutil, signal, sys

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.storage.strings import decode_strings, encode_strings, in_parts
+from sdem_dist.storage.encoding import decode_strings, encode_strings, in_parts
 
 
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"]))))

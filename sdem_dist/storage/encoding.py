@@ -1,13 +1,52 @@
-"""Lists of strings as two plain arrays: all UTF-8 bytes joined, and where each string starts."""
+"""Values as bytes and JSON: strings in UTF-8, checksums, and floats that JSON lacks."""
 
-from collections.abc import Iterator, Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import overload
+from typing import Any, TypeAlias, overload
 
 import numpy as np
 
 from sdem_dist.offsets import offsets_of, offsets_of_lengths
+
+
+def crc32c(array: np.ndarray) -> int:
+    """Return the CRC-32C (Castagnoli) of `array`'s values in C order, little-endian."""
+    import google_crc32c
+
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return int(google_crc32c.value(little.reshape(-1).view(np.uint8)))
+
+
+JsonObject: TypeAlias = dict[str, Any]  # a JSON object: its values are what JSON has
+_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
+
+
+def to_json(value: object, lacking: Callable[[float], object] = lambda v: {"float": str(float(v))}) -> Any:
+    """Return `value`, made of dicts, lists, tuples and scalars, with ``{"float": name}`` for what JSON lacks."""
+    if isinstance(value, dict):
+        return {name: to_json(v, lacking) for name, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [to_json(v, lacking) for v in value]
+    return lacking(value) if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def null_for_nan(value: object) -> Any:
+    """Return the same with null for what JSON lacks: for other programs."""
+    return to_json(value, lambda v: None)
+
+
+def from_json(value: object) -> Any:
+    """Return what `to_json` was given, with lists for tuples."""
+    if isinstance(value, dict):
+        if value.keys() == {"float"} and value["float"] in _NAMES:
+            return _NAMES[value["float"]]
+        return {name: from_json(v) for name, v in value.items()}
+    if isinstance(value, list):
+        return [from_json(v) for v in value]
+    return value
+
 
 _AT_A_TIME = 1 << 16  # strings that are decoded together
 
