@@ -4,7 +4,7 @@ import json
 import re
 import socket
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +14,6 @@ from typing import Any, Generic, NamedTuple, cast
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.engine.monitoring import History
 from sdem_dist.engine.stages import StageResult
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.learners.protocol import State
@@ -74,12 +73,21 @@ class SavedState(NamedTuple, Generic[State]):
 class Progress(NamedTuple):
     """The progress of a stage between two rounds."""
 
-    stage: int  # its place among the stages of the fit
-    epoch: int  # epochs finished
-    round: int  # rounds of the next epoch finished
-    history: History
-    best_epoch: int  # epoch (from 0) of the lowest validation loss so far, or -1
-    seconds: float  # wall time of the unfinished epoch's rounds so far
+    epoch: int = 0  # epochs finished
+    round: int = 0  # rounds of the next epoch finished
+    history: Sequence[dict[str, float]] = ()
+    best_epoch: int = -1  # epoch (from 0) of the lowest validation loss so far, or -1
+    seconds: float = 0.0  # wall time of the unfinished epoch's rounds so far
+
+
+@dataclass(frozen=True)
+class StageRecord(Generic[State]):
+    """What a stage's files are recognised by."""
+
+    number: int  # its position among the stages of the fit
+    run: Json  # what decides its bits, see `identity`
+    state_type: type[State]  # a NamedTuple of arrays and floats
+    n_blocks: int
 
 
 @dataclass
@@ -128,50 +136,40 @@ class Checkpoints:
         return end_of_epoch
 
     def write(
-        self,
-        run: Json,
-        progress: Progress,
-        state_type: type[State],
-        n_blocks: int,
-        get: Callable[[int], State],
-        best: State | None,
+        self, stage: StageRecord[State], progress: Progress, get: Callable[[int], State], best: State | None
     ) -> SavedState[State]:
         """Publish a checkpoint and remove all but the newest `keep` of its stage.
 
-        `run`: what the stage is, see `identity`.
-        `state_type`: a NamedTuple of arrays and floats.
-        `n_blocks`: of the state.
-        `get`: ``get(block)`` returns one; each is written before the next is asked for.
-        `best`: the best state, in one piece.
+        `get`: ``get(block)`` returns one; each is written before the next is asked for. `best`: in one piece.
         """
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
-            for number in range(n_blocks):
-                yield from _named(get(number), _prefix(number, n_blocks))
+            for block in range(stage.n_blocks):
+                yield from _named(get(block), _prefix(block, stage.n_blocks))
             if best is not None:
                 yield from _named(best, "best")
 
-        at = (progress.stage, progress.epoch, progress.round)
-        path = self.folder.absolute() / "checkpoint-{:03d}-{:06d}-{:06d}.sdem".format(*at)
-        write_archive(path, CHECKPOINT, arrays(), {"run": run, "progress": to_json(progress._asdict())})
-        self._remove([old for number, *_, old in self._checkpoints() if number == progress.stage][: -self.keep])
+        name = f"checkpoint-{stage.number:03d}-{progress.epoch:06d}-{progress.round:06d}.sdem"
+        path = self.folder.absolute() / name
+        write_archive(path, CHECKPOINT, arrays(), {"run": stage.run, "progress": to_json(progress._asdict())})
+        self._remove([old for number, *_, old in self._checkpoints() if number == stage.number][: -self.keep])
         self._last = time.monotonic()
-        return SavedState(str(path), contents_checksum(path), state_type, n_blocks)
+        return SavedState(str(path), contents_checksum(path), stage.state_type, stage.n_blocks)
 
     def latest(
-        self, run: Json, stage: int, state_type: type[State], n_blocks: int, n_epochs: int
+        self, stage: StageRecord[State], n_epochs: int
     ) -> tuple[Progress, SavedState[State], State | None] | None:
         """Return (progress, state, best state or None) of a stage's newest checkpoint, or None where there is none.
 
         Raises ModelError: it is damaged, or (`OtherRunError`) belongs to other settings or another corpus, or has run
         more than `n_epochs`.
         """
-        paths = [path for number, *_, path in self._checkpoints() if number == stage]
+        paths = [path for number, *_, path in self._checkpoints() if number == stage.number]
         if not paths:
             return None
         path = paths[-1].absolute()
-        arrays, metadata = _read(path, CHECKPOINT, state_type, "best")
-        check_run(path, run, metadata)
+        arrays, metadata = _read(path, CHECKPOINT, stage.state_type, "best")
+        check_run(path, stage.run, metadata)
         try:
             progress = Progress(**from_json(metadata["progress"]))
         except (KeyError, TypeError) as error:
@@ -181,16 +179,16 @@ class Checkpoints:
                 f"the newest checkpoint in {self.folder} has run {counted(progress.epoch, 'epoch')}, more than the "
                 f"{n_epochs} asked for: ask for as many, or choose another checkpoint folder"
             )
-        best = _restored(path, state_type, arrays, "best") if arrays else None
-        return progress, SavedState(str(path), contents_checksum(path), state_type, n_blocks), best
+        best = _restored(path, stage.state_type, arrays, "best") if arrays else None
+        return progress, SavedState(str(path), contents_checksum(path), stage.state_type, stage.n_blocks), best
 
-    def keep_result(self, run: Json, stage: int, result: StageResult[State] | dict[str, float]) -> None:
+    def write_result(self, run: Json, stage: int, result: StageResult[State] | dict[str, float]) -> None:
         """Publish what a finished stage gave, or the metrics of a scoring."""
         arrays = dict(_named(result.state, "state")) if isinstance(result, StageResult) else {}
-        found = result.history if isinstance(result, StageResult) else result
-        write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(found)})
+        values = result.history if isinstance(result, StageResult) else result
+        write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(values)})
 
-    def stage_result(self, run: Json, stage: int, state_type: type[State]) -> StageResult[State] | None:
+    def result(self, run: Json, stage: int, state_type: type[State]) -> StageResult[State] | None:
         """Return what a stage gave, or None where it has not finished; raises as `latest` does."""
         path = self._result(stage)
         if not path.exists():
@@ -216,8 +214,8 @@ class Checkpoints:
         return self.folder.absolute() / f"stage-{stage:03d}.sdem"
 
     def _checkpoints(self) -> list[tuple[int, int, int, Path]]:
-        found = ((_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir())
-        return sorted((int(name[1]), int(name[2]), int(name[3]), path) for name, path in found if name)
+        names = ((_CHECKPOINT.fullmatch(path.name), path) for path in self.folder.iterdir())
+        return sorted((int(name[1]), int(name[2]), int(name[3]), path) for name, path in names if name)
 
     @staticmethod
     def _remove(paths: list[Path]) -> None:
@@ -283,12 +281,12 @@ def _differences(now: object, then: object, most: int = 3) -> str:
     if not isinstance(now, dict) or not isinstance(then, dict):
         return ""
     a, b = dict(_leaves(now)), dict(_leaves(then))
-    found = [
+    texts = [
         f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
         for name in sorted({*a, *b})
         if (name in a, a.get(name)) != (name in b, b.get(name))
     ]
-    return "; ".join(found[:most] + ["..."] * (len(found) > most))
+    return "; ".join(texts[:most] + ["..."] * (len(texts) > most))
 
 
 def _described(value: object) -> object:

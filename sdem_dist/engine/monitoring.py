@@ -1,5 +1,6 @@
 """What is evaluated while a stage runs, and when it has gone on for long enough."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from sdem_dist import glossary
@@ -30,7 +31,7 @@ class Monitoring:
         """Whether the state after an epoch, from 0, is evaluated."""
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
 
-    def continued(self, history: History, n_epochs: int, best_epoch: int) -> History:
+    def continued(self, history: Sequence[dict[str, float]], n_epochs: int, best_epoch: int) -> History:
         """Return the history of a run that goes on, as if it had never ended.
 
         Its last epoch was evaluated because it was the last; it is not now, unless it is due or the best of all.

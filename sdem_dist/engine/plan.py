@@ -142,7 +142,7 @@ def reduce(
             size *= 2
         trees.append((size, part))
         del part
-    whole = trees.pop()[1]
+    total = trees.pop()[1]
     while trees:
-        whole = combine([trees.pop()[1], whole])
-    return whole
+        total = combine([trees.pop()[1], total])
+    return total

@@ -171,9 +171,9 @@ def is_visible(saved: SavedState[State]) -> bool:
 
 
 def map_lanes(
-    inputs: TaskInput[State, Statistics, Prepared], lanes: Sequence[Lane], whole: bool, *blocks: TaskResult[State]
+    inputs: TaskInput[State, Statistics, Prepared], lanes: Sequence[Lane], summed: bool, *blocks: TaskResult[State]
 ) -> TaskResult[list[Statistics]]:
-    """Return a bundle's statistics: a list of its one sum if `whole`, or each lane's; see `reduce`."""
+    """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
     stopwatch, state, learner = _Stopwatch(), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], stopwatch)
 
@@ -184,7 +184,7 @@ def map_lanes(
     def combine(parts: Sequence[Statistics]) -> Statistics:
         return stopwatch("merge", learner.combine, parts)
 
-    parts = [reduce(lanes, leaf, combine, LANES_COMBINED)] if whole else [leaf(lane) for lane in lanes]
+    parts = [reduce(lanes, leaf, combine, LANES_COMBINED)] if summed else [leaf(lane) for lane in lanes]
     return TaskResult(parts, (stopwatch.timing(lanes),))
 
 
@@ -222,14 +222,14 @@ def update(
 def run_rounds(
     inputs: TaskInput[State, Statistics, Prepared],
     rounds: Sequence[Sequence[Lane]],
-    whole: bool,
+    summed: bool,
     state: TaskResult[State],
 ) -> TaskResult[State]:
-    """Return the state after rounds of one bundle each, see `map_lanes` for `whole`; their timings follow in order."""
+    """Return the state after rounds of one bundle each, see `map_lanes` for `summed`; their timings follow in order."""
     timings: list[TaskTiming] = []
     for lanes in rounds:
-        part = map_lanes(inputs, lanes, whole, state)
-        state = update(inputs.learner, 1 if whole else LANES_COMBINED, state, part)
+        part = map_lanes(inputs, lanes, summed, state)
+        state = update(inputs.learner, 1 if summed else LANES_COMBINED, state, part)
         timings += state.timings
     return TaskResult(state.value, tuple(timings))
 
@@ -263,9 +263,9 @@ def _timings(parts: Sequence[TaskResult[Value]]) -> list[TaskTiming]:
 
 @contextmanager
 def naming_bad_document(
-    learner: Learner[State, Statistics, Prepared], corpus: CorpusLike, state: State, *lanes: Lane
+    learner: Learner[State, Statistics, Prepared], corpus: CorpusLike, state: State, lane: Lane
 ) -> Iterator[None]:
-    """Turn what goes wrong while lanes are prepared and mapped into an error that names the document.
+    """Turn what goes wrong while a lane is prepared and mapped into an error that names the document.
 
     Errors of the package, storage and memory pass: they say where they come from, and are not the documents' fault.
 
@@ -288,14 +288,9 @@ def naming_bad_document(
                 return True
             return False
 
-        for lane in lanes:
-            position = _first_bad(fails, lane.start, lane.stop)
-            if position is not None:
-                break
-        if position is None:
-            what = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
-        else:
-            what = corpus.place(position)
+        position = _first_bad(fails, lane.start, lane.stop)
+        together = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        what = together if position is None else corpus.place(position)
         raise DocumentError(
             f"{what} cannot be trained on: {type(error).__name__}: {error} (in lane {lane.lane} of round {lane.round} of "
             f"epoch {lane.epoch}, counted from 0)"

@@ -20,7 +20,7 @@ from typing import Any, Generic
 from sdem_dist.compat import compile_target, target_difference
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import rounds, tasks
-from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, identity
+from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, StageRecord, identity
 from sdem_dist.engine.events import (
     Callback,
     CheckpointWritten,
@@ -79,13 +79,10 @@ class Trainer:
         if checkpoints is not None and not resume:
             checkpoints.refuse_earlier_run()
         self._id = uuid.uuid4().hex
-        self._executor, self._documents, self._monitoring = executor, documents, monitoring
-        self._checkpoints, self._settings, self._resume, self._callbacks = (
-            checkpoints,
-            settings or {},
-            resume,
-            callbacks,
-        )
+        self.executor, self.checkpoints, self.resume = executor, checkpoints, resume
+        self.may_stop = any(getattr(callback, "may_stop", False) for callback in callbacks)
+        self._documents, self._monitoring, self._settings = documents, monitoring, settings or {}
+        self._callbacks = callbacks
         self._change: Callable[[AnyStage], AnyStage] = lambda stage: stage
         # Shared with what `changed` returns.
         self._numbers = itertools.count()
@@ -94,7 +91,7 @@ class Trainer:
         self._unsaved: list[tuple[Json, int, StageResult[Any] | dict[str, float]]] = []
 
     def __enter__(self) -> "Trainer":
-        self._emit(RunStarted(self._executor.n_workers))
+        self.emit(RunStarted(self.executor.n_workers))
         return self
 
     def __exit__(
@@ -102,8 +99,8 @@ class Trainer:
     ) -> None:
         try:
             if kind is None:
-                self._emit(RunEnded(next(self._numbers)))
-                self._executor.run_on_all_workers(release, self._id)
+                self.emit(RunEnded(next(self._numbers)))
+                self.executor.run_on_all_workers(release, self._id)
         finally:
             release(self._id)
 
@@ -123,59 +120,55 @@ class Trainer:
         n, plan = stage.plan.n_blocks, asdict(stage.plan)
         n_epochs = plan.pop("n_epochs")  # a resumed run may go further, but only in its last stage
         first = tasks.initial_block(stage.learner, 0, n).value
-        state_type, size, memory = type(first), n * state_bytes(first), self._executor.memory_bytes
+        state_type, size, memory = type(first), n * state_bytes(first), self.executor.memory_bytes
         del first
         check_state(size, n, memory, getattr(getattr(stage.learner, "model", None), "n_classes", 0))
         run = self._identity(stage.name, stage.learner, plan=plan)
         finished = {**run, "n_epochs": n_epochs}
-        if self._checkpoints is not None:
+        if self.checkpoints is not None:
             self._save_results(number)
-            if self._resume and (done := self._checkpoints.stage_result(finished, number, state_type)) is not None:
+            if self.resume and (done := self.checkpoints.result(finished, number, state_type)) is not None:
                 return done
         corpus = self._documents if stage.corpus is None else stage.corpus
         inputs = tasks.TaskInput(stage.learner, corpus, Reservation(self._id, needed_bytes(size, n), memory))
         monitoring = stage.monitoring or (self._monitoring if stage.monitored else UNSEEN)
         if stage.seen is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.seen(monitoring.validation))
-        may_stop = any(getattr(callback, "may_stop", False) for callback in self._callbacks)
-        stage_run = _StageRun(
-            stage, number, inputs, self._executor, monitoring, size,
-            self._checkpoints, run, state_type, self._resume, self._emit, may_stop,
-        )  # fmt: skip
+        stage_run = _StageRun(stage, StageRecord(number, run, state_type, n), inputs, size, monitoring, self)
         stage_run.announce()
         self._compile(stage, inputs)
         result = stage_run.run()
-        if self._checkpoints is not None:
+        if self.checkpoints is not None:
             self._unsaved.append((finished, number, result))
         return result
 
     def score(self, name: str, learner: Learner[State, Statistics, Prepared], state: State) -> dict[str, float]:
         """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
-        number, run, checkpoints = next(self._numbers), self._identity(name, learner), self._checkpoints
-        if checkpoints is not None and self._resume and (done := checkpoints.metrics(run, number)) is not None:
+        number, run, checkpoints = next(self._numbers), self._identity(name, learner), self.checkpoints
+        if checkpoints is not None and self.resume and (done := checkpoints.metrics(run, number)) is not None:
             return done
-        size, memory = state_bytes(state), self._executor.memory_bytes
+        size, memory = state_bytes(state), self.executor.memory_bytes
         inputs = tasks.TaskInput(learner, self._documents, Reservation(self._id, needed_bytes(size, 1), memory))
         started = time.perf_counter()
-        block = self._executor.put(tasks.TaskResult(state))
-        metrics = evaluate(inputs, ranges_to_score(self._documents.n_documents), self._executor, [block])
-        self._emit(Scored(name, number, time.perf_counter() - started, metrics))
+        block = self.executor.put(tasks.TaskResult(state))
+        metrics = evaluate(inputs, ranges_to_score(self._documents.n_documents), self.executor, [block])
+        self.emit(Scored(name, number, time.perf_counter() - started, metrics))
         if checkpoints is not None:
             self._unsaved.append((run, number, metrics))
         return metrics
 
     def _save_results(self, number: int) -> None:
         """Keep the results before stage `number`, which begins; checkpoints of earlier stages are then not needed."""
-        assert self._checkpoints is not None
+        assert self.checkpoints is not None
         for run, before, result in self._unsaved:
-            self._checkpoints.keep_result(run, before, result)
+            self.checkpoints.write_result(run, before, result)
         self._unsaved.clear()
-        self._checkpoints.remove_before(number)
+        self.checkpoints.remove_before(number)
 
     def _identity(self, name: str, learner: Learner[State, Statistics, Prepared], **more: object) -> Json:
         return identity(stage=name, learner=learner, **more, **self._settings)
 
-    def _emit(self, event: Event) -> bool:
+    def emit(self, event: Event) -> bool:
         """Tell every callback, and return whether one that may ask to stop does."""
         answers = [(callback(event), getattr(callback, "may_stop", False)) for callback in self._callbacks]
         return any(answer is True and may for answer, may in answers)
@@ -187,11 +180,11 @@ class Trainer:
         if (kernels := tasks.kernels_of(stage.learner)) in self._compiled:
             return
         started = time.perf_counter()
-        targets = self._executor.run_on_all_workers(tasks.compile_kernels, inputs, stage.plan.n_blocks)
+        targets = self.executor.run_on_all_workers(tasks.compile_kernels, inputs, stage.plan.n_blocks)
         if not self._compiled:
             _warn_of_other_targets(targets)
         self._compiled.add(kernels)
-        self._emit(Compiled(stage.name, time.perf_counter() - started))
+        self.emit(Compiled(stage.name, time.perf_counter() - started))
 
 
 def _warn_of_other_targets(targets: Iterable[str]) -> None:
@@ -209,45 +202,35 @@ def _warn_of_other_targets(targets: Iterable[str]) -> None:
 class _StageRun(Generic[State, Statistics, Prepared]):
     """A stage under way.
 
-    `number`: its position in the fit.
-    `monitoring`: of this stage.
     `size`: bytes of the whole state.
-    `checkpoints`, `identity`, `state_type`: None: no checkpoint is written.
-    `resume`: go on from the newest checkpoint, if there is one.
-    `emit`: takes events, and returns whether a callback asks to stop.
-    `may_stop`: whether a callback may ask to stop; then no epoch begins before callbacks have heard of the one before.
+    `monitoring`: of this stage.
     """
 
     def __init__(
         self,
         stage: Stage[State, Statistics, Prepared],
-        number: int,
+        record: StageRecord[State],
         inputs: tasks.TaskInput[State, Statistics, Prepared],
-        executor: Executor,
-        monitoring: Monitoring,
         size: int,
-        checkpoints: Checkpoints | None,
-        identity: Json,
-        state_type: type[State],
-        resume: bool,
-        emit: Callable[[Event], bool],
-        may_stop: bool,
+        monitoring: Monitoring,
+        trainer: Trainer,
     ) -> None:
-        self._name, self._number, self._plan, self._monitored = stage.name, number, stage.plan, stage.monitored
-        self._inputs, self._executor, self._monitoring = inputs, executor, monitoring
-        self._checkpoints, self._identity, self._state_type = checkpoints, identity, state_type
-        self._emit, self._may_stop, self._stopped = emit, may_stop, False
         plan, latest = stage.plan, None
-        if checkpoints is not None and resume:
-            latest = checkpoints.latest(identity, number, state_type, plan.n_blocks, plan.n_epochs)
-        progress, saved = latest[:2] if latest else (Progress(number, 0, 0, [], -1, 0.0), None)
+        self._name, self._plan, self._monitored = stage.name, plan, stage.monitored
+        self._record, self._inputs, self._monitoring = record, inputs, monitoring
+        self._executor, self._checkpoints, self._emit = trainer.executor, trainer.checkpoints, trainer.emit
+        # Where a callback may ask to stop, no epoch begins before callbacks have heard of the one before.
+        self._may_stop, self._stopped = trainer.may_stop, False
+        if self._checkpoints is not None and trainer.resume:
+            latest = self._checkpoints.latest(record, plan.n_epochs)
+        progress, saved = latest[:2] if latest else (Progress(), None)
         self._best = latest[2] if latest else None
         del latest  # a wide state must not be kept twice
         self._first = plan.number(progress.epoch, progress.round)
         self._history: History = monitoring.continued(progress.history, plan.n_epochs, progress.best_epoch)
         self._best_epoch, self._seconds = progress.best_epoch, progress.seconds
         most_tasks = max(MANY_TASKS, size // TASK_BYTES)
-        self._pipeline = RoundPipeline(inputs, plan, executor, self._start(stage, saved), most_tasks)
+        self._pipeline = RoundPipeline(inputs, plan, self._executor, self._start(stage, saved), most_tasks)
         self._clock, self._epoch_start = time.perf_counter(), time.time()
 
     def _start(
@@ -269,7 +252,7 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         self._emit(
             StageStarted(
                 self._name,
-                self._number,
+                self._record.number,
                 self._monitored,
                 shown if self._monitored else (),
                 plan.n_epochs,
@@ -295,7 +278,7 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         kept = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
         why, then = self._monitoring.said(reason, kept, n_epochs)
-        self._emit(StageEnded(self._name, self._number, n_epochs, reason, kept, why, then))
+        self._emit(StageEnded(self._name, self._record.number, n_epochs, reason, kept, why, then))
         return StageResult(best if best is not None else self._pipeline.release_state(), self._history)
 
     @property
@@ -376,9 +359,8 @@ class _StageRun(Generic[State, Statistics, Prepared]):
     def _save(self, rounds_done: int) -> None:
         assert self._checkpoints is not None
         epoch, round_ = self._plan.place(rounds_done)
-        progress = Progress(self._number, epoch, round_, self._history, self._best_epoch, self._seconds)
-        n_blocks, block = self._plan.n_blocks, self._pipeline.block
-        saved = self._checkpoints.write(self._identity, progress, self._state_type, n_blocks, block, self._best)
+        progress = Progress(epoch, round_, self._history, self._best_epoch, self._seconds)
+        saved = self._checkpoints.write(self._record, progress, self._pipeline.block, self._best)
         self._emit(CheckpointWritten(self._name, epoch, round_, place(saved.path)))
         if self._executor.n_remembered:
             self._pipeline.replace_state(rounds.state_from_checkpoint(self._executor, saved))

@@ -10,7 +10,7 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
-from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, StageStarted
 from sdem_dist.errors import OtherRunError
 from sdem_dist.learners.rules import Merge
@@ -279,14 +279,15 @@ def test_settings_of_checkpoints_need_a_folder(given, corpus):
 def test_infinite_losses_are_kept(tmp_path):
     learner = SdEM(NaiveBayes(4, Classes(2)), 10.0, Merge())
     progress = Progress(
-        0, 1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
+        1, 0, [{"epoch": 1, "nll": float("inf"), "perplexity": float("nan"), "x": -float("inf")}], 0, 0.5
     )
     kept = Checkpoints(tmp_path)
-    kept.write("run", progress, SdemState, 1, lambda _: learner.init(), None)
-    found, saved, best = kept.latest("run", 0, SdemState, 1, 1)
+    record = StageRecord(0, "run", SdemState, 1)
+    kept.write(record, progress, lambda _: learner.init(), None)
+    found, saved, best = kept.latest(record, 1)
     state = saved.block(0)
     assert best is None and found.history[0]["nll"] == np.inf and np.isnan(found.history[0]["perplexity"])
-    assert found.history[0]["x"] == -np.inf and found[:3] == (0, 1, 0)
+    assert found.history[0]["x"] == -np.inf and found[:2] == (1, 0)
     for a, b in zip(state, learner.init(), strict=True):
         assert type(a) is type(b)
         np.testing.assert_array_equal(a, b)

@@ -18,7 +18,7 @@ from reference.trained_bits import bits
 
 from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.engine import rounds, tasks
-from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.errors import ModelError
@@ -27,6 +27,7 @@ from sdem_dist.models.word_counts import SdemState
 
 N_WORDS, N_BLOCKS = 64, 8
 X, Y = random_counts(200, N_WORDS, 3, seed=3)
+RECORD = StageRecord(0, "run", SdemState, 1)
 PAPER = {"steps": "paper", "weighting": "counts", "validation_fraction": 0.0}
 """One stage, which begins on the workers."""
 
@@ -136,11 +137,11 @@ def test_the_best_state_goes_before_the_next_comes(monkeypatch):
 
 
 def test_parameters_are_made_when_asked_for(monkeypatch):
-    from sdem_dist.learners.sdem import Sdem
+    from sdem_dist.learners.sdem import SdEM
 
     asked = []
-    parameters = Sdem.parameters
-    monkeypatch.setattr(Sdem, "parameters", lambda *args: asked.append(len(args)) or parameters(*args))
+    parameters = SdEM.parameters
+    monkeypatch.setattr(SdEM, "parameters", lambda *args: asked.append(len(args)) or parameters(*args))
     model = fitted(evaluate_every=0)
     assert not asked
     predicted = model.predict(X)
@@ -171,9 +172,7 @@ def test_no_task_carries_the_model(client, corpus, n_blocks, settings, tmp_path)
 def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
     state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     kept = Checkpoints(tmp_path / "run")
-    found = [
-        kept.write("run", Progress(0, epoch, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None) for epoch in (1, 2)
-    ]
+    found = [kept.write(RECORD, Progress(epoch), lambda _: state, None) for epoch in (1, 2)]
     assert found[0].is_visible and found[1].is_visible
     Path(found[1].path).rename(found[0].path)
     assert not found[0].is_visible, "another file has its name"
@@ -188,7 +187,7 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatc
     from sdem_dist.storage import archive
 
     state = MultinomialNB(n_epochs=1).fit(X, Y).state_
-    saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
+    saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     monkeypatch.setattr(archive, "_header", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     assert not saved.is_visible
     with pytest.raises(OSError, match="Input/output error, as .* sees it"):
@@ -200,7 +199,7 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     from sdem_dist.engine.events import TaskRetried
 
     executor, state = DaskExecutor(client), MultinomialNB(n_epochs=1).fit(X, Y).state_
-    saved = Checkpoints(tmp_path).write("run", Progress(0, 1, 0, [], -1, 0.0), SdemState, 1, lambda _: state, None)
+    saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
     handle = executor.submit(tasks.saved_block, saved, 0)

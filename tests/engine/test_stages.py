@@ -9,7 +9,7 @@ import pytest
 from engine import summing
 from engine.summing import WORK, Summing, Total, plan
 
-from sdem_dist.engine.checkpoint import Checkpoints
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import (
     CheckpointWritten,
     Compiled,
@@ -202,13 +202,12 @@ def test_a_damaged_result_is_named_and_once_removed_made_again(tmp_path):
 
 def test_numbers_of_checkpoints_sort_past_what_names_are_padded_to(tmp_path):
     kept, learner = Checkpoints(tmp_path), Summing("train")
-    from sdem_dist.engine.checkpoint import Progress
 
     for stage, epoch, round_ in [(0, 999_999, 0), (0, 1_000_000, 0), (0, 1_000_000, 1_000_001), (1000, 2, 0)]:
-        at = Progress(stage, epoch, round_, [], -1, 0.0)
-        kept.write({"a": 1}, at, Total, 1, lambda _: learner.init(), None)
-    found, *_ = kept.latest({"a": 1}, 0, Total, 1, 10**7)
-    assert found[:3] == (0, 1_000_000, 1_000_001)
+        at = Progress(epoch, round_)
+        kept.write(StageRecord(stage, {"a": 1}, Total, 1), at, lambda _: learner.init(), None)
+    found, *_ = kept.latest(StageRecord(0, {"a": 1}, Total, 1), 10**7)
+    assert found[:2] == (1_000_000, 1_000_001)
     kept.remove_before(1000)
     assert [path.name for path in tmp_path.iterdir()] == ["checkpoint-1000-000002-000000.sdem"]
 

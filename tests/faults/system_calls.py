@@ -18,7 +18,7 @@ from unittest import mock
 
 import numpy as np
 
-from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
@@ -81,8 +81,8 @@ def publish(what: str, folder: Path, generation: int) -> None:
         write_archive(folder / "model", "sdem-model", {"a": np.full(1000, generation)}, {"generation": generation})
     else:
         state = LEARNER.init()._replace(t=float(generation))
-        progress = Progress(0, generation, 0, [], -1, 0.0)
-        Checkpoints(folder, keep=2).write("run", progress, type(state), 1, lambda _: state, None)
+        record = StageRecord(0, "run", type(state), 1)
+        Checkpoints(folder, keep=2).write(record, Progress(generation), lambda _: state, None)
 
 
 def main(what: str, folder: Path) -> None:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from faults.system_calls import publish, watched
 
-from sdem_dist.engine.checkpoint import Checkpoints
+from sdem_dist.engine.checkpoint import Checkpoints, StageRecord
 from sdem_dist.errors import ModelError
 from sdem_dist.models.word_counts import SdemState
 from sdem_dist.storage.archive import read_archive
@@ -25,7 +25,7 @@ def published(what: str, folder: Path) -> int:
         arrays, metadata = read_archive(folder / "model", "sdem-model")
         assert (arrays["a"] == metadata["generation"]).all()
         return int(metadata["generation"])
-    found = Checkpoints(folder).latest("run", 0, SdemState, 1)
+    found = Checkpoints(folder).latest(StageRecord(0, "run", SdemState, 1), 99)
     assert found is not None and found[0].epoch == found[1].block(0).t
     return found[0].epoch
 
