@@ -6,7 +6,7 @@ from typing import Any
 import click
 
 from sdem_dist.cli.ingest_report import show_report, shown_progress, warn_of_many_classes
-from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import (
     WORDS,
     SourceCommand,
@@ -43,28 +43,17 @@ Examples:
 @click.argument("corpus", metavar="CORPUS")
 @reading_options
 @text_options
-@click.option(
-    "--vocabulary-from",
-    metavar="CORPUS",
-    help="For test sets: settings, words and classes of another corpus. Documents keep their order.",
+@option(
+    "--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus; keeps their order."
 )
-@click.option("--targets", is_flag=True, help="The labels are numbers to be predicted, such as ratings.")
-@click.option(
-    "--held-out",
-    type=float,
-    default=0.0,
-    metavar="FRACTION",
-    help="Put this share of the documents into CORPUS-held-out.",
-)
-@click.option("--shard-documents", type=click.IntRange(1), metavar="N", help="Documents in a shard.")
-@click.option(
-    "--seed", "random_state", type=int, default=0, show_default=True, help="Decides the order and what is held out."
-)
-@click.option(
-    "--jobs", "n_jobs", type=click.IntRange(1), metavar="N", help="Threads that count words.  [default: all cores]"
-)
-@click.option("--keep-text", is_flag=True, help="Store the texts, too, compressed.")
-@click.option("--overwrite", is_flag=True, help="Replace a corpus that exists.")
+@option("--targets", None, "The labels are numbers to be predicted, such as ratings.")
+@option("--held-out", float, "Put this share of the documents into CORPUS-held-out.", default=0.0, metavar="FRACTION")
+@option("--shard-documents", 1, "Documents in a shard.")
+@option("--seed random_state", int, "Decides the order and what is held out.", default=0)
+@option("--jobs n_jobs", 1, "Threads that count words.  [default: all cores]")
+@option("--keep-text", None, "Store the texts, too, compressed.")
+@option("--quiet", None, "No progress.")
+@option("--overwrite", None, "Replace a corpus that exists.")
 @where_options
 def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any) -> None:
     """Read SOURCES and write them as one CORPUS.
@@ -74,9 +63,9 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
     """
     from sdem_dist import open_corpus, text
 
-    for name, option in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
+    for name, flag in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
         if options[name] and not where.here:
-            raise click.UsageError(f"{option} is for threads of this process, not for workers")
+            raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
         raise click.ClickException(
@@ -89,7 +78,7 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
         if followed:
             _refuse_settings()
         reading, settings = pop_reading(options), pop_words(options)
-        with where.client() as client, shown_progress() as progress:
+        with where.client() as client, shown_progress(quiet=options.pop("quiet")) as progress:
             report = text.ingest(
                 list(sources),
                 corpus,

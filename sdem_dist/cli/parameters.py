@@ -4,7 +4,7 @@ import csv
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,19 @@ if TYPE_CHECKING:
     ParamType = click.ParamType[object]
 else:
     ParamType = click.ParamType
+
+
+def option(flags: str, kind: object, text: str, **more: Any) -> Any:
+    """Return an option; `kind`: a type, the least whole number, the name of a text, choices, or None for a flag."""
+    if kind is None:
+        return click.option(*flags.split(), is_flag=True, help=text, **more)
+    if isinstance(kind, int):
+        more = {"type": click.IntRange(kind), "metavar": "N", **more}
+    elif isinstance(kind, str):
+        more = {"metavar": kind, **more}
+    else:
+        more = {"type": click.Choice(kind) if isinstance(kind, list) else kind, **more}
+    return click.option(*flags.split(), help=text, show_default=more.get("default") is not None, **more)
 
 
 class Place(click.Path):

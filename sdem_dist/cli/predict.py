@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sdem_dist.cli.outputs import overwrite_option
-from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import HOW_READ, SourceCommand, format_option
 from sdem_dist.cli.shown import say_left_out
 from sdem_dist.cli.where import Where, where_options
@@ -21,37 +21,34 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 BLOCK = 1 << 14  # most documents predicted at a time
+_SHARE = click.FloatRange(0, 1)
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def stream_options(command: Command) -> Command:
     """Add the options of sources and of where answers go."""
-    for option in (
-        click.option("--verbose", is_flag=True, help="Say in the end how much of the text the model knows."),
-        click.option("--quiet", is_flag=True, help="Say nothing of what was written."),
-        click.option("--jobs", type=click.IntRange(1), metavar="N", help="Threads.  [default: all cores; for - one]"),
-        click.option(
-            "--threshold",
-            type=click.FloatRange(0, 1),
-            metavar="P",
-            help='Below P the label is "unsure"; with several labels, all of at least P.',
+    for add in (
+        option("--verbose", None, "Say in the end how much of the text the model knows."),
+        option("--quiet", None, "Say nothing of what was written."),
+        option("--jobs", 1, "Threads.  [default: all cores; for - one]"),
+        option(
+            "--threshold", _SHARE, 'Below P the label is "unsure"; with several labels, all of at least P.', metavar="P"
         ),
-        click.option("--top", type=click.IntRange(1), metavar="K", help="The K best with their numbers, best first."),
+        option("--top", 1, "The K best with their numbers, best first.", metavar="K"),
         *reversed(HOW_READ),
-        click.option("--id", metavar="COLUMN", help="Column of ids, which begin the lines."),
-        click.option(
-            "--text",
-            "--text-column",
-            metavar="COLUMN",
-            help="Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
+        option("--id", "COLUMN", "Column of ids, which begin the lines."),
+        option(
+            "--text --text-column",
+            "COLUMN",
+            "Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
         ),
         format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
         overwrite_option,
-        click.option("-o", "--output", type=Place(), metavar="FILE", help="A table: .tsv, .csv, .jsonl or .parquet."),
+        option("-o --output", Place(), "A table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
         click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
         click.argument("model", type=Place()),
     ):
-        command = option(command)
+        command = add(command)
     return where_options(command)
 
 

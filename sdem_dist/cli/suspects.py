@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.outputs import handle_errors
+from sdem_dist.cli.parameters import option
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
@@ -25,17 +26,17 @@ TEXT = 60  # letters of a text that are shown
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus")
-@click.option("-n", "--number", type=click.IntRange(1), default=20, show_default=True, help="Documents to list.")
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")
-@click.option(
+@option("-n --number", 1, "Documents to list.", default=20, metavar="INTEGER")
+@option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
+@option(
     "--estimator",
-    metavar="NAME",
-    help="The classifier; naive Bayes with the loss ncll, if --set does not name another.  [default: MultinomialNB, of several "
+    "NAME",
+    "The classifier; naive Bayes with the loss ncll, if --set does not name another.  [default: MultinomialNB, of several "
     "labels MultiLabelNB]",
 )
-@click.option("--set", "settings", multiple=True, metavar="NAME=VALUE", help="A parameter of it.  [may be repeated]")
-@click.option("--seed", type=click.IntRange(0), default=0, metavar="N", help="Decides folds and draws.  [default: 0]")
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object per document.")
+@option("--set settings", "NAME=VALUE", "A parameter of it.  [may be repeated]", multiple=True)
+@option("--seed", 0, "Decides folds and draws.", default=0)
+@option("--json as_json", None, "Print one JSON object per document.")
 @reading_options
 @text_options
 @where_options

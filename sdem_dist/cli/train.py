@@ -14,7 +14,7 @@ from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
 from sdem_dist.cli.outputs import handle_errors, refuse_existing, refuse_lasting
-from sdem_dist.cli.parameters import Alpha, LossName, Place, parse_loss, read_costs
+from sdem_dist.cli.parameters import Alpha, LossName, Place, option, parse_loss, read_costs
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
@@ -63,87 +63,52 @@ MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
-@click.option(
+@option(
     "--loss",
-    type=LossName(),
-    help="Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2, "
-    "blend:.1 is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]",
+    LossName(),
+    "Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2, blend:.1 "
+    "is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]",
+    metavar="LOSS",
 )
-@click.option(
+@option(
     "--costs",
-    type=click.Path(path_type=Path),
+    click.Path(path_type=Path),
+    "Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted one, "
+    "with their names.",
     metavar="FILE.csv",
-    help="Minimize the hinge loss with these costs of confusions: a row for each true class, a column for each predicted "
-    "one, with their names.",
 )
-@click.option("--alpha", type=Alpha(), help="Pseudo-count of each word.  [default: laplace]")
-@click.option(
-    "--epochs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Passes over the documents.  [default: held-out documents choose for naive Bayes]",
+@option("--alpha", Alpha(), "Pseudo-count of each word.  [default: laplace]")
+@option("--epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
+@option(
+    "--merge", ["mean", "sum"], "Average the lanes' models, or add statistics for one step a round.  [default: mean]"
 )
-@click.option(
-    "--merge",
-    type=click.Choice(["mean", "sum"]),
-    help="Merge what lanes learn by themselves, or add all statistics for one step per round.  [default: mean]",
-)
-@click.option(
-    "--lanes", type=click.IntRange(1), metavar="N", help="Lanes of a round.  [default: by the number of documents]"
-)
-@click.option(
-    "--rounds",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Merges per epoch, of several lanes.  [default: 4]",
-)
-@click.option(
-    "--batch-size", type=click.IntRange(1), metavar="N", help="Documents of a step, with --merge sum.  [default: 128]"
-)
-@click.option("--validation", metavar="CORPUS", help="Held-out corpus, or source, to evaluate after each epoch.")
-@click.option(
-    "--patience",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Stop when the held-out loss has not fallen for N epochs; keep the best. (It may rise in the first few.)",
-)
-@click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep checkpoints here.")
-@click.option(
-    "--checkpoint-rounds",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Write one after every N rounds.  [default: every epoch]",
-)
-@click.option(
-    "--checkpoint-seconds",
-    type=click.FloatRange(0, min_open=True),
-    metavar="S",
-    help="Write one every S seconds instead.",
-)
-@click.option("--resume", is_flag=True, help="Go on from the newest checkpoint in FOLDER, if there is one.")
-@click.option(
-    "--overwrite",
-    is_flag=True,
-    help="Replace MODEL and FILEs that exist; --resume does so, too, and goes on in the log.",
-)
-@click.option("--skip-damaged", is_flag=True, help="Leave out damaged shards of CORPUS, and say which.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Decides every random choice.  [default: 0]")
-@click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to train.")
-@click.option(
-    "--set",
-    "settings",
+@option("--lanes", 1, "Lanes of a round.  [default: by the number of documents]")
+@option("--rounds", 1, "Merges per epoch, of several lanes.  [default: 4]")
+@option("--batch-size", 1, "Documents of a step, with --merge sum.  [default: 128]")
+@option("--validation", "CORPUS", "Held-out corpus, or source, to evaluate after each epoch.")
+@option("--patience", 1, "Stop when the held-out loss has not fallen for N epochs; keep the best.")
+@option("--checkpoint", Place(), "Keep checkpoints here.", metavar="FOLDER")
+@option("--checkpoint-rounds", 1, "Write one after every N rounds.  [default: every epoch]")
+@option("--checkpoint-seconds", click.FloatRange(0, min_open=True), "Write one every S seconds instead.", metavar="S")
+@option("--resume", None, "Go on from the newest checkpoint in FOLDER, if there is one.")
+@option("--overwrite", None, "Replace MODEL and FILEs that exist; so does --resume, which continues the log.")
+@option("--skip-damaged", None, "Leave out damaged shards of CORPUS, and say which.")
+@option("--seed", 0, "Decides every random choice.  [default: 0]")
+@option("--estimator", "NAME", "What to train.", default="MultinomialNB")
+@option(
+    "--set settings",
+    "NAME=VALUE",
+    "Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
     multiple=True,
-    metavar="NAME=VALUE",
-    help="Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
 )
-@click.option("--log", type=Place(), metavar="FILE", help="Write events as JSON Lines; read by sdem log.")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@option("--log", Place(), "Write events as JSON Lines; read by sdem log.", metavar="FILE")
+@option("--quiet", None, "No progress.")
 @reading_options
 @text_options
 @where_options
 @job_options
 def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
-    """Train a model on CORPUS, a naive Bayes classifier if nothing else is said, and save it as MODEL.
+    """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
     training only. Several corpora of one vocabulary (sdem ingest --vocabulary-from) are trained on as one, and so are

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, refuse_one_file
-from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.searching import callbacks_of
 from sdem_dist.cli.shown import say, visible
@@ -50,79 +50,53 @@ Examples:
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, metavar="CORPUS...")
 @click.argument("model", type=Place())
-@click.option(
+@option(
     "--metric",
-    type=click.Choice(METRICS),
-    help="What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else perplexity]",
+    METRICS,
+    "What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else perplexity]",
 )
-@click.option("--folds", type=click.IntRange(2), default=5, show_default=True, metavar="K", help="Parts of CORPUS.")
-@click.option("--validation", metavar="CORPUS", help="Score settings on this corpus, or source, instead of on folds.")
-@click.option(
-    "--trials", type=click.IntRange(1), default=17, show_default=True, metavar="N", help="Settings to try at most."
-)
-@click.option(
-    "--max-epochs",
-    type=click.IntRange(1),
-    metavar="N",
-    help="Epochs of a setting at most.  [default: its n_epochs; 20 where folds choose them]",
-)
-@click.option(
+@option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
+@option("--validation", "CORPUS", "Score settings on this corpus, or source, instead of on folds.")
+@option("--trials", 1, "Settings to try at most.", default=17)
+@option("--max-epochs", 1, "Epochs of a setting at most.  [default: its n_epochs; 20 where folds choose them]")
+@option(
     "--seconds",
-    type=click.FloatRange(0, min_open=True),
+    click.FloatRange(0, min_open=True),
+    "End the search after this many seconds, once there is a first score.",
     metavar="S",
-    help="End the search after this many seconds, once there is a first score.",
 )
-@click.option(
-    "--space",
-    "spaces",
-    multiple=True,
-    metavar="FILE|NAME=A,B,C",
-    help="What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  "
+@option(
+    "--space spaces",
+    "FILE|NAME=A,B,C",
+    "What to try: values of a parameter, or a file of JSON with {name: [values]} or a list of such.  "
     "[default: the estimator's own; may be repeated]",
-)
-@click.option(
-    "--halving",
-    type=click.Choice(list(HALVING)),
-    default="auto",
-    show_default=True,
-    help="yes: drop the worse half after epochs 1, 2, 4, 8..., where settings are fitted one after the other after an "
-    "eighth of their epochs, a quarter...; brackets: some later (Hyperband); no: drop none; auto: yes where settings learn "
-    "side by side.",
-)
-@click.option("--epochs", type=click.IntRange(1), metavar="N", help="Epochs of all settings together at most.")
-@click.option(
-    "--sampler",
-    type=click.Choice(["random", "optuna"]),
-    default="random",
-    show_default=True,
-    help="What draws settings; Optuna by the scores so far.",
-)
-@click.option(
-    "--nested", is_flag=True, help="Repeat the search without each fold, for an honest score: K times the work."
-)
-@click.option("--estimator", default="MultinomialNB", show_default=True, metavar="NAME", help="What to tune.")
-@click.option(
-    "--set",
-    "settings",
     multiple=True,
-    metavar="NAME=VALUE",
-    help="A parameter of all settings, which is not tried unless --space names it or VALUE is its default.  "
-    "[may be repeated]",
 )
-@click.option(
-    "--curve",
-    type=LocalPath(),
-    metavar="FILE.png",
-    help="Draw the winner's accuracy, or micro-F1, by number of documents, too.",
+@option(
+    "--halving",
+    list(HALVING),
+    "yes: drop the worse half after epochs 1, 2, 4, 8..., where settings are fitted one after the other after an eighth of "
+    "their epochs, a quarter...; brackets: some later (Hyperband); no: drop none; auto: yes where settings learn side by "
+    "side.",
+    default="auto",
 )
-@click.option("--table", type=LocalPath(), metavar="FILE.csv", help="Write all settings and their scores.")
-@click.option("--checkpoint", type=Place(), metavar="FOLDER", help="Keep the search here, after each epoch or setting.")
-@click.option(
-    "--resume", is_flag=True, help="Go on from FOLDER, if it holds this search; a source is counted again first."
+@option("--epochs", 1, "Epochs of all settings together at most.")
+@option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
+@option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
+@option("--estimator", "NAME", "What to tune.", default="MultinomialNB")
+@option(
+    "--set settings",
+    "NAME=VALUE",
+    "A parameter of all settings, which is not tried unless --space names it or VALUE is its default.  [may be repeated]",
+    multiple=True,
 )
-@click.option("--overwrite", is_flag=True, help="Replace MODEL and FILEs that exist, as --resume does.")
-@click.option("--seed", type=click.IntRange(0), metavar="N", help="Decides folds and draws.  [default: 0]")
-@click.option("--quiet", is_flag=True, help="No progress.")
+@option("--curve", LocalPath(), "Draw the winner's accuracy, or micro-F1, by number of documents.", metavar="FILE.png")
+@option("--table", LocalPath(), "Write all settings and their scores.", metavar="FILE.csv")
+@option("--checkpoint", Place(), "Keep the search here, after each epoch or setting.", metavar="FOLDER")
+@option("--resume", None, "Go on from FOLDER, if it holds this search; a source is counted again first.")
+@option("--overwrite", None, "Replace MODEL and FILEs that exist, as --resume does.")
+@option("--seed", 0, "Decides folds and draws.  [default: 0]")
+@option("--quiet", None, "No progress.")
 @reading_options
 @text_options
 @where_options
