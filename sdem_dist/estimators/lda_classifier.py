@@ -31,7 +31,7 @@ from sdem_dist.estimators.parameters import (
     real,
 )
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import ROUNDS
+from sdem_dist.fitting.defaults import LDA_BURN_IN, LDA_LANE_DOCUMENTS, LDA_LANES, LDA_NLL_ROUNDS, LDA_STEPS, ROUNDS
 from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -55,14 +55,6 @@ from sdem_dist.models.unit import unit_of
 if TYPE_CHECKING:
     from sdem_dist.inspection.top_words import Topics
     from sdem_dist.reports.explanation import DocumentParts
-
-NLL_ROUNDS = 8
-"""Rounds of an epoch with `nll`, a step each."""
-BURN_IN = 3
-STEPS = {"hinge": 3.0, "ncll": 16.0}
-"""c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
-LANES, LANE_DOCUMENTS = 8, 16
-"""Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much."""
 
 
 @estimator
@@ -160,11 +152,11 @@ class LDAClassifier(
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents
             n = source.n_documents
-            rounds = self.rounds_per_epoch or max(1, min(NLL_ROUNDS, n // 2))
+            rounds = self.rounds_per_epoch or max(1, min(LDA_NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
         if self.merge == "mean" and self.steps == "margin":
             n, epochs = source.n_documents, int(self.n_epochs)
-            lanes = max(plans.lanes_of(n, LANE_DOCUMENTS, LANES), plans.default_lanes(n, ROUNDS))
+            lanes = max(plans.lanes_of(n, LDA_LANE_DOCUMENTS, LDA_LANES), plans.default_lanes(n, ROUNDS))
             return plans.sequential(n, epochs, seed, self.n_lanes or lanes, self.rounds_per_epoch)
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
@@ -175,7 +167,7 @@ class LDAClassifier(
             occurrences=self.occurrences,
             alpha=1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior),
             n_sweeps=sweeps,
-            burn_in=min(BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
+            burn_in=min(LDA_BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
             n_particles=int(self.n_particles),
         )
         model = LdaClasses(
@@ -201,7 +193,7 @@ class LDAClassifier(
         if self.loss == "nll":
             return counting_steps(weight)
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        step = float(self.step or STEPS[kin(self.loss)])
+        step = float(self.step or LDA_STEPS[kin(self.loss)])
         return margin_steps(step, unit_of(sample(source), prior), model.alpha, model.class_alpha)
 
     @property

@@ -16,6 +16,14 @@ from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
 from sdem_dist.estimators.parameters import EVALUATE_EVERY, estimator, integer, one_of, or_none, param, real, truth
 from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step_of, steps_and_prior, weighed
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import (
+    GUESSED_TEMPERATURE,
+    GUESSED_TEMPERATURE_OF_COUNTS,
+    SPARSE_LANE_DOCUMENTS,
+    SPARSE_MAX_HELD_OUT,
+    SPARSE_ROUND_ENTRIES,
+    SPARSE_SHARE,
+)
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source, documents_of
@@ -38,14 +46,6 @@ if TYPE_CHECKING:
 
     from sdem_dist.reports.explanation import DocumentParts
 
-ROUND_ENTRIES = 1 << 24
-"""Entries of the documents of a round, about: one task holds them, and the counts that they move."""
-LANE_DOCUMENTS = 16_384
-"""Documents that make a task worth its overhead, where documents are counted."""
-SHARE, MOST = 0.1, 500
-"""Of documents that give the temperature: each is scored for all classes at many temperatures."""
-GUESS, GUESS_OF_COUNTS = 1 / 16, 1 / 64
-"""Temperature in units of the first step, where too few held-out documents are of classes that have others."""
 _log = logging.getLogger(__name__)
 
 
@@ -118,15 +118,17 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         model = SparseCounts(source.n_features, VeryManyClasses(n_classes), alpha, float(self.loss != "nll"))
         if self.loss == "nll":
             learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
-            return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, LANE_DOCUMENTS), seed))
+            return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, SPARSE_LANE_DOCUMENTS), seed))
         sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
         learner, initial = SdEM(model, source.weight, AddSteps(sizes), "hinge", seed=seed), model.start(start.prior)
-        rounds = min(n, -(-source.corpus.header.n_nonzeros // ROUND_ENTRIES))
+        rounds = min(n, -(-source.corpus.header.n_nonzeros // SPARSE_ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
-        share = min(SHARE, MOST / n)
+        share = min(SPARSE_SHARE, SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        guess = (GUESS_OF_COUNTS if keep_their_length(source) else GUESS) * step_of(self, source, self.loss)
+        guess = (GUESSED_TEMPERATURE_OF_COUNTS if keep_their_length(source) else GUESSED_TEMPERATURE) * step_of(
+            self, source, self.loss
+        )
         policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose([lambda: Candidate(replace(learner, temperature=guess), plan, initial)])
         if not result.known:

@@ -31,6 +31,7 @@ from sdem_dist.estimators.parameters import (
     real,
 )
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import EM_CONVERGED
 from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import ClusterKind, RowClusters, WordClusters
 from sdem_dist.fitting.scoring import over_blocks
@@ -43,10 +44,6 @@ from sdem_dist.models.naive_bayes import pseudo_count
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-CONVERGED = 1e-3
-"""Nats per document that a pass gains at most, once EM has converged."""
 
 
 @estimator
@@ -125,7 +122,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         if len(known) < 2:
             return None
         (before, high), (after, low) = known[-2:]
-        return bool(high - low < CONVERGED * (after - before))
+        return bool(high - low < EM_CONVERGED * (after - before))
 
     @property
     def component_log_prior_(self) -> np.ndarray:

@@ -13,6 +13,7 @@ from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
 from sdem_dist.estimators.mixture_classifiers import Components, components_of
 from sdem_dist.estimators.parameters import OfText, estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import START_EM_EPOCHS
 from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -26,8 +27,6 @@ from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
-EM_EPOCHS_OF_START = 10
-"""Iterations of EM before multiplicative updates that start there."""
 
 
 @estimator
@@ -147,7 +146,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         rows = source.corpus.transformed(OfValues(transform.dense))
         kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
         start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)
-        model, plan = start.learner.model, replace(start.once, n_epochs=EM_EPOCHS_OF_START)
+        model, plan = start.learner.model, replace(start.once, n_epochs=START_EM_EPOCHS)
         found = trainer.run(Stage("EM", start.learner, plan, start.state, corpus=rows)).state
         return weights_of_features(model.variables, found.best_mu, found.best_counts + 1.0, owners_of(numbers))
 

@@ -52,6 +52,7 @@ from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import (
     FEW_EPOCHS,
     FOLDS_HELD_OUT,
+    HIDDEN_EM_EPOCHS,
     MANY_CLASSES,
     MAX_EPOCHS,
     N_FOLDS,
@@ -86,9 +87,6 @@ from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
-
-EM_EPOCHS = 15
-"""Iterations of EM where classes are hidden."""
 
 
 @estimator
@@ -235,7 +233,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     @property
     def _n_epochs(self) -> int:
         if self.n_epochs == "auto" and self.unlabelled is not None:
-            return EM_EPOCHS if self.loss == "nll" else FEW_EPOCHS
+            return HIDDEN_EM_EPOCHS if self.loss == "nll" else FEW_EPOCHS
         return super()._n_epochs
 
     def _plan(self, source: Source) -> Plan:

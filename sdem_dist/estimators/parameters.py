@@ -13,7 +13,7 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import SHORT_LANE, SUM_BATCH
+from sdem_dist.fitting.defaults import GENERALISED_EM_STEP, ONLINE_EM_BATCH, SHORT_LANE, SUM_BATCH
 from sdem_dist.models.em_forms import COOLING, FORMS, EmForm
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -342,12 +342,6 @@ def short_lanes(plan: Plan) -> list[str]:
     return [f"{asked}. Lanes of fewer than {SHORT_LANE} {fewer}"]
 
 
-BATCH = 1024
-"""Default documents of a step of online EM."""
-STEP = 0.5
-"""Default share of the way that generalised EM goes."""
-
-
 @estimator
 class EmSettings:
     """The form of EM."""
@@ -360,9 +354,11 @@ class EmSettings:
         '"online": mini-batches, stepwise EM. "variational": parameters have posteriors too.',
     )
     em_step: float | None = param(
-        None, or_none(real(0, 1, above=True)), f'Of "generalised": the share of the way. None: {STEP}.'
+        None, or_none(real(0, 1, above=True)), f'Of "generalised": the share of the way. None: {GENERALISED_EM_STEP}.'
     )
-    batch_size: int | None = param(None, integer(optional=True), f'Of "online": documents of a step. None: {BATCH:,}.')
+    batch_size: int | None = param(
+        None, integer(optional=True), f'Of "online": documents of a step. None: {ONLINE_EM_BATCH:,}.'
+    )
     annealing: float = param(
         1.0,
         real(1),
@@ -382,7 +378,7 @@ def check_em(settings: EmSettings) -> None:
 
 def em_form(settings: EmSettings) -> EmForm:
     """Return the form that the parameters ask for."""
-    step = float(settings.em_step or STEP) if settings.em == "generalised" else 1.0
+    step = float(settings.em_step or GENERALISED_EM_STEP) if settings.em == "generalised" else 1.0
     return EmForm(settings.em, step, float(settings.annealing))
 
 
@@ -390,4 +386,4 @@ def em_plan(settings: EmSettings, plan: Plan) -> Plan:
     """Return the plan of EM: a round is a pass over all documents, or a batch."""
     if settings.em != "online":
         return plan
-    return replace(plan, n_rounds=max(1, -(-plan.n_documents // (settings.batch_size or BATCH))), n_lanes=1)
+    return replace(plan, n_rounds=max(1, -(-plan.n_documents // (settings.batch_size or ONLINE_EM_BATCH))), n_lanes=1)

@@ -45,6 +45,7 @@ from sdem_dist.estimators.parameters import (
 )
 from sdem_dist.families import Bernoulli, Poisson
 from sdem_dist.fitting import plans
+from sdem_dist.fitting.defaults import MEAN_BATCH, MEAN_LANE_ROWS, SUM_LANE_ROWS
 from sdem_dist.fitting.lazy_parameters import drawn_from
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
@@ -70,11 +71,6 @@ if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
 
 
-SUM_LANE_DOCUMENTS = 2_000
-"""Rows that make a lane of ``merge="sum"`` worth its overhead."""
-MEAN_LANE_DOCUMENTS = 256
-"""Rows from which a lane of ``merge="mean"`` learns something of its own."""
-MEAN_BATCH = 32
 _HELD_BACK = (
     "{}: training ended at the loss of the generative fit: the prior outweighs the loss. That happens where rows are few, a "
     "class has next to no spread, or a value lies far from all others. Give the prior less weight (prior=0 or alpha=0), "
@@ -160,7 +156,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         plan = self._plan(source.n_documents)
-        once = plans.full_passes(source.n_documents, 1, plan.seed, SUM_LANE_DOCUMENTS)
+        once = plans.full_passes(source.n_documents, 1, plan.seed, SUM_LANE_ROWS)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
@@ -183,8 +179,8 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         seed = seed_of(self.random_state)
         if self.merge == "sum":
             batch = self.batch_size or n_documents
-            return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, SUM_LANE_DOCUMENTS)
-        lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_DOCUMENTS)
+            return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, SUM_LANE_ROWS)
+        lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_ROWS)
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
     def _generative(self, source: Source, summary: ColumnSummary) -> SdEM[FeatureClasses]:

@@ -31,7 +31,15 @@ from sdem_dist.estimators.parameters import (
     real,
 )
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import WORDS_SHARE, WORDS_WEIGHTS
+from sdem_dist.fitting.defaults import (
+    TOPIC_BATCH,
+    TOPIC_LANE_DOCUMENTS,
+    TOPIC_LANES,
+    TOPIC_LEAST_BATCH,
+    TOPIC_MANY_DOCUMENTS,
+    WORDS_SHARE,
+    WORDS_WEIGHTS,
+)
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.scoring import over_corpus, pieces
 from sdem_dist.inputs.source import Source, documents_of, source_of
@@ -49,16 +57,6 @@ from sdem_dist.models.word_counts import entries, lengths
 
 if TYPE_CHECKING:
     from sdem_dist.inspection.top_words import Topics
-
-
-LANES = 8
-LANE_DOCUMENTS = 2_500
-"""Documents from which a lane learns something of its own."""
-BATCH = 100
-"""Documents of a step, of all lanes together."""
-SMALLEST_BATCH = 10
-MANY_DOCUMENTS = 25_000
-"""Documents from which the default rate of topics falls, as one over their number."""
 
 
 @dataclass(frozen=True)
@@ -174,8 +172,8 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     def _plan(self, n_documents: int, labelled: float) -> Plan:
         seed = seed_of(self.random_state)
         if self.merge == "sum":
-            return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or BATCH, self.n_lanes)
-        lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, LANE_DOCUMENTS, LANES)
+            return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or TOPIC_BATCH, self.n_lanes)
+        lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, TOPIC_LANE_DOCUMENTS, TOPIC_LANES)
         return Plan(n_documents, self.n_epochs, self.rounds_per_epoch or 1, lanes, seed)
 
     def _learner(self, source: Source, plan: Plan, output: Output) -> SdEM[LearnedTopics]:
@@ -191,7 +189,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
         rate = self.topic_rate
         if rate is None:
-            rate = self._topic_rate * min(1.0, MANY_DOCUMENTS / source.n_documents)
+            rate = self._topic_rate * min(1.0, TOPIC_MANY_DOCUMENTS / source.n_documents)
         model = LearnedTopics(
             n_features=source.n_features,
             n_topics=int(self.n_components),
@@ -208,7 +206,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             n_epochs=int(self.n_epochs),
             average_from=int(self.average_from),
             local=self.merge == "mean",
-            batch_size=int(self.batch_size or max(BATCH // plan.n_lanes, SMALLEST_BATCH)),
+            batch_size=int(self.batch_size or max(TOPIC_BATCH // plan.n_lanes, TOPIC_LEAST_BATCH)),
         )
         return SdEM(model, float(weight), rule, class_weight=factors, seed=plan.seed)
 

@@ -38,7 +38,7 @@ UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5
 UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2
 """How often labelled documents are drawn to be held out, and how many of them."""
 
-# Mixtures: mixtures.py.
+# The temperature of mixtures: mixtures.py.
 HOLDOUT_PARTS = 20
 """Of which some are held out for the temperature of mixtures, such as 7 for a share of .35."""
 
@@ -85,3 +85,65 @@ PASS_DOCUMENTS = 4_096
 """The same for a lane of a full pass of a mixture."""
 SMALL_ENTRIES = 100_000
 """Entries under which threads cost more than they save."""
+
+# LDA classifiers: lda.py.
+LDA_NLL_ROUNDS = 8
+"""Rounds of an epoch with `nll`, a step each."""
+LDA_BURN_IN = 3
+"""Sweeps of Gibbs sampling of which nothing is kept."""
+LDA_STEPS = {"hinge": 3.0, "ncll": 16.0}
+"""c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
+LDA_LANES, LDA_LANE_DOCUMENTS = 8, 16
+"""Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much."""
+
+# Very many classes: many_classes.py.
+SPARSE_ROUND_ENTRIES = 1 << 24
+"""Entries of the documents of a round, about: one task holds them, and the counts that they move."""
+SPARSE_LANE_DOCUMENTS = 16_384
+"""Documents that make a task worth its overhead, where documents are counted."""
+SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500
+"""Of documents that give the temperature: each is scored for all classes at many temperatures."""
+GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
+"""Temperature in units of the first step, where too few held-out documents are of classes that have others."""
+
+# Mixtures: mixtures.py.
+MIXTURE_START_SHARE = 0.001
+"""Share of EM's expected counts that sdEM of counts starts with; a step, one document, would hardly move them all."""
+MIXTURE_MARGIN = 1.0
+"""Lead of the first class over the second at the start, in the median document; the hinge loss asks for as much."""
+MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15
+"""Passes of sdEM over rows, and over documents of counts."""
+EM_CONVERGED = 1e-3
+"""Nats per document that a pass gains at most, once EM has converged."""
+START_EM_EPOCHS = 10
+"""Iterations of EM before multiplicative updates that start there."""
+ONLINE_EM_BATCH = 1024
+"""Default documents of a step of online EM."""
+GENERALISED_EM_STEP = 0.5
+"""Default share of the way that generalised EM goes."""
+HIDDEN_EM_EPOCHS = 15
+"""Iterations of EM where classes are hidden."""
+
+# Tables: safe_steps.py, regression.py.
+SUM_LANE_ROWS = 2_000
+"""Rows that make a lane of ``merge="sum"`` worth its overhead."""
+MEAN_LANE_ROWS = 256
+"""Rows from which a lane of ``merge="mean"`` learns something of its own."""
+MEAN_BATCH = 32
+"""Rows of a step in such a lane."""
+LEAST_PRIOR_SHARE = 1e-10
+"""Share of the rows that the prior counts for at least."""
+PILOT_EM_EPOCHS = 10
+"""Iterations of EM, where features are missing, after which the prior is chosen."""
+
+# Topic models: choose_topic_defaults.py.
+TOPIC_LANES = 8
+"""Lanes at most."""
+TOPIC_LANE_DOCUMENTS = 2_500
+"""Documents from which a lane learns something of its own."""
+TOPIC_BATCH = 100
+"""Documents of a step, of all lanes together."""
+TOPIC_LEAST_BATCH = 10
+"""The same of one lane, at least."""
+TOPIC_MANY_DOCUMENTS = 25_000
+"""Documents from which the default rate of topics falls, as one over their number."""
