@@ -59,7 +59,7 @@ def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
 
     `column`: the one that labels were taken from, where somebody named it.
     """
-    from sdem_dist.inputs.doubtful_labels import doubt
+    from sdem_dist.inputs.validation import doubt
 
     header = corpus.header
     if not header.classes or header.label_sets is not None:

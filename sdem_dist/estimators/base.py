@@ -21,11 +21,10 @@ from sdem_dist.estimators import parameters
 from sdem_dist.fitting.defaults import MAX_EPOCHS
 from sdem_dist.fitting.lazy_parameters import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
-from sdem_dist.inputs.matching import check_classes, check_words
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Layout, Source
-from sdem_dist.inputs.validation import is_dask
+from sdem_dist.inputs.validation import check_classes, check_words, is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.text.texts import texts_of_strings
 

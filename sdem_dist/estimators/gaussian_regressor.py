@@ -20,9 +20,9 @@ from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import LEAST_PRIOR_SHARE, PILOT_EM_EPOCHS, SUM_LANE_ROWS
 from sdem_dist.fitting.scoring import over_corpus
-from sdem_dist.inputs.matching import check_words
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.validation import check_words
 from sdem_dist.learners.column_blocks import refuse_beyond_squares
 from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.rules import ClosedForm

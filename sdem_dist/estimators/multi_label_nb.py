@@ -32,10 +32,9 @@ from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import FEW_EPOCHS, MAX_EPOCHS, STEP_TOLERANCE
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.prior_start import Known
-from sdem_dist.inputs.matching import check_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
-from sdem_dist.inputs.validation import seed_of
+from sdem_dist.inputs.validation import check_classes, seed_of
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss, kernel_form

@@ -1,8 +1,9 @@
-"""What is in memory, checked: scikit-learn's validation, with advice for what people often hand over."""
+"""What is in memory, checked: values, labels, and whether a corpus has the classes and words of a model."""
 
 from __future__ import annotations
 
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from reprlib import repr as brief
@@ -11,14 +12,18 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils import check_random_state
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.checks import VALUE_RULE, as_numbers, check_structure, first_invalid
-from sdem_dist.corpus.labels import are_label_sets, is_missing
+from sdem_dist.corpus.labels import are_label_sets, is_missing, plain_label
+from sdem_dist.counted import counted
 from sdem_dist.documents import Documents
+from sdem_dist.errors import CorpusError
+from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
-    from sdem_dist.inputs.spec import Estimator
+    from sdem_dist.inputs.spec import Estimator, Source
 
 
 def is_dask(X: object) -> bool:
@@ -329,3 +334,79 @@ def refuse_address(client: object) -> None:
     """Raise ValueError where a client is only the address of one."""
     if isinstance(client, str):
         raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
+
+
+FEW_CLASSES = 10
+"""Up to this many classes labels are not doubted, however few the documents."""
+
+
+def doubt(n_classes: int, n_documents: int, example: object) -> str:
+    """Return what is odd about labels with more than half as many classes as documents; else nothing."""
+    if n_classes <= max(n_documents / 2, FEW_CLASSES):
+        return ""
+    return f"{counted(n_classes, 'distinct label')} of {counted(n_documents, 'document')}, such as {one_line(example, 40)!r}"
+
+
+def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
+    """Return the distinct labels, sorted.
+
+    `labels`: shape (n_documents,).
+    `training`: warn where they are doubtful.
+    Raises ValueError, CorpusError: they are no labels, such as numbers with a fraction, or dates.
+    """
+    if labels.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
+        _check_kind(labels)
+    found = np.unique(labels)
+    if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):
+        warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
+    return found
+
+
+def _check_kind(labels: np.ndarray) -> None:
+    with warnings.catch_warnings():
+        # Ours says more, and comes where scikit-learn's does, or with fewer documents.
+        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+        try:
+            check_classification_targets(labels)
+        except ValueError:
+            if labels.dtype != object:
+                raise
+            for label in labels:  # such as datetime.date; the message says what can be done
+                plain_label(label)
+            raise
+
+
+ONLY_CHOOSING = ("min_df", "max_df", "max_features")
+"""Settings of text that only choose the vocabulary, which is compared itself."""
+_INGEST_AGAIN = "ingest it with the {} of the training corpus (sdem ingest --vocabulary-from)"
+
+
+def check_classes(classes: np.ndarray, source: Source) -> None:
+    """Raise CorpusError if a corpus numbers its classes in another way than a model does."""
+    if source.classes.tolist() != classes.tolist():
+        raise CorpusError(
+            f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(classes)}); "
+            "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
+        )
+
+
+def check_words(estimator: Estimator, source: Source) -> None:
+    """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than a model does."""
+    if source.n_features != estimator._n_columns:
+        raise CorpusError(
+            f"{source.name} has {source.n_features} words, the model {estimator._n_columns}; {_INGEST_AGAIN.format('vocabulary')}"
+        )
+    theirs, ours = source.vocabulary, estimator.vocabulary_
+    if theirs is not None and ours is not None and theirs != ours:
+        raise CorpusError(
+            f"the vocabulary of {source.name} does not match the model's; {_INGEST_AGAIN.format('vocabulary')}"
+        )
+    made, trained = source.vectorizer, estimator.vectorizer_
+    if made is None or trained is None or (made.get("kind") == "matrix") != (trained.get("kind") == "matrix"):
+        return  # numbers that others made from text do not tell how
+    odd = [name for name in trained if name not in ONLY_CHOOSING and made.get(name) != trained[name]]
+    if odd:
+        raise CorpusError(
+            f"the numbers of {source.name} were made from text in another way than the model's "
+            f"({', '.join(odd)}); {_INGEST_AGAIN.format('settings')}"
+        )

@@ -87,7 +87,7 @@ def test_more_documents_teach_more(corpus):
     assert curve.accuracy.shape == curve.log_loss.shape == (2, 2)
     assert curve.n_documents[0] < 40 and curve.n_documents[1] == 300
     assert curve.accuracy[0].mean() < curve.accuracy[1].mean()
-    head, first, last, note = str(curve).splitlines()
+    head, first, last, note = filter(None, str(curve).splitlines())
     assert (
         head.split() == ["documents", "accuracy", "log-loss"] and note == "(means +- standard deviations over 2 folds)"
     )
