@@ -8,49 +8,33 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.shown import visible
+from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
-    from sdem_dist.selection.predicted import Metric
-    from sdem_dist.selection.run import EpochOfSettings
-    from sdem_dist.selection.trials import Trial
+    from sdem_dist.selection.search import SearchEvent
 
 
-def _ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
-    return sorted(trials, key=lambda trial: (-trial.score(metric), trial.number))
-
-
-def line(event: EpochOfSettings, folder: object = None) -> str:
-    """Return an epoch as a line for logs; `folder` is where the search is kept."""
+def line(event: SearchEvent, folder: object = None) -> str:
+    """Return an event as a line for logs; `folder` is where the search is kept."""
     from sdem_dist.selection.metrics import name_of
-    from sdem_dist.selection.run import LAST, NESTED, RESUMED
-    from sdem_dist.selection.summary import described
+    from sdem_dist.selection.search import FOLD, LAST, NESTED, RESUMED
+    from sdem_dist.selection.trials import described, ranked
 
-    best, name = _ranked(event.trials, event.metric)[0], name_of(event.metric)
+    best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
+    what = f"{event.what} {event.done}"
     if event.what == LAST:
-        going = LAST
-    elif event.what in ("setting", NESTED):
-        going = f"{event.what} {event.epoch} of {event.most}"
+        what = LAST
+    elif event.what in (FOLD, NESTED):
+        what += f" of {event.n_folds}"
     elif event.what == RESUMED:
-        going = f"going on after epoch {event.epoch} of {folder}: {_counts(event.trials)}"
-    else:
-        going = f"{event.what} {event.epoch}: {_counts(event.trials)}"
-    return visible(f"{going}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
+        what = f"going on after {counted(event.done, 'fit')} of {folder}"
+    if event.what == FOLD:
+        n_left = sum(trial.goes_on for trial in event.trials)
+        what += f": {n_left} of {counted(len(event.trials), 'setting')} go on"
+    return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
 
 
-def _counts(trials: list[Trial]) -> str:
-    """Return how many settings go on, and why the others do not."""
-    ended = {state: sum(_state(trial) == state for trial in trials) for state in ("done", "dropped", "error")}
-    alive = sum(trial.alive for trial in trials)
-    return ", ".join([f"{alive} of {len(trials)} settings go on", *(f"{n} {state}" for state, n in ended.items() if n)])
-
-
-def _state(trial: Trial) -> str:
-    if trial.alive:
-        return "learns" if trial.n_epochs else "waits"
-    return "error" if trial.error else "dropped" if trial.dropped and trial.number else "done"
-
-
-def callbacks_of(quiet: bool, folder: object = None) -> list[Callable[[EpochOfSettings], None]]:
+def callbacks_of(quiet: bool, folder: object = None) -> list[Callable[[SearchEvent], None]]:
     """Return what prints a line for each step of a search that is kept in `folder`."""
     return [] if quiet else [lambda event: click.echo(line(event, folder), err=True)]

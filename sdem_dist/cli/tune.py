@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 SETTLED = ("components", "unlabelled")
 """Parameters that documents may settle (`take_counts`, `take_unlabelled`)."""
-HALVING: dict[str, bool | str] = {"auto": "auto", "yes": True, "no": False, "brackets": "brackets"}
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -43,7 +42,7 @@ Examples:
   sdem tune posts.zarr posts.model --checkpoint run/ --resume
   sdem tune posts.tsv posts.model --estimator MultiLabelNB --label-separator ,
   sdem tune posts.zarr posts.model --curve curve.png
-  sdem tune posts.zarr posts.model --sampler optuna --halving brackets --nested
+  sdem tune posts.zarr posts.model --sampler optuna --nested
 """
 
 
@@ -58,7 +57,6 @@ Examples:
 @option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
 @option("--validation", "CORPUS", "Score settings on this corpus, or source, instead of on folds.")
 @option("--trials", 1, "Settings to try at most.", default=17)
-@option("--max-epochs", 1, "Epochs of a setting at most.  [default: its n_epochs; 20 where folds choose them]")
 @option(
     "--seconds",
     click.FloatRange(0, min_open=True),
@@ -73,14 +71,8 @@ Examples:
     multiple=True,
 )
 @option(
-    "--halving",
-    list(HALVING),
-    "yes: drop the worse half after epochs 1, 2, 4, 8..., where settings are fitted one after the other after an eighth of "
-    "their epochs, a quarter...; brackets: some later (Hyperband); no: drop none; auto: yes where settings learn side by "
-    "side.",
-    default="auto",
+    "--halving", ["yes", "no"], "yes: drop the worse half of the settings after each fold; no: none.", default="yes"
 )
-@option("--epochs", 1, "Epochs of all settings together at most.")
 @option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
 @option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
 @option("--estimator", "NAME", "What to tune.", default="MultinomialNB")
@@ -92,7 +84,7 @@ Examples:
 )
 @option("--curve", LocalPath(), "Draw the winner's accuracy, or micro-F1, by number of documents.", metavar="FILE.png")
 @option("--table", LocalPath(), "Write all settings and their scores.", metavar="FILE.csv")
-@option("--checkpoint", Place(), "Keep the search here, after each epoch or setting.", metavar="FOLDER")
+@option("--checkpoint", Place(), "Keep the search here, after each fit.", metavar="FOLDER")
 @option("--resume", None, "Go on from FOLDER, if it holds this search; a source is counted again first.")
 @option("--overwrite", None, "Replace MODEL and FILEs that exist, as --resume does.")
 @option("--seed", 0, "Decides folds and draws.  [default: 0]")
@@ -103,10 +95,8 @@ Examples:
 def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
-    Settings of MultinomialNB and MultiLabelNB learn side by side, so that documents are read once for all. After 1, 2,
-    4, 8... epochs the worse half is dropped. From the third epoch on, a setting is done where another epoch lowers its
-    log-loss by less than 1 %. Settings of other estimators are fitted one after the other, and none is dropped unless
-    you ask for it. At the end the command prints what was tried, what mattered, and the winner beside the default.
+    CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
+    prints what was tried, what mattered, and the winner beside the default.
     Documents of one group are in one fold, where CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number
@@ -121,7 +111,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
 
     from sdem_dist import CorpusSearchCV
     from sdem_dist.saving import check_destination
-    from sdem_dist.selection import checkpoints
+    from sdem_dist.selection.checkpoints import Checkpoints
 
     check_destination(model)
     overwrite = options["overwrite"] or options["resume"]
@@ -133,7 +123,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
         raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
     seed = options.pop("seed")
-    estimator = estimator_of({**options, "epochs": None, "quiet": True})  # --epochs of train is of one fit
+    estimator = estimator_of({**options, "epochs": None, "quiet": True})
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
     refuse_far_sources((*corpora, options["validation"]), where.far)
@@ -143,10 +133,8 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         cv=options["validation"] or options["folds"],  # the corpus is opened below
         metric=options["metric"],
         n_trials=options["trials"],
-        max_epochs=options["max_epochs"],
         seconds=options["seconds"],
-        total_epochs=options["epochs"],
-        halving=HALVING[options["halving"]],
+        halving=options["halving"] == "yes",
         sampler=options["sampler"],
         nested=options["nested"],
         random_state=seed or 0,
@@ -155,7 +143,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     with handle_errors(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search._check()  # before a source is read
         if folder is not None:
-            checkpoints.path_of(folder, search, resume=options["resume"], undecided=SETTLED)
+            Checkpoints(folder, search, resume=options["resume"], undecided=SETTLED)
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
@@ -172,7 +160,9 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
             if options["curve"] is not None:
-                _curve(clone(search.tuned_).set_params(**search.best_params_), documents, options["curve"], seed or 0)
+                _curve(
+                    clone(search.estimator).set_params(**search.best_params_), documents, options["curve"], seed or 0
+                )
 
 
 def space_of(given: tuple[str, ...]) -> Any:
@@ -244,7 +234,7 @@ def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
 
 def _write(search: CorpusSearchCV, table: Path) -> None:
     """Write all settings and their scores."""
-    from sdem_dist.selection.summary import described
+    from sdem_dist.selection.trials import described
 
     results = {k: v for k, v in search.cv_results_.items() if k != "params"}
     with table.open("w", encoding="utf-8", newline="") as file:

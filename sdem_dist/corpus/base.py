@@ -14,7 +14,7 @@ from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.checks import document_frequency
 from sdem_dist.corpus.manifest import ClassLabel, Header
-from sdem_dist.documents import CorpusLike, DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments, Documents
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.folds import Folds
@@ -25,6 +25,8 @@ Transform: TypeAlias = Callable[[AnyDocuments], AnyDocuments]
 Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
 """A mask, positions, or a function of the label and the id of a document."""
 BLOCK = 1 << 15  # documents that are read at a time
+MOST_FREQUENCIES = 8
+_frequencies: dict[str, np.ndarray] = {}  # of subsets by their names: many tasks of a process ask for them
 
 
 class Mask(Protocol):
@@ -35,7 +37,6 @@ class Mask(Protocol):
     @property
     def title(self) -> str: ...  # noqa: D102  what it is, for people
     def mask(self, start: int, stop: int) -> np.ndarray: ...  # noqa: D102  of the documents `start` up to `stop`
-    def decoded(self) -> CorpusLike | None: ...  # noqa: D102  what is read in place of the corpus
 
 
 @dataclass(frozen=True)
@@ -173,13 +174,7 @@ class BaseCorpus(ABC):
         """
         if not 0 <= start <= stop <= self.n_documents:
             raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
-        decoded = next((found for mask in self.subsets if (found := mask.decoded()) is not None), None)
-        if decoded is not None:
-            documents = decoded.read(start, stop)
-        elif self.rows is None:
-            documents = self._read(start, stop)
-        else:
-            documents = self._gathered(self.rows[start:stop])
+        documents = self._read(start, stop) if self.rows is None else self._gathered(self.rows[start:stop])
         if self.subsets:
             weights = np.ones(stop - start) if documents.weights is None else documents.weights
             documents = replace(documents, weights=np.where(self._mask(start, stop), weights, 0.0))
@@ -242,16 +237,24 @@ class BaseCorpus(ABC):
     def document_frequency(self) -> np.ndarray:
         """In how many documents each column of a sparse corpus occurs, int64 of shape (n_features,).
 
-        Those of a subset are the whole's: folds share the weights that are made of counts. CorpusError where the array
-        is damaged, or the corpus is dense.
+        Those of a subset count its documents of a weight above 0 alone. CorpusError where the array is damaged, or the
+        corpus is dense.
         """
-        if self.rows is None:
+        if self.rows is None and not self.subsets:
             return self._document_frequency()
-        found = np.zeros(self._header().n_features, np.int64)
-        for start in range(0, len(self.rows), BLOCK):
-            block = cast(Documents, self._gathered(self.rows[start : start + BLOCK]))
-            found += document_frequency(block.indices, block.data, block.n_features)
-        return found
+        if self.cache_key not in _frequencies:
+            counts = np.zeros(self._header().n_features, np.int64)
+            for start in range(0, self.n_documents, BLOCK):
+                block = self.read(start, min(start + BLOCK, self.n_documents))
+                if isinstance(block, DenseDocuments):
+                    return self._document_frequency()  # says what is wrong
+                if self.subsets:
+                    block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
+                counts += document_frequency(block.indices, block.data, block.n_features)
+            while len(_frequencies) >= MOST_FREQUENCIES:
+                _frequencies.pop(next(iter(_frequencies)), None)
+            _frequencies[self.cache_key] = counts
+        return _frequencies[self.cache_key]
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.

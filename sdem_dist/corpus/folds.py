@@ -16,7 +16,6 @@ from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.manifest import Header
 from sdem_dist.corpus.spill import shuffle_keys
 from sdem_dist.counted import counted, is_count
-from sdem_dist.documents import CorpusLike
 from sdem_dist.errors import CorpusError
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
@@ -61,10 +60,6 @@ class Selection:
         bits = np.unpackbits(np.frombuffer(self.bits, np.uint8)[first : -(-stop // 8)])
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
 
-    def decoded(self) -> None:
-        """Return None: what is read is the corpus."""
-        return
-
 
 class Folds:
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
@@ -88,13 +83,11 @@ class Folds:
         if k > corpus.n_documents:
             raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
-        self.reads: CorpusLike | None = None
-        """What folds read in place of the corpus: a search gives one that is decoded already."""
         self.groups = None if groups is None else group_codes(groups, corpus.n_documents)
         """The number of each document's group, where groups were given."""
 
-    def __reduce__(self) -> tuple[type[Folds], tuple[object, ...], dict[str, object]]:
-        return Folds, (self.corpus, self.k, self.seed, self.share, self.groups), {"reads": self.reads}
+    def __reduce__(self) -> tuple[type[Folds], tuple[object, ...]]:
+        return Folds, (self.corpus, self.k, self.seed, self.share, self.groups)
 
     @cached_property
     def name(self) -> str:
@@ -172,10 +165,6 @@ class FoldMask:
         from sdem_dist.kernels.randomness import document_keys  # numba comes with it
 
         return inside & (document_keys(folds.seed, SHARES, start, stop) < np.uint64(folds.share * 2.0**64))
-
-    def decoded(self) -> CorpusLike | None:
-        """Return what is read in place of the corpus."""
-        return self.folds.reads
 
 
 def assign_folds(

@@ -364,7 +364,7 @@ class Corpus(BaseCorpus):
     def subset(self, which: Which) -> Self:
         """Return some documents, which train estimators and are evaluated and predicted like a corpus.
 
-        All documents are read, and those outside have weight 0. Document frequencies are those of the whole corpus.
+        All documents are read, and those outside have weight 0. Document frequencies are of the chosen documents alone.
 
         Parameters
         ----------

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.fitting.scoring import over_blocks, over_corpus
-from sdem_dist.inputs.spec import Estimator
+from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.losses import marginal_log_likelihood
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ class Clustering(ClusterMixin, Estimator):
         """Return the cluster of each document in memory."""
 
     def _fitted_to(self, X: object) -> None:
-        if not isinstance(X, Corpus):
+        if not isinstance(X, Corpus | Source):
             self.labels_ = np.asarray(self.predict(X))
 
     def predict(self, X: object, client: Client | None = None) -> Any:

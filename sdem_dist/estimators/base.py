@@ -15,6 +15,7 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
@@ -66,10 +67,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
         given = self.get_params(deep=False).get("n_epochs", 1)
         return int(given) if isinstance(given, int | np.integer) else MAX_EPOCHS
-
-    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return which fields of the learner the folds of a search decide; `several`: documents have several labels."""
-        return ()
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus does not match the training documents."""
@@ -182,7 +179,9 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         """Take note of what is to be trained on, before it is read; raise ValueError if parameters do not suit it."""
         if self.spec.either:
             rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
-            sparse = X.header.layout == "sparse" if isinstance(X, Corpus) else sp.issparse(rows) or are_texts(X)
+            corpus = X.corpus if isinstance(X, Source) else X
+            known = corpus.header.layout if isinstance(corpus, BaseCorpus) else None
+            sparse = known == "sparse" if known else sp.issparse(rows) or are_texts(X)
             self._trained_layout = "sparse" if sparse else "dense"
 
     def _fitted_to(self, X: object) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
@@ -12,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import LabelSets
 from sdem_dist.estimators.parameters import (
@@ -27,11 +25,10 @@ from sdem_dist.estimators.parameters import (
     plan_of,
     real,
 )
-from sdem_dist.estimators.weighed_words import Beginning, WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import WeighedWords, steps_of_the_margin, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import FEW_EPOCHS, MAX_EPOCHS, STEP_TOLERANCE
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
-from sdem_dist.fitting.prior_start import Known
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import check_classes, seed_of
@@ -150,32 +147,15 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
         return plan_of(self, n_documents, epochs, seed_of(self.random_state))
 
-    def _learner(self, source: Source, known: Known | None = None) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState]]:
-        """Return the learner for a training source, and where it starts; what `known` has is not found again."""
+    def _learner(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState]]:
+        """Return the learner for a training source, and where it starts."""
         head = Labels(len(source.classes), exclusive=source.members is None)
         model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model, self.loss, known)
+        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
         rule = Merge(sizes, self.merge == "mean", STEP_TOLERANCE)
         return SdEM(model, source.weight, rule, self.loss, seed=seed_of(self.random_state)), initial
-
-    def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
-        """Return what fits without held-out documents begin with, see `MultinomialNB.beginnings`."""
-        parameters.check(self)
-        self._check()
-        found = []
-        for source in map(self._weighed, sources):
-            learner, initial = self._learner(source, known)
-            plan = self._plan(source.n_documents, 0.0)
-            found.append(Beginning(source.weighting, learner, initial.block(0, 1), plan))
-        return found
-
-    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return what of the model folds of a search decide."""
-        if not self.calibrate:
-            return ()
-        return ("temperatures", "thresholds") if several else ("temperature",)
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Self
@@ -42,7 +41,6 @@ from sdem_dist.estimators.parameters import (
     short_lanes,
 )
 from sdem_dist.estimators.weighed_words import (
-    Beginning,
     WeighedWords,
     keep_their_length,
     steps_of_the_margin,
@@ -69,7 +67,6 @@ from sdem_dist.fitting.holdout import (
     share_held_out,
 )
 from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
-from sdem_dist.fitting.prior_start import Known
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.fitting.temperature import train_by_folds
 from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
@@ -206,26 +203,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
         return Candidate(learner, self._plan(source), initial, stage)
 
-    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return what a search's folds decide: the model's temperature, if a fit with held-out documents has one."""
-        scaled = self.calibrate and self.loss != "nll" and self.unlabelled is None
-        return ("temperature",) if scaled else ()
-
-    def beginnings(self, sources: Sequence[Source], known: Known) -> list[Beginning]:
-        """Return what fits without held-out documents begin with, for searches that train many at once.
-
-        The sources have the same documents and differ in their weights alone. `known` keeps what does not depend on
-        weights, for other settings, too.
-        """
-        parameters.check(self)
-        self._check()
-        found = []
-        for source in map(self._weighed, sources):
-            learner, initial = self._begun(source, known)
-            start = learner.init() if initial is None else initial.block(0, 1)
-            found.append(Beginning(source.weighting, learner, start, self._plan(source)))
-        return found
-
     def _doubts(self, source: Source) -> list[str]:
         lanes_matter = self.loss != "nll" and self.merge == "mean" and not keep_their_length(source)
         return short_lanes(self._plan(source)) if lanes_matter else []
@@ -278,19 +255,16 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         )
 
     def _learner(
-        self, source: Source, known: Known | None = None, loss: str | Loss | None = None
+        self, source: Source, loss: str | Loss | None = None
     ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        """Return the learner for a training source, and where it starts, if not at its own beginning.
-
-        What `known` has is not found again.
-        """
+        """Return the learner for a training source, and where it starts, if not at its own beginning."""
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         model, weights = self._model(source), self._class_weights(source)
         if self.merge == "mean":
             kernel_form(loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps()
         if self.steps == "margin":
-            sizes, initial = steps_of_the_margin(self, source, model, loss, known)
+            sizes, initial = steps_of_the_margin(self, source, model, loss)
         rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else STEP_TOLERANCE)
         seed = seed_of(self.random_state)
         learner = SdEM(model, source.weight, rule, loss, class_weight=weights, seed=seed)
@@ -343,10 +317,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         self.n_iter_ += 1
         return self
 
-    def _begun(
-        self, source: Source, known: Known | None = None
-    ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        return (self._counting(source), None) if self.loss == "nll" else self._learner(source, known)
+    def _begun(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
+        return (self._counting(source), None) if self.loss == "nll" else self._learner(source)
 
     def _continued(self, source: Source) -> SdEM[NaiveBayes]:
         weights = self._class_weights(source)

@@ -92,10 +92,6 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else "ncll"
 
-    def _decided_by_folds(self, several: bool) -> tuple[str, ...]:
-        """Return what of the model folds of a search decide: thresholds of several labels."""
-        return ("thresholds",) if several else ()
-
     def _take(self, learner: Any, state: Any) -> None:
         self._several = isinstance(learner.head, SigmoidLabels)
         super()._take(learner, state)

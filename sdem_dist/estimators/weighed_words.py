@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.checks import LARGEST
-from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.stages import MadeByWorkers
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
@@ -25,26 +24,17 @@ from sdem_dist.estimators.parameters import (
     truth,
 )
 from sdem_dist.fitting.defaults import NORM
-from sdem_dist.fitting.prior_start import Known, PriorStart
-from sdem_dist.fitting.weighting import scaled, shared_unit, with_frequencies
+from sdem_dist.fitting.prior_start import PriorStart
+from sdem_dist.fitting.weighting import sample, scaled, with_frequencies
 from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
 from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.unit import unit_of
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
-    from sdem_dist.learners.several import Words
-
-
-class Beginning(NamedTuple):
-    """What a fit begins with."""
-
-    weighting: Weighting | None
-    learner: Words
-    initial: SdemState
-    plan: Plan
 
 
 def _are_orders(value: object) -> bool:
@@ -181,32 +171,19 @@ def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
 
 
 def steps_of_the_margin(
-    words: Weighing,
-    source: Source,
-    model: NaiveBayes,
-    loss: str | Loss,
-    known: Known | None = None,
+    words: Weighing, source: Source, model: NaiveBayes, loss: str | Loss
 ) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
-    """Return the sizes of steps in units of the margin, and where they start.
-
-    What `known` has is not found again.
-    """
-    sizes, start = steps_and_prior(words, source, model, loss, known)
-    return sizes, MadeByWorkers(start.block if known is None else known.block_of(start))
+    """Return the sizes of steps in units of the margin, and where they start."""
+    sizes, start = steps_and_prior(words, source, model, loss)
+    return sizes, MadeByWorkers(start.block)
 
 
 def steps_and_prior(
-    words: Weighing,
-    source: Source,
-    model: NaiveBayes,
-    loss: str | Loss,
-    known: Known | None = None,
+    words: Weighing, source: Source, model: NaiveBayes, loss: str | Loss
 ) -> tuple[StepSizes, PriorStart]:
     """Return the sizes of steps in units of the margin, and the words' pseudo-counts, as `steps_of_the_margin` does."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     on_disk = isinstance(source.corpus, Corpus)
-    start, moves = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary), {}
-    if known is not None:
-        start, moves = known.start(start), known.moves.setdefault((model, source.weighting), {})
-    unit = shared_unit(source, start.prior, moves)
+    start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
+    unit = unit_of(sample(source), start.prior)
     return margin_steps(step_of(words, source, loss), unit, model.alpha, model.class_alpha), start

@@ -204,7 +204,7 @@ class HoldoutPolicy:
             plan = plan if self.patience is None else replace(plan, n_epochs=FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", result.n_epochs, result.temperature)
-        if self.share <= NO_REFIT:
+        if self.share <= NO_REFIT or not self.source.retrain:
             return Trained(learner, result.state, result.history)
         end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
         history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -15,7 +14,6 @@ from sdem_dist.models.word_counts import SdemState, bounds
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.models.unit import Moves
     from sdem_dist.models.weighting import Weighting
 
 
@@ -54,33 +52,3 @@ class PriorStart:
         """Return the words of a block."""
         first, last = bounds(self.model.n_features, block, n_blocks)
         return self.model.start_at(self.prior[first:last])
-
-
-@dataclass
-class Known:
-    """Shared by the starts of fits on the same documents that differ in weights or losses.
-
-    `starts`: by model and weighting.
-    `moves`: how far steps go, by model and weighting, see `sdem_dist.fitting.weighting.shared_unit`.
-    """
-
-    starts: dict[object, PriorStart] = field(default_factory=dict)
-    moves: dict[object, dict[object, Moves]] = field(default_factory=dict)
-    _states: dict[object, SdemState] = field(default_factory=dict)
-
-    def start(self, other: PriorStart) -> PriorStart:
-        """Return the start of the same model and weighting that is known, or this one, which is known from now on."""
-        return self.starts.setdefault((other.model, other.weighting), other)
-
-    def block_of(self, start: PriorStart) -> Callable[[int, int], SdemState]:
-        """Return ``start.block``; a state in one piece is made once."""
-
-        def block(number: int, n_blocks: int) -> SdemState:
-            if n_blocks > 1:
-                return start.block(number, n_blocks)
-            key = (start.model, start.prior.tobytes())  # folds whose weightings differ may begin alike
-            if key not in self._states:
-                self._states[key] = start.block(0, 1)
-            return self._states[key]
-
-        return block

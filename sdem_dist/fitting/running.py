@@ -71,17 +71,17 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
         return
     n_jobs = n_jobs if source.corpus.header.n_nonzeros >= SMALL_ENTRIES else 1
     # Inverses of wide covariances have other bits with more threads.
-    with one_blas_thread(), InProcess(n_jobs) as executor, _forgetting(source):
+    with one_blas_thread(), InProcess(n_jobs) as executor, forgetting(source):
         yield executor
 
 
 @contextmanager
-def _forgetting(source: Source) -> Iterator[None]:
+def forgetting(source: Source) -> Iterator[None]:
     """Drop cached documents in memory afterwards: they cannot be asked for again."""
     try:
         yield
     finally:
-        if not isinstance(source.corpus, Corpus):
+        if not isinstance(source.corpus, Corpus) and not source.corpus.subsets:  # others go on with the whole
             # A name that begins with this and a space is of a corpus that transforms these documents.
             name = f"{source.corpus.cache_key} "
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
@@ -123,7 +123,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         checkpoints = Checkpoints(folder, options.checkpoint_rounds, options.checkpoint_seconds)
     with ExitStack() as stack:
         if options.validation is not None:
-            stack.enter_context(_forgetting(held_out))
+            stack.enter_context(forgetting(held_out))
         progress = stack.enter_context(shown("")) if estimator.verbose else None
         trainer = Trainer(
             executor,

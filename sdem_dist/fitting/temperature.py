@@ -179,7 +179,7 @@ def with_temperature(
     if held_out is None:
         return fit(trainer, source)
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
-    scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart)
+    scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart, source.corpus.document_frequency)
     found = None if kept is None else fit(trainer, source)
     n_kept = None if kept is None or found is None else kept(found.history)
 

@@ -10,7 +10,7 @@ import numpy as np
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.documents import Documents
 from sdem_dist.fitting.defaults import NORM, SAMPLE_DOCUMENTS
-from sdem_dist.models.unit import Moves, Unit, moves_of, unit_of
+from sdem_dist.models.unit import unit_of
 from sdem_dist.models.weighting import Weighting
 
 if TYPE_CHECKING:
@@ -20,24 +20,17 @@ if TYPE_CHECKING:
 def with_frequencies(source: Source, weighting: Weighting) -> Source:
     """Return training documents with the weighting that their document frequencies make."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
+    corpus = source.corpus
+    # A fold counts its own documents alone.
+    n_documents = int(np.count_nonzero(cast(np.ndarray, corpus.weights))) if corpus.subsets else source.n_documents
     # Frequencies count the documents of damaged shards that training leaves out, too.
-    counted = max(source.n_documents, int(source.corpus.document_frequency.max(initial=0)))
+    counted = max(n_documents, int(corpus.document_frequency.max(initial=0)))
     return replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
 
 
 def sample(source: Source) -> Documents:
     """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
     return cast("Documents", source.documents.read(0, min(SAMPLE_DOCUMENTS, source.n_documents)))
-
-
-def shared_unit(source: Source, prior: np.ndarray, moves: dict[object, Moves]) -> Unit:
-    """Return the unit of steps over a sample (`unit_of`); `moves` keeps what its other weights share, by weighting."""
-    if source.weighting not in moves:
-        documents = sample(source)
-        moves[source.weighting] = moves_of(documents, prior)
-        return moves[source.weighting].mean(documents.weights)
-    documents = cast("Documents", source.corpus.read(0, min(SAMPLE_DOCUMENTS, source.n_documents)))
-    return moves[source.weighting].mean(documents.weights)
 
 
 def scaled(source: Source) -> Source:

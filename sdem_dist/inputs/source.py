@@ -44,7 +44,7 @@ def source_of(
     """Return documents in memory, or a corpus, as the estimator takes them, checked.
 
     `estimator`: its `spec` says what documents have to be and to bring. With ``use="train"`` it records the features.
-    `X`: array-like, sparse matrix, dask array or Corpus.
+    `X`: array-like, sparse matrix, dask array or Corpus; or a Source, which was checked when it was made.
     `y`: array-like.
     `sample_weight`: array-like of shape (n_samples,).
     `client`: distributed.Client: a cluster can read a corpus only.
@@ -77,6 +77,8 @@ def source_of(
 def _source_of(
     estimator: Estimator, X: object, y: object, sample_weight: object, client: object, use: Use, classes: object
 ) -> Source:
+    if isinstance(X, Source):
+        return X
     checks.refuse_no_documents(X)
     if estimator._layout == "sparse":
         refuse_other_texts(X)

@@ -74,6 +74,8 @@ class Source:
     """Where the document frequencies come from that `weighting` needs."""
     members: sp.csr_matrix | None = None
     """Where documents may have several labels: which label is in which set, shape (n_sets, n_classes)."""
+    retrain: bool = True
+    """Train anew with all documents after those held out have chosen how; searches compare settings without it."""
 
     @property
     def documents(self) -> CorpusLike:

@@ -85,6 +85,8 @@ class HeldOut(View):
         held_out = ~trained_part(self.seed, start, stop, self.share)
         if documents.labels is not None:  # one without a label is trained on
             held_out &= documents.labels >= 0
+        if documents.weights is not None:
+            held_out &= documents.weights > 0
         documents = documents.taken(np.flatnonzero(held_out))
         frequency = self.corpus.document_frequency if self.frequency is None else self.frequency
         own = np.bincount(documents.indices, minlength=len(frequency))
@@ -93,9 +95,13 @@ class HeldOut(View):
 
 @dataclass(frozen=True)
 class KnownWords(View):
-    """Documents of a part of a corpus, without the words that these alone have, as `HeldOut` reads them."""
+    """Documents of a part of a corpus, without the words that these alone have, as `HeldOut` reads them.
+
+    `frequency`: shape (n_features,): in how many documents of the whole each word occurs.
+    """
 
     corpus: BaseCorpus
+    frequency: np.ndarray
 
     @property
     def cache_key(self) -> str:
@@ -106,8 +112,9 @@ class KnownWords(View):
         """Return the documents `start` up to `stop`; those outside the part have weight 0."""
         documents = cast(Documents, self.corpus.read(start, stop))
         assert documents.weights is not None
-        frequency, inside = self.corpus.document_frequency, np.repeat(documents.weights > 0, np.diff(documents.indptr))
-        return _of_words(documents, frequency > np.bincount(documents.indices[inside], minlength=len(frequency)))
+        inside = np.repeat(documents.weights > 0, np.diff(documents.indptr))
+        own = np.bincount(documents.indices[inside], minlength=len(self.frequency))
+        return _of_words(documents, self.frequency > own)
 
 
 def _of_words(documents: Documents, known: np.ndarray) -> Documents:

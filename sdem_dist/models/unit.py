@@ -15,35 +15,18 @@ class Unit(NamedTuple):
     mean_square: float  # squared Euclidean length
 
 
-class Moves(NamedTuple):
-    """How far each document's step goes, shape (n_documents,); see `Unit`."""
-
-    margins: np.ndarray
-    squares: np.ndarray
-    least: float  # of a margin, by square
-
-    def mean(self, weights: np.ndarray | None) -> Unit:
-        """Return the unit of steps over documents by their weights, those without words left out."""
-        weights = np.where(self.squares > 0, 1.0 if weights is None else weights, 0.0)
-        if not weights.any():
-            return Unit(1.0, 1.0)
-        # A document of one word, or with equal shares of all words, has a score that no step moves.
-        margin = float(np.average(self.margins, weights=weights))
-        mean_square = float(np.average(self.squares, weights=weights))
-        return Unit(max(margin, self.least * mean_square), mean_square)
-
-
-def moves_of(documents: Documents, prior: np.ndarray) -> Moves:
-    """Return how far each document's step goes.
+def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
+    """Return the unit of steps over documents by their weights, those without words left out.
 
     `prior`: shape (n_features,), float64: pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M
     / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
     squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, 1.0 / prior)
-    return Moves(shares - lengths**2 / prior.sum(), squares, 1e-6 / float(prior.max()))
-
-
-def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
-    """Return the unit of steps over some documents by their weights, see `moves_of`."""
-    return moves_of(documents, prior).mean(documents.weights)
+    weights = np.where(squares > 0, 1.0 if documents.weights is None else documents.weights, 0.0)
+    if not weights.any():
+        return Unit(1.0, 1.0)
+    margin = float(np.average(shares - lengths**2 / prior.sum(), weights=weights))
+    mean_square = float(np.average(squares, weights=weights))
+    # A document of one word, or with equal shares of all words, has a score that no step moves.
+    return Unit(max(margin, 1e-6 / float(prior.max()) * mean_square), mean_square)

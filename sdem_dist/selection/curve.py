@@ -18,7 +18,6 @@ from sdem_dist.inputs.label_sets import members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts
 from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.reports.table import Table
-from sdem_dist.selection.one_by_one import WITHOUT
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -166,7 +165,7 @@ def _curve(
         if lacks.any():
             missing[sizes[-1]] = some(np.asarray(names)[lacks])
         with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", WITHOUT, UserWarning)
+            warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
             found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
     of = np.moveaxis(np.array(found), 2, 0)
     return LearningCurve(np.array(sizes, np.int64), *of), missing

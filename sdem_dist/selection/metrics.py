@@ -1,21 +1,22 @@
-"""The metrics that decide a search: of predictions for documents that the models have not seen."""
+"""Predictions of documents that their models have not seen, and the metrics that decide a search."""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from reprlib import repr as brief
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 
-from sdem_dist import calibration
-from sdem_dist.evaluation import class_sums, macro_f1
-from sdem_dist.selection.label_metrics import LABELS, measured_labels
-from sdem_dist.selection.predicted import Metric, Predicted, score_by
+from sdem_dist.label_scores import probabilities
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
+Metric: TypeAlias = "str | Callable[[np.ndarray, np.ndarray], float]"
+"""A name, or a function of labels and probabilities whose value should be large."""
 GREATER = {
     "accuracy": True,
     "micro-F1": True,
@@ -27,37 +28,168 @@ GREATER = {
     "distance": False,
 }
 """Whether more is better, by metric."""
-CLASSES = ("log-loss", "accuracy", "macro-F1", "perplexity")
-"""Those of classifiers."""
+CLASS_METRICS = ("log-loss", "accuracy", "macro-F1", "perplexity")
+LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")
+"""Of several labels per document. Accuracy is of documents all of whose labels are right."""
+BY_MODEL = ("R2", "perplexity", "distance")
+"""Metrics that need the model, not only what it predicts of each document."""
+LARGEST_LOSS = 1e3
+"""Log-loss of a document at most: one of probability 0 does not make a mean infinite."""
+
+
+@dataclass(frozen=True)
+class Predictions:
+    """Predictions of documents by models that were not trained on them.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_documents,)
+        Positions of the documents in their corpus.
+    scores : ndarray of shape (n_documents, n_classes), float32
+        ln p(y | d), or the log-odds of each label.
+    labels : ndarray of shape (n_documents,)
+        Positions of the classes, or of sets of labels; -1 where there is none.
+    weights : ndarray of shape (n_documents,)
+    members, chosen : ndarray of shape (n_documents, n_labels), bool, or None
+        Which labels documents have, and which are predicted, where there may be several.
+    """
+
+    rows: np.ndarray
+    scores: np.ndarray
+    labels: np.ndarray
+    weights: np.ndarray
+    members: np.ndarray | None = None
+    chosen: np.ndarray | None = None
+
+    @property
+    def proba(self) -> np.ndarray:
+        """Probabilities of classes, or of each label."""
+        scores = self.scores.astype(np.float64)
+        return np.exp(scores) if self.members is None else probabilities(scores)
+
+    @property
+    def counted(self) -> Predictions:
+        """Those of documents with a label and a weight above zero."""
+        return self.taken(np.flatnonzero((self.labels >= 0) & (self.weights > 0)))
+
+    def taken(self, which: np.ndarray) -> Predictions:
+        """Return some of them, by their positions here."""
+        return Predictions(*(None if column is None else column[which] for column in self.columns().values()))  # type: ignore[arg-type]
+
+    def columns(self) -> dict[str, np.ndarray | None]:
+        """Return all arrays by name."""
+        return dict(vars(self))
+
+
+def joined(parts: Sequence[Predictions]) -> Predictions:
+    """Return the predictions of several folds, in the order of their documents."""
+    together = [
+        None if columns[0] is None else np.concatenate(columns)  # type: ignore[arg-type]
+        for columns in zip(*(part.columns().values() for part in parts), strict=True)
+    ]
+    predictions = Predictions(*together)  # type: ignore[arg-type]
+    return predictions.taken(np.argsort(predictions.rows, kind="stable"))
+
+
+def measure(metric: Metric, predictions: Predictions) -> float:
+    """Return a metric of predictions; NaN where no document counts.
+
+    Raises TypeError: a metric of one's own returns no number.
+    """
+    counted = predictions.counted
+    if not len(counted.rows):
+        return float("nan")
+    if callable(metric):
+        labels = counted.labels if counted.members is None else counted.members.astype(np.int64)
+        value = np.asarray(metric(labels, counted.proba))
+        if value.ndim or value.dtype.kind not in "biuf":
+            raise TypeError(f"the metric {name_of(metric)} has to return a number, and returned {brief(value[()])}")
+        return float(value)
+    return float(np.average(per_document(metric, counted), weights=counted.weights))
+
+
+def per_document(metric: str, predictions: Predictions) -> np.ndarray:
+    """Return numbers of documents whose mean by weight is the metric: two settings are compared document by document.
+
+    F1 is a ratio of sums. Its numbers are those of its linear part at the sums (the delta method), which is what its
+    standard error needs.
+
+    `predictions`: of documents that count.
+    """
+    scores, labels = predictions.scores, predictions.labels
+    present, chosen, weights = predictions.members, predictions.chosen, predictions.weights
+    if present is None or chosen is None:
+        if metric == "log-loss":
+            own = scores[np.arange(len(labels)), labels].astype(np.float64)
+            return np.minimum(-np.nan_to_num(own, nan=-LARGEST_LOSS), LARGEST_LOSS)
+        best = scores.argmax(axis=1)
+        return (best == labels).astype(np.float64) if metric == "accuracy" else _class_f1(labels, best, weights, scores)
+    if metric == "log-loss":
+        odds = scores.astype(np.float64)
+        return np.asarray(np.logaddexp(0.0, np.where(present, -odds, odds)).mean(axis=1))
+    if metric == "accuracy":
+        return (chosen == present).all(axis=1).astype(np.float64)
+    if metric == "Hamming-loss":
+        return np.asarray((present != chosen).mean(axis=1))
+    return _label_f1(present, chosen, weights, pooled=metric == "micro-F1")
+
+
+def _label_f1(present: np.ndarray, chosen: np.ndarray, weights: np.ndarray, *, pooled: bool) -> np.ndarray:
+    either, right = present.astype(np.float64) + chosen, 2.0 * (present & chosen)
+    if pooled:
+        either, right = either.sum(axis=1, keepdims=True), right.sum(axis=1, keepdims=True)
+    shares = weights / weights.sum()
+    means = shares @ either
+    either, right, means = either[:, means > 0], right[:, means > 0], means[means > 0]
+    if not len(means):
+        return np.zeros(len(weights))
+    f1 = shares @ right / means
+    return np.asarray((f1 + (right - f1 * either) / means).mean(axis=1))
+
+
+def _class_f1(labels: np.ndarray, best: np.ndarray, weights: np.ndarray, scores: np.ndarray) -> np.ndarray:
+    """Return what documents of one label add to macro-F1, without a table of documents and classes."""
+    right, n, k = labels == best, weights.sum(), scores.shape[1]
+    means = (np.bincount(labels, weights, k) + np.bincount(best, weights, k)) / n
+    occurs = means > 0
+    by_mean = np.divide(1.0, means, where=occurs, out=np.zeros(k))
+    f1 = 2.0 * np.bincount(labels, weights * right, k) / n * by_mean
+    change = 2.0 * right * by_mean[labels] - (f1 * by_mean)[labels] - (f1 * by_mean)[best]
+    return np.asarray(f1[occurs].mean() + change / occurs.sum())
+
+
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return the mean by weight and its standard error; NaN where there are not two documents' worth of weight.
+
+    Documents of unequal weights count as ``sum(w)^2 / sum(w^2)`` equal ones (Kish).
+    """
+    shares = weights / weights.sum()
+    mean, n = float(shares @ values), 1.0 / float(shares @ shares)
+    if n - 1.0 < 1e-9:
+        return mean, float("nan")
+    return mean, float(np.sqrt(shares @ (values - mean) ** 2 / (n - 1.0)))
 
 
 def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, ...]:
     """Return the names of the metrics of an estimator, the default one first; `several`: labels a document."""
     target = estimator.spec.target
     if target == "labels":
-        return LABELS if several else CLASSES
+        return LABEL_METRICS if several else CLASS_METRICS
     if target == "numbers":
         return ("R2",)
     return ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
-    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it.
-
-    `several`: documents have several labels.
-    """
+    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it."""
     known = metrics_of(estimator, several)
     if callable(metric) and estimator.spec.target != "labels":
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in known:
         what = " of several labels per document" if several else ""
-        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {any_of(known)}")
+        choices = " or ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)
+        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {choices}")
     return known[0] if metric is None else metric
-
-
-def any_of(names: Sequence[str]) -> str:
-    """Return "a", "a or b", or "a, b or c"."""
-    return " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
 
 
 def check_metric(metric: object) -> None:
@@ -65,17 +197,17 @@ def check_metric(metric: object) -> None:
     if callable(metric) and name_of(metric).endswith(("_loss", "_error")):
         name = name_of(metric)
         warnings.warn(
-            f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: -{name}(y, p), or a "
-            "function of another name",
+            f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: -{name}(y, p), "
+            "or a function of another name",
             stacklevel=4,
         )
     if not callable(metric) and metric not in GREATER:
         raise ValueError(f"metric must be one of {', '.join(GREATER)} or a function, got {metric!r}")
 
 
-def greater_is_better(metric: Metric) -> bool:
-    """Whether large values are good."""
-    return callable(metric) or GREATER[metric]
+def sign_of(metric: Metric) -> float:
+    """Return 1 where large values are good, else -1."""
+    return 1.0 if callable(metric) or GREATER[metric] else -1.0
 
 
 def name_of(metric: Metric) -> str:
@@ -84,68 +216,3 @@ def name_of(metric: Metric) -> str:
         return metric
     name = str(getattr(metric, "__name__", "score"))
     return "score" if name == "<lambda>" else name
-
-
-def temperature_of(found: Predicted, near: float = 1.0) -> float:
-    """Return the temperature with the least log-loss over all folds; it is sought from `near` on."""
-    used = (found.labels >= 0) & (found.weights > 0)
-    if not used.any():
-        return 1.0
-    rows = slice(None) if used.all() else used
-    scores = found.scores[rows]
-    if np.isnan(scores).any():
-        scores = np.nan_to_num(scores, nan=0.0, neginf=-np.inf)
-    return calibration.nearest_temperature(scores, found.labels[rows], found.weights[rows], near)
-
-
-def log_sums(scores: np.ndarray) -> np.ndarray:
-    """Return ln of the sums of exp over the columns, shape (n_documents, 1); -inf where all are."""
-    top = scores.max(axis=1, keepdims=True, initial=-np.inf)
-    top[~np.isfinite(top)] = 0.0
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.exp(scores - top).sum(axis=1, keepdims=True)) + top)
-
-
-def tempered(log_proba: np.ndarray, temperature: float) -> np.ndarray:
-    """Return ln p(y | d) at a temperature, float64."""
-    scores = log_proba.astype(np.float64) / temperature
-    scores -= log_sums(scores)
-    return scores
-
-
-def measured(found: Predicted, temperature: float, metrics: tuple[Metric, ...]) -> dict[str, np.ndarray]:
-    """Return each metric of each fold, by name.
-
-    `temperature`: of probabilities; several labels have temperatures of their own.
-    """
-    if found.members is not None:
-        of = measured_labels(found, metrics)
-        return {name_of(metric): np.array(values) for metric, values in zip(metrics, of, strict=True)}
-    log_proba = tempered(found.scores, temperature)
-    used = (found.labels >= 0) & (found.weights > 0)
-    folds = np.unique(found.folds)
-    parts = [np.flatnonzero(used & (found.folds == fold)) for fold in folds]
-    return {
-        name_of(metric): np.array([_measure(metric, found, log_proba, rows) for rows in parts]) for metric in metrics
-    }
-
-
-def _measure(metric: Metric, found: Predicted, log_proba: np.ndarray, rows: np.ndarray) -> float:
-    labels, weights, of_rows = found.labels[rows], found.weights[rows], log_proba[rows]
-    if not len(rows):
-        return float("nan")
-    if callable(metric):
-        return score_by(metric, labels, np.exp(of_rows))
-    if metric == "log-loss":
-        least = np.maximum(of_rows[np.arange(len(rows)), labels], -1e3)
-        return float(-(weights * least).sum() / weights.sum())
-    said = of_rows.argmax(axis=1)
-    if metric == "accuracy":
-        return float((weights * (said == labels)).sum() / weights.sum())
-    if metric == "macro-F1":
-        return macro_f1(class_sums(of_rows, labels, weights))
-    assert metric == "perplexity"
-    if found.log_likelihood is None or found.lengths is None:
-        raise ValueError("this estimator has no perplexity: choose another metric")
-    total = float(found.lengths[rows].sum())
-    return float(np.exp(min(-float(found.log_likelihood[rows].sum()) / total, 700.0))) if total else float("nan")

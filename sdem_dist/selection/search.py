@@ -2,66 +2,86 @@
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import MetaEstimatorMixin, clone
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.engine.events import Callback, Event
+from sdem_dist.errors import SdemError
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.inputs.label_sets import indicator_of_labels
-from sdem_dist.inputs.source import source_of
+from sdem_dist.fitting.lazy_parameters import one_blas_thread
+from sdem_dist.fitting.running import forgetting
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection import checkpoints, default_loss, summary
-from sdem_dist.selection.label_metrics import LABELS
-from sdem_dist.selection.metrics import check_metric, greater_is_better, metric_of, name_of
-from sdem_dist.selection.nested import nested_scores
-from sdem_dist.selection.notebook import ShownInNotebooks
-from sdem_dist.selection.predicted import Metric
-from sdem_dist.selection.results import results_of
-from sdem_dist.selection.run import EpochOfSettings, Run, made
-from sdem_dist.selection.samplers import SAMPLERS, sampler_of
-from sdem_dist.selection.schedule import AUTO, BRACKETS, Schedule
-from sdem_dist.selection.side_by_side import Learners, halving_of, learns_beside
+from sdem_dist.selection import summary
+from sdem_dist.selection.checkpoints import Checkpoints
+from sdem_dist.selection.fold_fits import FoldFits, fits_on
+from sdem_dist.selection.metrics import LABEL_METRICS, Metric, check_metric, metric_of, name_of, sign_of
+from sdem_dist.selection.samplers import SAMPLERS, Sampler, sampler_of
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
-from sdem_dist.selection.trials import Trial, best_of
+from sdem_dist.selection.trials import FoldScores, Trial, best_of, drop_worse_half, results_of
 
 if TYPE_CHECKING:
     from distributed import Client
 
+_log = logging.getLogger(__name__)
+LATE = "the time was over"
+"""The error of a setting whose first training the time of a search did not allow."""
+RESUMED = "resumed"
+FIT = "fit"
+FOLD = "fold"
+NESTED = "nested search"
+LAST = "training the best on all documents"
 
-class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
+
+class SearchEvent(NamedTuple):
+    """What callbacks of a search are called with."""
+
+    what: str
+    """A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
+    from a checkpoint; a search without a fold, `NESTED`, has ended; the training of the best on all documents begins
+    (`LAST`)."""
+    done: int
+    """How many of these there have been; of `RESUMED` and `LAST` the fits."""
+    trials: list[Trial]
+    seconds: float
+    """Since the search began."""
+    metric: Metric
+    n_trials: int
+    """Settings that are tried in all, at most."""
+    n_folds: int
+
+
+class TimeOver(Exception):
+    """The time of a search is over, in the midst of a fit."""
+
+
+class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     """Search for the best settings of an estimator, by cross-validation on a corpus or on documents in memory.
 
-    Settings of `MultinomialNB` and `MultiLabelNB` learn side by side: documents are read once, weighed and prepared
-    once for all settings of one weighting, and each setting's model of each fold has the bits of training it alone.
-    They are scored after each epoch on the fold that they have not seen. From the third epoch on, a setting ends where
-    another epoch does not lower its log-loss by 1 %; with `halving`, also where it is not among the better half after
-    epochs 1, 2, 4, 8...
+    Documents are read and counted once. Each setting is fitted without each fold, with its own choice of epochs and its
+    own temperature, and scored on the fold. What a fit adds at the end, the training with the documents that it held
+    out, is left out where settings are compared. Document frequencies, and with them
+    weights and `min_df`, are of the documents that a fit is trained on. With `halving` the worse half of the settings
+    ends after each fold.
 
-    Other estimators are fitted one setting and one fold after the other, for their own `n_epochs`. With
-    ``halving=True``, brackets or `total_epochs` they are trained for an eighth of these epochs (2 at least) first; what
-    goes on for twice as many, and so on. Each training begins anew, so that it has the bits of `n_epochs` epochs
-    whatever its steps depend on; together they cost at most twice the longest. The best of them counts, but for the
-    default and where `space` has `n_epochs`: there the longest. What takes longer than the epochs, such as the `n_init`
-    starts of `KMeans`, is paid for each time.
-
-    Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. Scores of
-    a fold are at the temperatures and thresholds of labels that the other folds ask for. All models know all classes,
-    also one that only one fold has.
-
-    Document frequencies, which weigh words, are those of all documents, in folds as well. They do not depend on labels.
+    Folds have the same share of every class; of several labels of every set of labels, as far as sets recur. All
+    models know all classes, also one that only one fold has.
 
     Parameters
     ----------
     estimator : estimator of this package
-        Its settings are tried, too, and are what the winner is compared with.
+        It is tried as it is, too: the default, which the winner is compared with.
     space : dict, list of dict or None, default=None
         Of parameters, lists of values to try or objects with ``rvs``. None: the estimator's own space,
         without the parameters whose value in `estimator` is not their default.
@@ -74,25 +94,14 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         topics "perplexity". None: the first of these. A callable takes labels, as positions in ``classes_``, and
         probabilities; of several labels both have shape (n_documents, n_labels). More is better.
     n_trials : int or None, default=17
-        Settings to try at most, drawn from a space that has more; None: all of a grid.
+        Settings to try at most, the default among them; of a larger space so many are drawn. None: all of a grid.
     sampler : {"random", "optuna"}, default="random"
         What draws them. Optuna proposes eight at a time by the scores so far: ``pip install "sdem_dist[optuna]"``.
-    max_epochs : int or None, default=None
-        Epochs of a setting at most. None: those of its `n_epochs`; 20 of settings side by side without. There a setting
-        with `n_epochs` has as many as that, unless it is dropped.
-    total_epochs : int or None, default=None
-        Epochs of all settings together at most, of a fold. They first pay for the default, which learns alone. Of other
-        settings so many are tried as there is room for: about three epochs for each with halving, three times the first
-        comparison's where settings are fitted one after the other, and without halving as many as the default has had.
-        When epochs run out, only the best settings go on. Of settings that are fitted one after the other only the
-        longest training counts.
     seconds : float or None, default=None
         End the search after this many seconds, once there is a first score. Its result may then depend on the machine.
-    halving : {"auto", True, False, "brackets"}, default="auto"
-        Let the worse half of the settings go after epochs 1, 2, 4, 8...; the first, the default, always goes on, and so
-        does what is as good as a setting that goes on. Settings that are fitted one after the other are first compared
-        after an eighth of their epochs, 2 at least. By Hyperband's brackets, some are first halved later. "auto": True
-        where settings learn side by side, else False: the best of those is often not seen before its last epochs.
+    halving : bool, default=True
+        Let the worse half of the settings go after each fold, by the mean over the folds so far. The default always
+        goes on, and so does what is as good as a setting that goes on.
     nested : bool, default=False
         Repeat the search without each fold in turn, and score its winner on that fold: `cv` times the work, for an
         honest score of the whole search.
@@ -101,51 +110,44 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     random_state : int, default=0
         Decides the folds and what is drawn.
     n_jobs : int or None, default=None
-        Threads where there is no client; None: all cores. No bit depends on it.
+        Fits at a time where there is no client; None: one for each core. No bit depends on it.
     callbacks : sequence of callables
-        Called with an `EpochOfSettings` after each epoch in which settings are compared, after the first training of
-        each that is fitted one by one, after each nested search, and where a search is resumed.
+        Called with a `SearchEvent` after each fit, fold and nested search, where a search is resumed, and before the
+        best is trained.
 
     Attributes
     ----------
     metric_ : str or callable
         What decided.
-    tuned_ : estimator
-        `estimator` with its loss settled: the default that settings are compared with. ``loss="auto"`` is settled by
-        the rule of a fit: NCLL of few documents, and where the folds say that the hinge loss gets over a fifth of their
-        documents wrong and has a higher log-loss.
     best_params_ : dict
-        The settings that differ from `tuned_`, and ``n_epochs`` where folds or a budget decided it.
+        The settings that differ from `estimator`.
     best_score_ : float
         Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
         By log-loss, settings that are clearly less accurate than the default are passed over.
     best_index_ : int
     best_estimator_ : estimator
-        Trained on all documents, with `refit`. Thresholds of several labels are those of the predictions out of fold;
-        so are temperatures, where settings learn side by side.
+        Trained on all documents, with `refit`.
     cv_results_ : dict of str to array
-        A row per setting: a pandas DataFrame can be made of it.
+        A row per setting: a pandas DataFrame can be made of it. Folds that a setting was not trained without are NaN.
     nested_scores_, nested_score_ : ndarray of shape (n_splits,), float
         With `nested`, the score on each fold of a search without it, and their mean: not optimistic, unlike
         `best_score_`.
     oof_proba_ : ndarray of shape (n_documents, n_classes)
-        What the best settings say of each document that their model has not seen, in the order of `X`, of a corpus as
-        stored. Of several labels the probability of each.
+        Probabilities by the best settings of each document that their model has not seen, in the order of `X`, of a
+        corpus as stored; NaN outside a subset. Of several labels the probability of each.
     oof_folds_ : ndarray of shape (n_documents,)
-        The fold of each.
+        The fold of each; -1 where there is none.
     classes_ : ndarray of shape (n_classes,)
-    temperature_ : float
     trials_ : list of Trial
     n_splits_ : int
     n_settings_ : int
-        Settings that were to be tried; `trials_` has fewer where a budget ended the search.
+        Settings that were to be tried; `trials_` has fewer where the time was over.
     refit_time_ : float
         Seconds.
 
     References
     ----------
     Jamieson, K. and Talwalkar, A. (2016). Non-stochastic best arm identification. AISTATS.
-    Li, L. et al. (2018). Hyperband: a novel bandit-based approach to hyperparameter optimization. JMLR 18.
     """
 
     def __init__(
@@ -157,19 +159,16 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         metric: Metric | None = None,
         n_trials: int | None = 17,
         sampler: str = "random",
-        max_epochs: int | None = None,
-        total_epochs: int | None = None,
         seconds: float | None = None,
-        halving: bool | str = AUTO,
+        halving: bool = True,
         nested: bool = False,
         refit: bool = True,
         random_state: int = 0,
         n_jobs: int | None = None,
-        callbacks: Sequence[Callable[[EpochOfSettings], None]] = (),
+        callbacks: Sequence[Callable[[SearchEvent], None]] = (),
     ) -> None:
         self.estimator, self.space, self.cv, self.metric = estimator, space, cv, metric
-        self.n_trials, self.sampler, self.halving = n_trials, sampler, halving
-        self.max_epochs, self.total_epochs, self.seconds = max_epochs, total_epochs, seconds
+        self.n_trials, self.sampler, self.halving, self.seconds = n_trials, sampler, halving, seconds
         self.nested, self.refit, self.random_state = nested, refit, random_state
         self.n_jobs, self.callbacks = n_jobs, callbacks
 
@@ -197,7 +196,7 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
         client : distributed.Client, default=None
             Search on this cluster; `X` is then a corpus.
         checkpoint : path, default=None
-            Folder where the search is kept after each epoch, or after each training of a setting fitted one by one.
+            Folder where the search is kept after each fit.
         resume : bool, default=False
             Go on from there.
 
@@ -215,44 +214,37 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
         self._check()
-        seed = seed_of(self.random_state)
-        estimator = clone(self.estimator)
-        estimator._look_at(X)
-        source = source_of(estimator, X, y, client=client)
-        several = source.members is not None
-        self.metric_ = metric_of(estimator, self.metric, several)
-        beside, halving = learns_beside(estimator), halving_of(estimator, self.halving)
-        schedule = Schedule(
-            self.metric_, halving, self.max_epochs, seed, self.total_epochs, self.seconds, apart=not beside
-        )
-        estimator._describe(source)
+        self._started = time.perf_counter()
+        seed, cv = seed_of(self.random_state), cast(Any, self.cv)
+        fits = fits_on(clone(self.estimator), X, y, cv, seed, groups, client, self.n_jobs)
+        self.metric_ = metric_of(self.estimator, self.metric, fits.several)
         space = self.space
         if space is None:
-            space = default_space(estimator, weighted=source.weighted, orders=_orders(source))
-        path = None if checkpoint is None else checkpoints.path_of(checkpoint, self, resume=resume)
-        self.tuned_ = default_loss.begun(self.estimator, source)
-        sampler = sampler_of(self.sampler, self.tuned_, space, self.n_trials, seed, source)
-        run = Run(self, self.tuned_, schedule, source, sampler, beside)
-        # Folds in memory get several labels as an indicator matrix, so that all of them know all labels.
-        whole = isinstance(X, Corpus) or isinstance(self.cv, Corpus | tuple)
-        known = indicator_of_labels(y, None) if several and not whole else y
-        if beside:
-            self._numbers = run.side_by_side(groups, client, path)
-        else:
-            self._numbers = run.one_by_one(X, known, groups, client, path)
-        self.trials_, self.n_settings_ = run.trials, sampler.most
-        self._untried, self._ncll_left_out = run.untried, run.ncll_left_out
-        self._conclude(source)
-        best = self.trials_[self.best_index_]
-        counted = self._counted_epochs(best, beside)
-        self.best_params_ |= counted
+            weighted = fits.source.weighted
+            space = default_space(self.estimator, weighted=weighted, orders=_longest_ngrams(fits.source))
+        kept = None if checkpoint is None else Checkpoints(checkpoint, self, resume=resume)
+        if kept is not None:
+            kept.documents = fits.name
+        sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
+        fits.retrain = sampler.n_trials == 1
+        run = _Run(self, fits, sampler, kept)
+        with one_blas_thread(), forgetting(fits.source):
+            self.trials_ = run.trials()
+        self.n_settings_, self.n_splits_, self.classes_ = sampler.n_trials, fits.n_folds, fits.source.classes
+        best = best_of(self.trials_, self.metric_)
+        self.best_index_, self.best_score_ = best.number, best.score(self.metric_)
+        self.best_params_ = dict(best.params)
+        self.cv_results_ = results_of(self.trials_, self.metric_, self.n_splits_)
+        self._out_of_fold(best, fits)
         if self.nested:
-            numbers = getattr(self, "oof_folds_", self._numbers)  # in the order of X
-            self.nested_scores_ = nested_scores(self, X, known, numbers, groups, client, run.tell_of_nested)
+            with one_blas_thread(), forgetting(fits.source):
+                self.nested_scores_ = self._nested_scores(fits, space, seed)
             self.nested_score_ = float(self.nested_scores_.mean())
         if self.refit:
-            run.tell_of_the_last()
-            self._refit(X, y, client, beside, counted)
+            run.emit(LAST, run.n_fits)
+            started = time.perf_counter()
+            self.best_estimator_ = fits.fitted(best.params, None)
+            self.refit_time_ = time.perf_counter() - started
         return self
 
     def _check(self) -> None:
@@ -265,64 +257,52 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
             )
         if self.metric is not None:
             check_metric(self.metric)
-        for name in ("max_epochs", "n_trials", "total_epochs"):
-            value = getattr(self, name)
-            if value is not None and (not isinstance(value, int | np.integer) or value < 1):
-                raise ValueError(f"{name} must be a positive integer, got {value!r}")
+        if self.n_trials is not None and (not isinstance(self.n_trials, int | np.integer) or self.n_trials < 1):
+            raise ValueError(f"n_trials must be a positive integer, got {self.n_trials!r}")
         if self.seconds is not None and not self.seconds > 0:
             raise ValueError(f"seconds must be positive or None, got {self.seconds!r}")
-        if self.halving not in (AUTO, True, False, BRACKETS):
-            raise ValueError(f'halving must be "{AUTO}", True, False or "{BRACKETS}", got {self.halving!r}')
+        if self.halving not in (True, False):
+            raise ValueError(f"halving must be True or False, got {self.halving!r}")
         if self.sampler not in SAMPLERS:
             raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
         if self.sampler == "optuna" and self.n_trials is None:
             raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
         if self.nested and isinstance(self.cv, Corpus | tuple):
             raise ValueError("a nested score needs folds: give cv a number")
-        if not (self.estimator.spec.label_sets and self.metric in LABELS):  # of one label a document, or several
+        if not (self.estimator.spec.label_sets and self.metric in LABEL_METRICS):  # of one label a document, or several
             metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
 
-    def _conclude(self, source: Source) -> None:
-        best = best_of(self.trials_, self.metric_)
-        sign = 1.0 if greater_is_better(self.metric_) else -1.0
-        self.best_index_, self.best_score_, self.temperature_ = best.number, best.score(self.metric_), best.temperature
-        self.best_params_ = dict(best.params)
-        self.n_splits_ = len(next(iter(best.scores.values())))
-        self.classes_ = source.classes
-        self.cv_results_ = results_of(self.trials_, name_of(self.metric_), sign, self.n_splits_)
-        if best.found is not None:
-            order = None if isinstance(source.corpus, Corpus) else source.corpus.order
-            beside = best.found.lengths is not None and not isinstance(self.cv, Corpus | tuple)
-            proba = best.proba
-            self.oof_folds_, self.oof_proba_ = best.found.folds, proba
-            if order is not None and beside:  # back to the rows of X
-                n_rows = cast(MemoryCorpus, source.corpus).n_rows  # some may have no weight
-                self.oof_folds_ = np.full(n_rows, -1, best.found.folds.dtype)
-                self.oof_proba_ = np.full((n_rows, *proba.shape[1:]), np.nan)
-                self.oof_folds_[order], self.oof_proba_[order] = best.found.folds, proba
+    def _out_of_fold(self, best: Trial, fits: FoldFits) -> None:
+        """Take the best setting's predictions, in the order of the rows of `X`."""
+        corpus = fits.source.corpus
+        order = None if isinstance(corpus, Corpus) or fits.folds is None else corpus.order
+        n = fits.source.n_documents if fits.held_out is None else fits.held_out.n_documents
+        if isinstance(corpus, MemoryCorpus | DenseMemoryCorpus) and fits.held_out is None:
+            n = corpus.n_rows  # some may have no weight
+        self.oof_folds_ = np.full(n, -1, np.int16)
+        for fold in range(fits.n_folds):
+            rows = fits.scored(fold)[1]
+            self.oof_folds_[rows if order is None else order[rows]] = fold
+        predictions = best.predictions
+        if predictions is not None:
+            self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
+            self.oof_proba_[predictions.rows if order is None else order[predictions.rows]] = predictions.proba
 
-    def _counted_epochs(self, best: Trial, beside: bool) -> dict[str, int]:
-        """Return the epochs of a setting, where folds or budgets decide them."""
-        model = made(self.tuned_, best)
-        if beside:
-            return {} if cast(Learners, model).loss == "nll" else {"n_epochs": best.n_epochs}
-        cut_short = best.alive or best.error or best.dropped is not None or best.most_epochs < model._n_epochs
-        cut_short = cut_short or best.n_epochs < best.trained
-        return {"n_epochs": best.n_epochs} if cut_short else {}
-
-    def _refit(self, X: object, y: object, client: Client | None, beside: bool, counted: dict[str, int]) -> None:
-        started = time.perf_counter()
-        best = self.trials_[self.best_index_]
-        model = made(self.tuned_, best)
-        model.set_params(**counted)
-        if beside and counted:
-            model.set_params(validation_fraction=0.0)
-        model.fit(X, y, client=client)
-        if best.decided:
-            model._take(model.learner_.decided(**best.decided), model.state_)
-        self.best_estimator_, self.refit_time_ = model, time.perf_counter() - started
+    def _nested_scores(self, fits: FoldFits, space: Space, seed: int) -> np.ndarray:
+        """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`."""
+        scores = list[float]()
+        for fold in range(fits.n_folds):
+            inner = fits.without(fold)
+            sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
+            run = _Run(self, inner, sampler, None, silent=True)
+            params = best_of(run.trials(), self.metric_).params
+            scored = inner.outside(fits, fold).fold_scores(params, 0, [self.metric_])
+            scores.append(sign_of(self.metric_) * scored.scores[name_of(self.metric_)])
+            run.silent = False
+            run.emit(NESTED, len(scores))
+        return np.array(scores)
 
     def _best(self) -> Any:
         check_is_fitted(self, "best_index_")
@@ -390,8 +370,119 @@ class CorpusSearchCV(MetaEstimatorMixin, ShownInNotebooks):
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "best_index_")
 
+    @property
+    def _repr_html_(self) -> Callable[[], str]:
+        diagram: Callable[[], str] = super()._repr_html_  # raises AttributeError where scikit-learn is to show text
+        return (lambda: summary.html(self)) if hasattr(self, "best_index_") else diagram
 
-def _orders(source: Source) -> int:
+    def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
+        """Return all forms at once, for front ends that ask for them."""
+        bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
+        fitted = "text/html" in bundle and hasattr(self, "best_index_")
+        return bundle | {"text/html": summary.html(self)} if fitted else bundle
+
+
+class _Run:
+    """A search under way: settings in turns, each turn fold by fold."""
+
+    def __init__(
+        self,
+        search: CorpusSearchCV,
+        fits: FoldFits,
+        sampler: Sampler,
+        kept: Checkpoints | None,
+        *,
+        silent: bool = False,
+    ) -> None:
+        self.search, self.fits, self.sampler, self.kept, self.silent = search, fits, sampler, kept, silent
+        self.n_fits, self._n_restored, self._trials = 0, 0, list[Trial]()
+        metric = search.metric_
+        names: list[Metric] = ["log-loss", "accuracy"] if search.estimator.spec.target == "labels" else []
+        names += ["micro-F1"] if fits.several else []
+        self.metrics = names if metric in names else [*names, metric]
+
+    def trials(self) -> list[Trial]:
+        """Try all settings of the sampler; raise ValueError where the default cannot be trained."""
+        try:
+            while settings := self.sampler.ask():
+                turn = [Trial(len(self._trials) + i, params) for i, params in enumerate(settings)]
+                self._trials += turn
+                self._try(turn)
+                self.sampler.tell(turn, self.search.metric_)
+        except TimeOver:
+            _log.warning("the search ends after %d fits: its time is over", self.n_fits)
+            for trial in self._trials:
+                if not trial.folds and not trial.error:
+                    trial.error = LATE
+        return self._trials
+
+    def _try(self, turn: list[Trial]) -> None:
+        for fold in range(self.fits.n_folds):
+            self._fit([trial for trial in turn if trial.goes_on], fold)
+            if self.search.halving and fold < self.fits.n_folds - 1:
+                drop_worse_half([*self._trials[:1], *turn[not turn[0].number :]], self.search.metric_)
+            self.emit(FOLD, fold + 1)
+
+    def _fit(self, trials: list[Trial], fold: int) -> None:
+        """Fit settings without a fold, several at a time; results are taken in the order of the settings."""
+        new = []
+        for trial in trials:
+            scores = None if self.kept is None else self.kept.restored(trial, fold)
+            if scores is None:
+                new.append(trial)
+            else:
+                self._take(trial, scores)
+                self._n_restored += 1
+        if self._n_restored and new:
+            self.emit(RESUMED, self._n_restored)
+            self._n_restored = 0
+        with ThreadPoolExecutor(self.fits.n_at_once(len(new))) as threads:
+            try:
+                for trial, (scores, error) in zip(new, threads.map(partial(self._scores, fold=fold), new), strict=True):
+                    if error and not trial.number:
+                        raise ValueError(error)
+                    trial.error = error
+                    if self.kept is not None:
+                        self.kept.keep(trial, fold, scores)
+                    self._take(trial, scores)
+                    self.emit(FIT, self.n_fits)
+            finally:
+                threads.shutdown(cancel_futures=True)
+
+    def _take(self, trial: Trial, scores: FoldScores) -> None:
+        self.n_fits += 1
+        if not trial.error:
+            trial.folds.append(scores)
+
+    def _scores(self, trial: Trial, fold: int) -> tuple[FoldScores, str]:
+        """Return the scores of a setting on a fold, or why it cannot be trained."""
+        self._check_time()
+        callbacks: list[Callback] = [] if self.search.seconds is None else [self._check_time]
+        try:
+            return self.fits.fold_scores(trial.params, fold, self.metrics, callbacks), ""
+        except SdemError:
+            raise
+        except ValueError as error:
+            return FoldScores({}, None, 0.0), str(error)
+
+    def _check_time(self, _: Event | None = None) -> None:
+        """Raise TimeOver where the time is over and there is a first score."""
+        seconds = self.search.seconds
+        if seconds is not None and self._trials[0].folds and time.perf_counter() - self.search._started > seconds:
+            raise TimeOver
+
+    def emit(self, what: str, done: int) -> None:
+        """Call the callbacks."""
+        if self.silent:
+            return
+        elapsed = time.perf_counter() - self.search._started
+        n_folds = self.fits.n_folds
+        event = SearchEvent(what, done, self._trials, elapsed, self.search.metric_, self.sampler.n_trials, n_folds)
+        for callback in self.search.callbacks:
+            callback(event)
+
+
+def _longest_ngrams(source: Source) -> int:
     """Return the longest n-grams of words of a corpus of text."""
     made = source.vectorizer or {}
     if isinstance(source.corpus, DenseMemoryCorpus) or source.vocabulary is None or made.get("analyzer") != "word":

@@ -1,19 +1,14 @@
-"""What a search tries: grids, distributions, and default spaces of each estimator."""
+"""What a search tries: values and distributions of parameters, and the default space of each estimator."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.model_selection import ParameterGrid, ParameterSampler
 
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.weighed_words import Weighing, step_of, weighting_of
-from sdem_dist.inputs.spec import Source
-from sdem_dist.selection import default_loss
 
 Space = Mapping[str, Any] | Sequence[Mapping[str, Any]]
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
@@ -86,30 +81,6 @@ def _without_given(estimator: EngineEstimator, spaces: list[Grid]) -> list[Grid]
     return [{name: values for name, values in space.items() if name not in changed} for space in spaces]
 
 
-def settings(
-    estimator: EngineEstimator, space: Space, n_trials: int | None, random_state: int, source: Source
-) -> list[dict[str, object]]:
-    """Return what is tried: first the estimator as it is, then the grid, or `n_trials` settings drawn from the space.
-
-    `source`: what they are tried on.
-
-    Raises as `checked_spaces`.
-    """
-    spaces = checked_spaces(estimator, space)
-    drawn = any(hasattr(values, "rvs") for part in spaces for values in part.values())
-    size = sum(len(ParameterGrid({k: list(v) for k, v in part.items()})) for part in spaces) if not drawn else 0
-    if not drawn and (n_trials is None or size < n_trials):
-        found = [dict(chosen) for part in spaces for chosen in ParameterGrid({k: list(v) for k, v in part.items()})]
-        return _different(estimator, found, source)
-    most = n_trials or 17
-    n = most - 1
-    found = _different(estimator, _drawn(spaces, n, random_state), source)
-    while len(found) < most and n < len(spaces) * size:  # some were the default, written differently
-        n *= 2
-        found = _different(estimator, [*found, *_drawn(spaces, n, random_state)], source)[:most]
-    return found
-
-
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
     """Return the spaces to draw from.
 
@@ -141,58 +112,3 @@ def _check_value(estimator: EngineEstimator, name: str, value: object) -> None:
         parameters.check(clone(estimator).set_params(**{name: value}))
     except ValueError as error:
         raise ValueError(f"what is tried of {name}: {error}") from error
-    settled = getattr(estimator, "unlabelled", None) is None  # else each fit settles it
-    if name == "loss" and value == "auto" and settled:
-        raise ValueError('what is tried of loss: "auto" chooses between "hinge" and "ncll", so list these two instead')
-
-
-def _drawn(spaces: list[dict[str, Any]], n: int, random_state: int) -> list[dict[str, object]]:
-    """Draw settings from each space in turn, so that none goes short."""
-    parts = []
-    for number, part in enumerate(spaces):
-        share = n // len(spaces) + (number < n % len(spaces))
-        finite = not any(hasattr(values, "rvs") for values in part.values())
-        share = min(share, len(ParameterGrid(part))) if finite else share
-        parts.append(list(ParameterSampler(part, share, random_state=random_state + number)) if share else [])
-    return [dict(chosen) for part in parts for chosen in part]
-
-
-def _different(estimator: EngineEstimator, found: list[dict[str, object]], source: Source) -> list[dict[str, object]]:
-    """Return the estimator as it is, and of the settings found those that give another one than all before."""
-    seen = [spelled_out(estimator, own, source) for own in default_loss.names_of_default(estimator)]
-    kept: list[dict[str, object]] = [{}]
-    for chosen in found:
-        whole = spelled_out(estimator, chosen, source)
-        if not any(are_equal(whole, other) for other in seen):
-            seen.append(whole)
-            kept.append(chosen)
-    return kept
-
-
-def are_equal(one: Mapping[str, object], other: Mapping[str, object]) -> bool:
-    """Return whether two settings of `spelled_out` are the same: arrays by their values, and NaN equals itself."""
-
-    def same(a: Any, b: Any) -> bool:
-        if a is b:
-            return True
-        return np.array_equal(a, b) if isinstance(a, np.ndarray) or isinstance(b, np.ndarray) else bool(a == b)
-
-    return one.keys() == other.keys() and all(same(value, other[name]) for name, value in one.items())
-
-
-def spelled_out(estimator: EngineEstimator, chosen: dict[str, object], source: Source) -> dict[str, object]:
-    """Return all parameters of a setting; for weighted words "auto", "laplace" and None become what they stand for."""
-    whole = {**estimator.get_params(deep=False), **chosen}
-    if not isinstance(estimator, Weighing):
-        return whole
-    if isinstance(whole["alpha"], str) and whole["alpha"] == "laplace":
-        whole["alpha"] = 1.0
-    words: Any = clone(estimator).set_params(**chosen)
-    try:
-        weighting = weighting_of(words, source)
-    except ValueError:  # said when it is trained
-        return whole
-    step = words.step
-    if words.loss != "auto":
-        step = None if words.loss == "nll" else step_of(words, replace(source, weighting=weighting), words.loss)
-    return {**whole, "weighting": weighting, "step": step, "norm": None, "min_df": None, "ngram_range": None}

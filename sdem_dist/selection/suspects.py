@@ -161,11 +161,10 @@ def label_suspects(
         random_state=random_state,
         n_jobs=n_jobs,
     ).fit(X, y, client=client)
-    out_of_fold, inside = search.trials_[0].found, np.ones(len(search.oof_proba_), bool)
-    assert out_of_fold is not None
+    out_of_fold, inside = search.trials_[0].predictions, np.ones(len(search.oof_proba_), bool)
     if isinstance(X, BaseCorpus) and X.mask is not None:
         inside = X.mask
-    if out_of_fold.members is not None:
+    if out_of_fold is not None and out_of_fold.members is not None:
         members = members_of(X, None)[0][X.labels()] if isinstance(X, Corpus) else indicator_of_labels(y, None)
         return _named(label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, inside, n), X)
     labels = X.labels() if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)

@@ -1,41 +1,31 @@
-"""Settings that a search tries, and the progress of each."""
+"""Settings that a search tries, what their folds say, and which of them go on and win."""
 
-from collections.abc import Mapping
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.fitting.defaults import IMPROVEMENT
-from sdem_dist.label_scores import probabilities
-from sdem_dist.selection import label_metrics
-from sdem_dist.selection.metrics import greater_is_better, measured, name_of, temperature_of, tempered
-from sdem_dist.selection.predicted import Metric, Predicted
-from sdem_dist.selection.shares import SHARED, shares
+from sdem_dist.selection.metrics import Metric, Predictions, joined, mean_and_error, name_of, per_document, sign_of
 
-MONITOR = "log-loss"
-"""The metric that decides whether another epoch is worth its time."""
-LEAST_EPOCHS = 3
-"""Epochs before which a setting is not done: on small folds, one without a gain at the start is chance."""
-LATE = "the time was over"
-"""The error of a setting whose training the time of a search did not allow."""
+FINALISTS = 3
+"""Settings that no halving drops: where so few are left, the rest costs little, and one fold is chance."""
+EQUAL = 1e-9
+"""Relative difference up to which scores are equal."""
 
 
-class Training(NamedTuple):
-    """What training a setting on all but each fold led to."""
+@dataclass(frozen=True)
+class FoldScores:
+    """Scores of a model on the documents that it was not trained on; `predictions`: of classifiers alone."""
 
-    n_epochs: int
-    """How far it came. A last pass over held-out documents is not counted; what only counts needs one epoch."""
-    goes_on: bool
-    """It came as far as it was asked to."""
-    scores: dict[str, np.ndarray]
-    """Each metric of each fold, by name."""
-    found: Predicted | None = None
-    temperature: float = 1.0
-    error: str = ""
-    """Why it could not be trained."""
+    scores: dict[str, float]
+    predictions: Predictions | None
+    seconds: float
 
 
 @dataclass(repr=False)
@@ -45,178 +35,94 @@ class Trial:
     Attributes
     ----------
     number : int
+        0 is the default.
     params : dict
         What differs from the estimator that is tuned.
-    decides : tuple of str
-        Fields of the learner that the folds decide: the temperature, or temperatures and thresholds of labels.
-    most_epochs : int
-        1 of what only counts.
-    fixed : bool
-        It runs for `most_epochs`, whatever they gain, and its scores are those after the last.
-    alive : bool
-        It goes on with another epoch.
-    n_epochs : int
-        Epochs that its best scores took.
-    epochs : list of dict
-        After each epoch that was scored its number, the metrics, means over folds, and side by side the temperature.
-    scores : dict of str to ndarray of shape (n_folds,)
-        The metrics of each fold, at their best epoch.
-    temperature : float
-    found : Predicted or None
-        What its folds say of the documents they have not seen.
-    seconds : float
+    folds : list of FoldScores
+        Of the folds that it was trained without, in their order.
     dropped : int or None
-        The epoch after which others were better; None: it ended by itself.
-    bracket : int
-        See `Schedule`.
+        After how many folds other settings were better; None: it went on.
     error : str
         Why it cannot be trained; empty: it can.
     """
 
     number: int
     params: dict[str, Any]
-    most_epochs: int
-    fixed: bool = False
-    alive: bool = True
-    n_epochs: int = 0
-    epochs: list[dict[str, float]] = field(default_factory=list)
-    scores: dict[str, np.ndarray] = field(default_factory=dict)
-    temperature: float = 1.0
-    found: Predicted | None = None
-    seconds: float = 0.0
+    folds: list[FoldScores] = field(default_factory=list)
     dropped: int | None = None
-    bracket: int = 0
     error: str = ""
-    decides: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
-        scores = (
-            ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items()) or self.error or "no score yet"
-        )
-        return f"Trial({self.number}, {self.params}, {counted(self.n_epochs, 'epoch')}: {scores})"
+        scores = ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items())
+        return f"Trial({self.number}, {self.params}: {scores or self.error or 'no score yet'})"
 
     @property
-    def trained(self) -> int:
-        """Epochs that it has been trained for."""
-        return int(self.epochs[-1]["epoch"]) if self.epochs else 0
+    def goes_on(self) -> bool:
+        """Whether it is trained without the next fold."""
+        return self.dropped is None and not self.error
 
     @property
-    def decided(self) -> dict[str, Any]:
-        """What the folds decide of the learner, by the names of its fields."""
-        if self.found is None or not self.decides:
-            return {}
-        if self.found.members is None:
-            return {"temperature": self.temperature}
-        decisions = label_metrics.decisions_of_all(self.found)
-        return {name: tuple(getattr(decisions, name).tolist()) for name in self.decides}
+    def scores(self) -> dict[str, np.ndarray]:
+        """Each metric of each fold, by name."""
+        names = self.folds[0].scores if self.folds else ()
+        return {name: np.array([fold.scores[name] for fold in self.folds]) for name in names}
 
     @property
-    def proba(self) -> np.ndarray:
-        """What the folds say of the classes of each document, or of its labels, shape (n_documents, n_classes)."""
-        assert self.found is not None
-        if self.found.members is not None:
-            return probabilities(self.found.scores / label_metrics.decisions_of_all(self.found).temperatures)
-        return np.asarray(np.exp(tempered(self.found.scores, self.temperature if self.decides else 1.0)))
+    def seconds(self) -> float:
+        """Time of all fits and predictions."""
+        return sum(fold.seconds for fold in self.folds)
 
-    def score(self, metric: Metric) -> float:
-        """Return what it is chosen by: larger is better, -inf where it could not be trained."""
-        return score_of(self.scores, metric)
+    @property
+    def predictions(self) -> Predictions | None:
+        """Predictions of all documents that its models were not trained on; None if there are none."""
+        parts = [fold.predictions for fold in self.folds]
+        complete = [part for part in parts if part is not None]
+        return joined(complete) if complete and len(complete) == len(parts) else None
 
-    def ended_epoch(self, found: Predicted, metrics: tuple[Metric, ...]) -> None:
-        """Record the folds' scores after one more epoch; from the third on, one without a gain of 1 % is the last."""
-        temperature = temperature_of(found, self.temperature) if "temperature" in self.decides else 1.0
-        scores = measured(found, temperature, metrics)
-        means = {name: float(np.mean(values)) for name, values in scores.items()}
-        self.epochs.append({"epoch": len(self.epochs) + 1, **means, "temperature": temperature})
-        before = self.epochs[self.n_epochs - 1][MONITOR] if self.n_epochs else np.inf
-        may_end = not self.fixed and len(self.epochs) >= LEAST_EPOCHS
-        ends = may_end and not means[MONITOR] < (1.0 - IMPROVEMENT) * before
-        self.alive = not ends and len(self.epochs) < self.most_epochs
-        if self.n_epochs and not self.fixed and not means[MONITOR] < before:  # an epoch that gained a little is taken
-            return
-        self.n_epochs, self.scores, self.temperature, self.found = len(self.epochs), scores, temperature, found
+    def score(self, metric: Metric, n_folds: int | None = None) -> float:
+        """Return the mean over the first folds, larger is better; -inf where there is none."""
+        values = [fold.scores.get(name_of(metric), np.nan) for fold in self.folds[:n_folds]]
+        mean = float(np.mean(values)) if values else np.nan
+        return sign_of(metric) * mean if np.isfinite(mean) else -np.inf
 
-    def was_trained(self, training: Training, metric: Metric) -> None:
-        """Record one more training from the start; results after fewer epochs stay if they are better by a metric."""
-        self.error = training.error
-        self.alive = training.goes_on and training.n_epochs < self.most_epochs
-        if self.error:
-            return
-        before, earlier = self.score(metric), self.n_epochs
-        if training.n_epochs > self.trained:
-            means = {name: float(values.mean()) for name, values in training.scores.items()}
-            self.epochs.append({"epoch": training.n_epochs, **means})
-        if self.fixed or not earlier or score_of(training.scores, metric) > before:
-            self.n_epochs, self.scores = training.n_epochs, training.scores
-            self.found, self.temperature = training.found, training.temperature
+    def forget(self) -> None:
+        """Let predictions go, which may be large; scores stay."""
+        self.folds = [FoldScores(fold.scores, None, fold.seconds) for fold in self.folds]
 
 
-def score_of(scores: Mapping[str, np.ndarray], metric: Metric) -> float:
-    """Return the mean of a metric over folds, the other way round if less is better; -inf where there is none."""
-    values = scores.get(name_of(metric))
-    if values is None or not np.isfinite(mean := float(np.mean(values))):
-        return -np.inf
-    return mean if greater_is_better(metric) else -mean
+def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
+    """Drop the worse half of the settings that go on (successive halving, whose resource is the number of folds).
 
-
-def used(found: Predicted) -> np.ndarray:
-    """Return the positions of the documents that count: those with a label and a weight above zero."""
-    return np.flatnonzero((found.labels >= 0) & (found.weights > 0))
-
-
-def by_document(trial: Trial, metric: str) -> np.ndarray:
-    """Return what each document that counts adds to a metric over all of them, which is the mean by weight.
-
-    `metric`: "accuracy", "log-loss" or one of `sdem_dist.selection.shares.SHARED`.
+    The default stays in any case, and so does what is as good as a setting that stays.
     """
-    found = trial.found
-    assert found is not None
-    rows = used(found)
-    if metric in SHARED:
-        return shares(found, rows, metric)
-    if found.members is not None:
-        of = label_metrics.all_right if metric == "accuracy" else label_metrics.losses
-        return of(found)[rows]
-    if metric == "accuracy":
-        return np.asarray(found.scores[rows].argmax(axis=1) == found.labels[rows], np.float64)
-    log_proba = tempered(found.scores[rows], trial.temperature if trial.decides else 1.0)
-    return np.minimum(-log_proba[np.arange(len(rows)), found.labels[rows]], 1e3)
+    candidates = sorted((trial for trial in trials if trial.goes_on), key=lambda trial: -trial.score(metric))
+    n_stay = max(FINALISTS, (len(candidates) + 1) // 2)
+    if n_stay >= len(candidates):
+        return
+    least = candidates[n_stay - 1].score(metric)
+    for trial in candidates[n_stay:]:
+        if trial.number and not math.isclose(trial.score(metric), least, rel_tol=EQUAL):
+            trial.dropped = len(trial.folds)
+            trial.forget()
 
 
-def mean_and_error(values: np.ndarray, weights: np.ndarray, ddof: int = 0) -> tuple[float, float]:
-    """Return the mean by weight and its standard error; NaN where the documents count for no more than `ddof` in all.
+def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
+    """Return settings, the best first: those with more folds, then by the mean over the folds that all of these have.
 
-    Documents of unequal weights count as ``sum(w)^2 / sum(w^2)`` equal ones (Kish).
+    Of equals the default is first, then those with the lowest log-loss.
     """
-    shares = weights / weights.sum()
-    mean = float(shares @ values)
-    n = 1.0 / float(shares @ shares)
-    if n - ddof < 1e-9:
-        return mean, float("nan")
-    return mean, float(np.sqrt(shares @ (values - mean) ** 2 / (n - ddof)))
+    finalists = [len(trial.folds) for trial in trials if trial.goes_on and trial.folds]
+    n_common = min(finalists, default=0)
+
+    def key(trial: Trial) -> tuple[float, ...]:
+        n = min(n_common, len(trial.folds))
+        return -n, -trial.score(metric, n), trial.number > 0, -trial.score("log-loss", n), trial.number
+
+    return sorted(trials, key=key)
 
 
-def accuracy_lost(trial: Trial, default: Trial, n_trials: int) -> tuple[float, float]:
-    """Return how much less accurate a setting is than the default over documents, and a lower bound of that.
-
-    With 95 % the bound holds for all of `n_trials` settings at once (Bonferroni). Zeros where nothing is known.
-    """
-    if trial.found is None or default.found is None:
-        return 0.0, 0.0
-    weights = trial.found.weights[used(trial.found)]
-    if not len(weights):
-        return 0.0, 0.0
-    lost, error = mean_and_error(by_document(default, "accuracy") - by_document(trial, "accuracy"), weights)
-    return lost, lost - NormalDist().inv_cdf(1.0 - 0.05 / n_trials) * error
-
-
-def less_accurate(trial: Trial, default: Trial, n_trials: int) -> bool:
-    """Whether a setting has a lower accuracy than the default by more than chance."""
-    return accuracy_lost(trial, default, n_trials)[1] > 0.0
-
-
-def best_of(trials: list[Trial], metric: Metric) -> Trial:
-    """Return the best setting; of equals the default, or else the one with the lowest log-loss, or else the first.
+def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
+    """Return the best setting.
 
     By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few
     documents, such as those of rare classes, decide a log-loss.
@@ -226,19 +132,75 @@ def best_of(trials: list[Trial], metric: Metric) -> Trial:
     in_order = ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
         raise ValueError(f"no setting could be trained; the first says: {trials[0].error or 'its score is not finite'}")
-    if metric != MONITOR:
+    if metric != "log-loss":
         return in_order[0]
-    return next(trial for trial in in_order if not less_accurate(trial, trials[0], len(trials)))
+    return next(trial for trial in in_order if accuracy_lost(trial, trials[0], len(trials))[1] <= 0.0)
 
 
-def ranked(trials: list[Trial], metric: Metric) -> list[Trial]:
-    """Return settings, the best first; of equals the default, then those with the lowest log-loss."""
-    return sorted(trials, key=lambda of: (-of.score(metric), of.number > 0, -of.score(MONITOR), of.number))
+def accuracy_lost(trial: Trial, default: Trial, n_trials: int) -> tuple[float, float]:
+    """Return how much less accurate a setting is than the default over documents, and a lower bound of that.
+
+    With 95 % the bound holds for all of `n_trials` settings at once (Bonferroni). Zeros where nothing is known.
+    """
+    both = paired(trial, default)
+    if trial is default or both is None:
+        return 0.0, 0.0
+    values = per_document("accuracy", both[1]) - per_document("accuracy", both[0])
+    lost, error = mean_and_error(values, both[0].weights)
+    bound = lost - NormalDist().inv_cdf(1.0 - 0.05 / n_trials) * error
+    return lost, bound if np.isfinite(bound) else 0.0
 
 
-def epochs_of(params: Mapping[str, object], most: int) -> tuple[int, bool]:
-    """Return how many epochs a setting has at most, and whether it has them in any case."""
-    given = params.get("n_epochs")
-    if params.get("loss") == "nll":  # counts once
-        return 1, True
-    return (int(given), True) if isinstance(given, int | np.integer) else (most, False)
+def paired(one: Trial, other: Trial) -> tuple[Predictions, Predictions] | None:
+    """Return the predictions of two settings for the documents that count and both have; None: there are none."""
+    both = one.predictions, other.predictions
+    if both[0] is None or both[1] is None:
+        return None
+    first, second = both[0].counted, both[1].counted
+    _, of_first, of_second = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
+    return (first.taken(of_first), second.taken(of_second)) if len(of_first) else None
+
+
+def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[str, Any]:
+    """Return scikit-learn's `cv_results_`: columns with an entry for each setting; more is better."""
+    n, name = len(trials), name_of(metric)
+    scores = np.full((n, n_splits), np.nan)
+    for row, trial in zip(scores, trials, strict=True):
+        values = trial.scores.get(name, np.empty(0))
+        row[: len(values)] = sign_of(metric) * values
+    columns: dict[str, Any] = {"params": [dict(trial.params) for trial in trials]}
+    for param in dict.fromkeys(param for trial in trials for param in trial.params):
+        values = np.ma.MaskedArray(np.empty(n, object), mask=[param not in trial.params for trial in trials])
+        for i, trial in enumerate(trials):
+            if param in trial.params:
+                values[i] = trial.params[param]
+        columns[f"param_{param}"] = values
+    columns |= {f"split{i}_test_score": scores[:, i] for i in range(n_splits)}
+    of_trials = [row[~np.isnan(row)] for row in scores]
+    columns["mean_test_score"] = np.array([row.mean() if len(row) else np.nan for row in of_trials])
+    columns["std_test_score"] = np.array([row.std() if len(row) else np.nan for row in of_trials])
+    places = {trial.number: place for place, trial in enumerate(ranked(trials, metric), 1)}
+    columns["rank_test_score"] = np.array([places[trial.number] for trial in trials], np.int32)
+    for other in dict.fromkeys(other for trial in trials for other in trial.scores):
+        means = [trial.scores[other].mean() if other in trial.scores else np.nan for trial in trials]
+        columns[f"mean_{other}"] = np.array(means)
+    columns["n_folds"] = np.array([len(trial.folds) for trial in trials])
+    columns["seconds"] = np.array([trial.seconds for trial in trials])
+    columns["dropped_after"] = [trial.dropped for trial in trials]
+    columns["error"] = [trial.error for trial in trials]
+    return columns
+
+
+def described(params: dict[str, Any]) -> str:
+    """Return a setting in words."""
+    return ", ".join(f"{name}={shortened(value)}" for name, value in params.items()) or "the default"
+
+
+def shortened(value: object) -> str:
+    """Return a value in a few characters."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def n_settings(n: int) -> str:
+    """Return a number of settings in words."""
+    return counted(n, "setting")

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.selection.predicted import Metric
+from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ class CrossValidated:
     estimators that are no classifiers."""
     folds: np.ndarray
     """The fold of each document."""
-    n_epochs: int
     seconds: float
 
     def __iter__(self) -> Iterator[dict[str, float]]:
@@ -59,8 +58,7 @@ def cross_validate(
     Parameters
     ----------
     estimator : estimator of this package
-        Unfitted. `MultinomialNB` and `MultiLabelNB` are trained for as many epochs as lower the log-loss of their
-        folds, 20 at most, or for their `n_epochs`.
+        Unfitted. It is trained without each fold as by `fit`.
     X : Corpus, matrix or texts
     y : array-like, default=None
         None with a corpus.
@@ -90,6 +88,4 @@ def cross_validate(
         n_jobs=n_jobs,
     ).fit(X, y, groups=groups, client=client)
     trial = search.trials_[0]
-    proba = getattr(search, "oof_proba_", None)
-    folds = getattr(search, "oof_folds_", search._numbers)
-    return CrossValidated(trial.scores, proba, folds, trial.n_epochs, trial.seconds)
+    return CrossValidated(trial.scores, getattr(search, "oof_proba_", None), search.oof_folds_, trial.seconds)

@@ -25,7 +25,7 @@ RNG = np.random.default_rng(0)
 Y = RNG.integers(3, size=240)
 X = RNG.poisson(0.3 + 2.0 * (np.arange(12) % 3 == Y[:, None])).astype(float)
 SEARCHES = {
-    "side by side": (MultinomialNB(), {"loss": ["nll"]}, {}),
+    "words": (MultinomialNB(), {"loss": ["nll"]}, {}),
     "topics": (LDAClassifier(n_components=2, n_epochs=2), {"n_components": [1]}, {}),
     "mixture": (SdemMixtureClassifier(1, n_epochs=2), {"loss": ["hinge"]}, {"dense": True}),
     "table": (GaussianNB(n_epochs=2), {"loss": ["nll"]}, {"dense": True}),

@@ -203,6 +203,6 @@ def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
 def test_words_that_held_out_documents_alone_have_are_unknown(tmp_path):
     X = sp.csr_matrix(np.array([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]))
     corpus = write_corpus(tmp_path / "c", X, ["a", "b", "a"], shuffle=False)
-    read = KnownWords(corpus.subset([1])).read(0, 3)
+    read = KnownWords(corpus.subset([1]), corpus.document_frequency).read(0, 3)
     assert read.to_csr().toarray()[1].tolist() == [1, 0, 0, 0]
     assert read.weights.tolist() == [0, 1, 0]

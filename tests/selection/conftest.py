@@ -36,4 +36,7 @@ def same(one, other):
     assert one.best_params_ == other.best_params_ and one.best_score_ == other.best_score_
     assert np.array_equal(one.oof_proba_, other.oof_proba_)
     for a, b in zip(one.trials_, other.trials_, strict=True):
-        assert (a.epochs, a.dropped, a.n_epochs) == (b.epochs, b.dropped, b.n_epochs)
+        assert (a.params, a.dropped) == (b.params, b.dropped)
+        assert {name: of.tolist() for name, of in a.scores.items()} == {
+            name: of.tolist() for name, of in b.scores.items()
+        }

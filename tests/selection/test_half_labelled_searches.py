@@ -40,8 +40,7 @@ def test_searches_leave_them_out(corpus):
     names = np.array(["a", "b", "c"])[Y]
     for labels, missing in ((HALF, -1), (np.where(KNOWN, names, ""), "")):
         search = CorpusSearchCV(model().set_params(unlabelled=missing), {"alpha": [1.0]}, cv=3).fit(X, labels)
-        codes = search.trials_[0].found.labels
-        np.testing.assert_array_equal(codes, HALF)
+        assert search.trials_[0].predictions.counted.rows.size == KNOWN.sum()
         assert search.best_score_ > -0.6
         assert search.best_estimator_.score(X, labels) > 0.95
     held_out = cross_validate(model(), X, HALF, cv=(X[:100], HALF[:100]))

@@ -6,7 +6,6 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
 
 from sdem_dist import (
     CorpusSearchCV,
@@ -62,17 +61,6 @@ def test_suspects_and_nested_scores_know_all_classes():
     np.testing.assert_allclose(nested.nested_scores_, nested.trials_[0].scores["accuracy"])
     nested = CorpusSearchCV(ManyClassNB(), {}, cv=3, nested=True).fit(X, y)
     assert (nested.nested_scores_ > -2.0).all()
-
-
-@pytest.mark.filterwarnings("ignore:.* without a document of a weight above zero")
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda of: type(of).__name__)
-def test_models_of_folds_are_trained_without_the_weight_of_the_fold(estimator):
-    X, y = ALIKE
-    found = cross_validate(estimator, X, y, cv=3)
-    for fold in range(3):
-        model = clone(estimator).fit(X, y, sample_weight=(found.folds != fold).astype(float))
-        inside = found.folds == fold
-        np.testing.assert_allclose(model.predict_proba(X[inside]), found.proba[inside], atol=1e-6)
 
 
 def test_held_out_corpora_of_other_classes_are_refused(tmp_path):

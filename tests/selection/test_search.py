@@ -1,45 +1,49 @@
-"""Searches: scikit-learn's attributes, the same winner anywhere and after a stop, other estimators, what is refused."""
+"""Searches: scores are those of fits without the fold, the same winner anywhere and after a stop, what is refused."""
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
-import scipy.sparse as sp
-from fitting.test_loss_by_overlap import documents as overlapping
-from scipy.stats import loguniform
+from reference.catalogue_cases import CASES, write_corpora
 from selection.conftest import made, same
-from sklearn.base import clone
-from sklearn.model_selection import GridSearchCV, ParameterGrid
+from sklearn.metrics import r2_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 from sdem_dist import (
     CorpusSearchCV,
     GaussianNB,
-    LatentDirichletAllocation,
+    KMeans,
     LDAClassifier,
     ModelError,
     MultiLabelNB,
-    MultinomialMixture,
     MultinomialNB,
-    SupervisedLDARegressor,
+    cross_validate,
     open_corpus,
     write_corpus,
 )
-from sdem_dist.calibration import best_temperature, tempered_losses
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.estimators import parameters
-from sdem_dist.inputs.source import source_of
-from sdem_dist.selection.metrics import GREATER, measured
-from sdem_dist.selection.predicted import Predicted
-from sdem_dist.selection.run import LAST
-from sdem_dist.selection.spaces import default_space, settings
-from sdem_dist.selection.summary import lines
+from sdem_dist.catalogue import ESTIMATORS
+from sdem_dist.selection.search import FIT, FOLD, LAST, RESUMED
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
+FIRST = {
+    (case.estimator, case.corpus): name for name, case in reversed(CASES.items()) if not case.corpus.startswith("half")
+}
+"""A case of each estimator and kind of documents."""
+
+
+class Stop(Exception):
+    pass
 
 
 def search(corpus, **more):
-    return CorpusSearchCV(MultinomialNB(), SPACE, **{"cv": 3, "n_jobs": 1, **more}).fit(corpus)
+    fit = {name: more.pop(name) for name in ("client", "checkpoint", "resume") if name in more}
+    return CorpusSearchCV(MultinomialNB(), SPACE, **{"cv": 3, "n_jobs": 1, **more}).fit(corpus, **fit)
 
 
 @pytest.fixture(scope="module")
@@ -47,190 +51,262 @@ def found(corpus):
     return search(corpus)
 
 
+@pytest.fixture(scope="module")
+def corpora(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("corpora")
+    write_corpora(folder)
+    return folder
+
+
 def test_attributes_of_scikit_learn(corpus, found):
-    results = found.cv_results_
-    n = len(results["params"])
-    assert n == 9 and results["params"][0] == {}
+    results, n = found.cv_results_, len(found.trials_)
+    assert n == found.n_settings_ == 9 and results["params"][0] == {}
     assert {len(column) for column in results.values()} == {n}
+    assert sorted(results["rank_test_score"]) == list(range(1, n + 1))
     assert results["rank_test_score"][found.best_index_] == 1
-    assert results["mean_test_score"][found.best_index_] == found.best_score_ == results["mean_test_score"].max()
+    assert results["mean_test_score"][found.best_index_] == found.best_score_
     splits = np.stack([results[f"split{i}_test_score"] for i in range(3)])
-    assert results["mean_test_score"] == pytest.approx(splits.mean(axis=0))
-    assert found.n_splits_ == 3
+    np.testing.assert_allclose(results["mean_test_score"], np.nanmean(splits, axis=0))
     assert results["param_norm"].mask[0] and results["param_norm"][1] in (5.0, 10.0)
-    assert {name for name in found.best_params_ if name != "n_epochs"} <= set(SPACE)
-    whole = corpus.read(0, corpus.n_documents)
-    assert found.predict(whole.to_csr()).shape == (400,)
-    pd = pytest.importorskip("pandas")
-    assert len(pd.DataFrame(results)) == n
+    assert set(found.best_params_) <= set(SPACE)
+    assert found.predict(corpus.read(0, 400).to_csr()).shape == (400,)
+    assert len(pytest.importorskip("pandas").DataFrame(results)) == n
 
 
-def test_out_of_fold_predictions_are_those_of_models_without_the_fold(corpus, found):
-    chosen = {**found.best_params_, "validation_fraction": 0.0, "calibrate": False}
-    whole = corpus.read(0, corpus.n_documents)
+def by_hand(model, train, test):
+    """What `evaluate` and its like say of a model of the other folds, by the names of metrics."""
+    model.fit(train)
+    if hasattr(model, "perplexity"):
+        return {"perplexity": model.perplexity(test)}
+    result = model.evaluate(test)
+    if type(model).__name__ == "GaussianRegressor":
+        inside, table = test.mask, test.read(0, test.n_documents).values
+        result["r2"] = r2_score(table[inside, -1], model.predict(table[inside, :-1]))
+    names = {"r2": "R2", "perplexity": "perplexity", "distance": "distance"}
+    if model.spec.target == "labels":
+        if not model.several_labels:
+            log_proba, labels = model.predict_log_proba(test), test.labels()[test.mask]
+            result["label_log_loss"] = -log_proba[np.arange(len(labels)), labels].mean()
+        names = {"accuracy": "accuracy", "label_log_loss": "log-loss"}
+    return {ours: result[own] for own, ours in names.items() if own in result}
+
+
+@pytest.mark.parametrize("name", FIRST.values())
+def test_folds_score_every_estimator_as_a_fit_without_them_does(name, corpora):
+    case = CASES[name]
+    corpus = open_corpus(corpora / case.corpus)
+    of = cross_validate(case.made(), corpus, cv=2)
+    for fold, (train, test) in enumerate(corpus.folds(2)):
+        expected = by_hand(case.made(), train, test)
+        assert set(expected) <= set(of.scores) and expected
+        for metric, value in expected.items():
+            assert of.scores[metric][fold] == pytest.approx(value, rel=1e-5), metric
+
+
+def test_all_estimators_are_there():
+    assert {CASES[name].estimator for name in FIRST.values()} == set(ESTIMATORS)
+
+
+def test_documents_in_memory_are_in_the_order_in_which_they_came(documents):
+    X, y, _ = documents
+    of = cross_validate(MultinomialNB(loss="nll"), X, y, cv=3)
     for fold in range(3):
-        alone = MultinomialNB(**chosen).fit(corpus.folds(3).train(fold))
-        inside = found.oof_folds_ == fold
-        log_proba = alone.predict_log_proba(whole.to_csr()[inside]) / found.temperature_
-        expected = np.exp(log_proba - np.logaddexp.reduce(log_proba, axis=1, keepdims=True))
-        assert found.oof_proba_[inside] == pytest.approx(expected, abs=1e-4)
-    losses = -np.log(found.oof_proba_[np.arange(400), whole.labels])
-    assert found.best_score_ == pytest.approx(
-        -np.mean([losses[found.oof_folds_ == f].mean() for f in range(3)]), rel=1e-6
-    )
+        model = MultinomialNB(loss="nll").fit(X[of.folds != fold], y[of.folds != fold])
+        inside = of.folds == fold
+        np.testing.assert_allclose(of.proba[inside], model.predict_proba(X[inside]), rtol=1e-4)
+        assert of.scores["accuracy"][fold] == pytest.approx(model.score(X[inside], y[inside]))
 
 
-def test_the_winner_is_trained_on_all_with_the_temperature_of_the_folds(corpus, found):
-    alone = MultinomialNB(**{**found.best_params_, "validation_fraction": 0.0}).fit(corpus)
+@pytest.mark.parametrize("on_disk", [False, True])
+def test_document_frequencies_are_of_the_training_part_of_each_fold(documents, corpus, on_disk):
+    """With them go weights and `min_df`: a word of the fold alone is unknown to its model."""
+    X, y, _ = documents
+    given = (corpus,) if on_disk else (X, y)
+    models = []
+
+    class Watched(MultinomialNB):
+        def fit(self, *args, **more):
+            models.append(super().fit(*args, **more))
+            return self
+
+    of = cross_validate(Watched(min_df=40, n_jobs=1), *given, cv=3, n_jobs=1)
+    rows = corpus.read(0, 400).to_csr() if on_disk else X
+    for fold, model in enumerate(models):
+        training = rows[of.folds != fold]
+        frequencies = np.asarray((training > 0).sum(axis=0)).ravel()
+        np.testing.assert_array_equal(model.document_frequency_, frequencies)
+        assert model.weighting_.n_documents == training.shape[0]
+        left_out = model.weighting_.factors(model.document_frequency_) == 0
+        np.testing.assert_array_equal(left_out, frequencies < 40)
+    assert len(models) == 3 and left_out.any() and not left_out.all()
+
+
+def test_the_best_is_trained_on_all(corpus, found):
+    alone = MultinomialNB(**found.best_params_).fit(corpus)
     assert np.array_equal(found.best_estimator_.state_.words, alone.state_.words)
-    assert found.best_estimator_.temperature_ == found.temperature_ != 1.0
+    assert found.best_estimator_.temperature_ == alone.temperature_
+    assert search(corpus, refit=False).best_params_ == found.best_params_
 
 
 def test_the_same_winner_on_threads_and_on_a_cluster(corpus, client, found):
-    same(search(corpus, n_jobs=2), found)
-    on_cluster = CorpusSearchCV(MultinomialNB(), SPACE, cv=3).fit(corpus, client=client)
-    same(on_cluster, found)
+    same(search(corpus, n_jobs=3), found)
+    same(search(corpus, client=client), found)
 
 
-def test_a_search_that_was_stopped_goes_on(corpus, tmp_path, found):
-    class Stop(Exception):
-        pass
+@pytest.mark.parametrize("more", [{}, {"sampler": "optuna", "n_trials": 6}, {"halving": False}], ids=repr)
+def test_stopped_anywhere_it_goes_on_as_if_nothing_had_happened(corpus, tmp_path, more):
+    if "sampler" in more:
+        pytest.importorskip("optuna")
+    straight, seen = search(corpus, **more), list[object]()
 
     def stop(event):
-        if event.epoch == 2 and len(stopped) == 0:
-            stopped.append(event)
+        seen.append(event)
+        if len(seen) in (1, 7, 12):
             raise Stop
 
-    stopped = []
-    for resume in (False, True, True):
+    for attempt in range(4):
         try:
-            again = CorpusSearchCV(MultinomialNB(), SPACE, cv=3, n_jobs=2, callbacks=[stop]).fit(
-                corpus, checkpoint=tmp_path / "run", resume=resume
-            )
+            again = search(corpus, **more, callbacks=[stop], checkpoint=tmp_path / "run", resume=attempt > 0, n_jobs=2)
         except Stop:
             continue
-        same(again, found)
-    assert stopped
+        same(again, straight)
+    assert attempt == 3 and any(event.what == RESUMED for event in seen)
+    kept = {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+    same(search(corpus, **more, checkpoint=tmp_path / "run", resume=True), straight)
+    assert kept == {path: path.stat().st_mtime_ns for path in (tmp_path / "run").iterdir()}
+
+
+KILLED = """
+import os, signal, sys
+from selection.test_search import search
+from sdem_dist import open_corpus
+
+def kill(event):
+    if event.done == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+search(open_corpus(sys.argv[1]), callbacks=[kill], checkpoint=sys.argv[2])
+"""
+
+
+def test_a_killed_process_is_taken_up(corpus, tmp_path, found):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
+    killed = [sys.executable, "-c", KILLED, str(corpus.path), str(tmp_path / "run")]
+    assert subprocess.run(killed, env=env, check=False).returncode == -signal.SIGKILL
+    assert len(list((tmp_path / "run").iterdir())) == 6
+    same(search(corpus, checkpoint=tmp_path / "run", resume=True), found)
+
+
+def test_a_checkpoint_is_of_one_search(corpus, documents, tmp_path):
+    def go(documents=(corpus,), resume=True, **more):
+        search = CorpusSearchCV(**{"estimator": MultinomialNB(n_epochs=1), "space": {}, "cv": 2, **more})
+        return search.fit(*documents, checkpoint=tmp_path / "run", resume=resume)
+
+    go(resume=False, metric="log-loss")
+    go()  # what the metric was anyway
     with pytest.raises(ModelError, match="earlier search"):
-        CorpusSearchCV(MultinomialNB(), SPACE, cv=3).fit(corpus, checkpoint=tmp_path / "run")
-    with pytest.raises(ModelError, match="other settings"):
-        CorpusSearchCV(MultinomialNB(), SPACE, cv=4).fit(corpus, checkpoint=tmp_path / "run", resume=True)
+        go(resume=False)
+    with pytest.raises(ModelError, match="folds: 3, before 2"):
+        go(cv=3)
+    with pytest.raises(ModelError, match="estimator: 'LDAClassifier', before 'MultinomialNB'"):
+        go(estimator=LDAClassifier(n_components=2))
+    with pytest.raises(ModelError, match="documents"):
+        go(documents=documents[:2])
 
 
-def test_halving_lets_go_and_without_it_all_run_to_their_end(corpus, found):
-    assert any(trial.dropped for trial in found.trials_)
+def test_events_tell_how_far_it_is(corpus):
+    events = []
+    found = search(corpus, callbacks=[events.append])
+    fits = [event for event in events if event.what == FIT]
+    assert [event.done for event in fits] == list(range(1, sum(len(trial.folds) for trial in found.trials_) + 1))
+    assert [event.done for event in events if event.what == FOLD] == [1, 2, 3] and events[-1].what == LAST
+    assert {(event.n_trials, event.n_folds, event.metric) for event in events} == {(9, 3, "log-loss")}
+
+
+def test_halving_ends_the_worse_half_after_each_fold(corpus, found):
+    n_folds = [len(trial.folds) for trial in found.trials_]
+    assert n_folds[0] == 3 and sorted(n_folds, reverse=True)[:3] == [3, 3, 3]
+    assert n_folds.count(1) == 4 and n_folds.count(2) in (1, 2), "the default goes on besides"
     whole = search(corpus, halving=False)
-    assert not any(trial.dropped for trial in whole.trials_)
-    assert whole.best_score_ >= found.best_score_
+    assert not any(trial.dropped for trial in whole.trials_) and whole.best_score_ >= found.best_score_
     for a, b in zip(found.trials_, whole.trials_, strict=True):
-        assert a.epochs == b.epochs[: len(a.epochs)]
+        assert a.dropped in (None, len(a.folds))
+        for name, scores in a.scores.items():
+            np.testing.assert_array_equal(scores, b.scores[name][: len(scores)])
+
+
+def test_time_ends_a_search_in_the_midst_of_a_fit(corpus, caplog):
+    short = search(corpus, seconds=1e-9)
+    assert [len(trial.folds) for trial in short.trials_] == [1] + [0] * 8 and short.best_params_ == {}
+    assert "The time was over: 8 settings were not tried." in short.summary() and "its time is over" in caplog.text
+    assert not any(trial.error for trial in search(corpus, seconds=1e6).trials_)
 
 
 def test_a_grid_in_memory_chooses_as_scikit_learn(documents):
-    """Of counting, whose models are exact: the scores of scikit-learn's search over the same folds."""
     X, y, _ = documents
-    ours = CorpusSearchCV(
-        MultinomialNB(loss="nll", calibrate=False), {"alpha": [0.01, 0.5, 20.0]}, cv=4, metric="accuracy"
-    )
-    ours.fit(X, y)
+    counting = {"estimator": MultinomialNB(loss="nll"), "metric": "accuracy", "halving": False}
+    ours = CorpusSearchCV(space={"alpha": [0.01, 0.5, 20.0]}, cv=4, **counting).fit(X, y)
     splits = [(np.flatnonzero(ours.oof_folds_ != f), np.flatnonzero(ours.oof_folds_ == f)) for f in range(4)]
     theirs = GridSearchCV(MultinomialNB(loss="nll"), {"alpha": [1.0, 0.01, 0.5, 20.0]}, cv=splits).fit(X, y)
     assert ours.cv_results_["mean_test_score"] == pytest.approx(theirs.cv_results_["mean_test_score"])
-    assert (ours.oof_proba_.argmax(axis=1) == np.searchsorted(ours.classes_, y)).mean() > 0.6
 
 
-def test_texts(documents):
+def test_texts_are_counted_as_a_setting_asks(documents):
     X, y, _ = documents
     texts = [" ".join(f"w{word}" for word in row.indices for _ in range(2)) for row in X]
-    found = CorpusSearchCV(MultinomialNB(), {"min_df": [1, 3]}, cv=3, n_jobs=1).fit(texts, y)
+    space = {"min_df": [1, 3], "vectorizer": [None, {"ngram_range": (1, 2)}]}
+    try:
+        found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y)
+    except ValueError:  # a vectorizer is an object of its own
+        from sdem_dist.text.vectorizer import VectorizerSettings
+
+        space["vectorizer"][1] = VectorizerSettings(ngram_range=(1, 2))
+        found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y)
     assert set(found.predict(texts[:20])) <= set("abc")
+    scores = {repr(trial.params.get("vectorizer")): trial.score("log-loss") for trial in found.trials_}
+    assert len(set(scores.values())) == 2
 
 
 def test_documents_that_were_set_apart(corpus, tmp_path):
     X, y, _ = made(200, seed=5)
-    write_corpus(tmp_path / "held-out.zarr", X, y)
-    held_out = open_corpus(tmp_path / "held-out.zarr")
-    found = CorpusSearchCV(MultinomialNB(), SPACE, cv=held_out, n_jobs=1).fit(corpus)
-    assert found.n_splits_ == 1 and len(found.oof_proba_) == 200
-    alone = MultinomialNB(**{**found.best_params_, "validation_fraction": 0.0}).fit(corpus)
-    expected = alone.evaluate(held_out)
-    assert found.cv_results_["mean_accuracy"][found.best_index_] == pytest.approx(expected["accuracy"])
-    log_p, labels = alone.predict_log_proba(X), np.searchsorted(alone.classes_, y)
-    expected_loss = best_temperature(tempered_losses(log_p, labels, np.ones(200)) / 200)[1]
-    assert -found.best_score_ == pytest.approx(expected_loss, rel=1e-2)
+    held_out = write_corpus(tmp_path / "held-out.zarr", X, y)
+    of = cross_validate(MultinomialNB(), corpus, cv=held_out)
+    alone = MultinomialNB().fit(corpus).evaluate(held_out)
+    assert of.scores["accuracy"].tolist() == [alone["accuracy"]] and len(of.proba) == 200
+    found = CorpusSearchCV(MultinomialNB(), SPACE, cv=(X, y), n_jobs=1).fit(corpus)
+    assert found.n_splits_ == 1 and not any(trial.dropped for trial in found.trials_)
 
 
 @pytest.mark.parametrize("metric", ["accuracy", "macro-F1", "perplexity", lambda y, p: -np.abs(p.max(axis=1)).mean()])
 def test_metrics(corpus, metric):
     found = search(corpus, metric=metric, n_trials=3, refit=False)
-    assert np.isfinite(found.best_score_) and not hasattr(found, "best_estimator_")
+    assert np.isfinite(found.best_score_) and len(found.trials_) == 3
     with pytest.raises(AttributeError, match="refit"):
         found.predict([[0]])
 
 
-def test_what_to_train_is_said_without_training_it(corpus, found):
-    assert search(corpus, refit=False).best_params_ == found.best_params_
-    assert found.best_params_["n_epochs"] == found.best_estimator_.n_epochs
+def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
+    space, how = {"alpha": [0.01, 20.0]}, {"cv": 3, "metric": "accuracy", "n_jobs": 1}
+    for given in ((corpus,), documents[:2]):
+        found = CorpusSearchCV(MultinomialNB(loss="nll"), space, nested=True, **how).fit(*given)
+        assert found.nested_score_ == found.nested_scores_.mean() and "(nested)" in found.summary()
+    folds = corpus.folds(3)
+    found = CorpusSearchCV(MultinomialNB(loss="nll"), space, nested=True, **how).fit(corpus)
+    for fold in range(3):
+        inner = CorpusSearchCV(MultinomialNB(loss="nll"), space, **how).fit(folds.train(fold))
+        expected = inner.best_estimator_.evaluate(folds.test(fold))["accuracy"]
+        assert found.nested_scores_[fold] == pytest.approx(expected)
 
 
-def test_measures_are_those_of_scikit_learn():
-    from sklearn.metrics import accuracy_score, f1_score, log_loss
-
-    rng = np.random.default_rng(3)
-    p, y = rng.dirichlet(np.ones(4), 50), rng.integers(4, size=50)
-    weights = rng.random(50)
-    of = measured(Predicted(np.log(p), y, weights, np.zeros(50)), 1.0, ("log-loss", "accuracy", "macro-F1"))
-    assert of["log-loss"] == pytest.approx([log_loss(y, p, sample_weight=weights)])
-    assert of["accuracy"] == pytest.approx([accuracy_score(y, p.argmax(axis=1), sample_weight=weights)])
-    assert of["macro-F1"] == pytest.approx([f1_score(y, p.argmax(axis=1), average="macro", sample_weight=weights)])
-    assert set(GREATER) > set(of)
-
-
-def test_distributions_and_draws(corpus):
-    space = {"step": loguniform(0.05, 2.0), "loss": ["hinge", "ncll"]}
-    found = search(corpus, n_trials=5)
-    assert len(found.trials_) == 5
-    source = source_of(MultinomialNB(), corpus)
-    drawn = settings(MultinomialNB(), space, 6, 0, source)
-    assert drawn == settings(MultinomialNB(), space, 6, 0, source) and len(drawn) == 6
-    assert drawn != settings(MultinomialNB(), space, 6, 1, source)
-
-
-def test_other_estimators(corpus, tmp_path):
-    counted = CorpusSearchCV(LDAClassifier(n_epochs=2), {"n_components": [1, 2]}, cv=3, n_jobs=1).fit(corpus)
-    assert counted.oof_proba_.shape == (400, 3)
-    assert counted.cv_results_["mean_accuracy"].max() > 0.6
-    labels = corpus.read(0, corpus.n_documents).labels
-    assert (counted.oof_proba_.argmax(axis=1) == labels).mean() == pytest.approx(
-        counted.cv_results_["mean_accuracy"][counted.best_index_], abs=0.01
-    )
-    rng = np.random.default_rng(0)
-    y = rng.integers(2, size=150)
-    X = rng.normal(y[:, None], 1.0, (150, 3))
-    table = CorpusSearchCV(GaussianNB(), {"loss": ["ncll", "nll"]}, cv=3, n_jobs=1).fit(X, y)
-    write_corpus(tmp_path / "table.zarr", X, y, dense=True)
-    on_disk = CorpusSearchCV(GaussianNB(), {"loss": ["nll"]}, cv=3, n_jobs=1).fit(open_corpus(tmp_path / "table.zarr"))
-    assert min(table.best_estimator_.score(X, y), on_disk.best_estimator_.score(X, y)) > 0.7
-
-
-def test_numbers(documents):
-    X = documents[0][:120]
-    y = np.asarray(X[:, :5].sum(axis=1)).ravel() - np.asarray(X[:, 5:10].sum(axis=1)).ravel()
-    model = SupervisedLDARegressor(n_components=3, n_epochs=2)
-    found = CorpusSearchCV(model, {"n_components": [2, 4]}, cv=3, metric="R2", n_jobs=1).fit(X, y.astype(float))
-    assert found.best_params_ in ({}, {"n_components": 2}, {"n_components": 4})
-
-
-def test_topics_and_clusters_are_chosen_by_perplexity(corpus, documents):
-    for model, name in (
-        (LatentDirichletAllocation(n_epochs=2), "n_components"),
-        (MultinomialMixture(), "n_components"),
-    ):
-        more = {"cv": 3, "metric": "perplexity", "n_jobs": 1}
-        found = CorpusSearchCV(model, {name: [1, 3]}, **more).fit(corpus)
-        means = found.cv_results_["mean_test_score"]
-        assert found.best_score_ == means.max() < 0 and len(set(means)) > 1
-        assert np.isfinite(CorpusSearchCV(model, {name: [3]}, **more, refit=False).fit(documents[0]).best_score_)
+def test_what_k_means_has_is_said():
+    X = np.random.default_rng(0).normal(np.arange(90)[:, None] % 3 * 9.0, 1.0, (90, 2))
+    with pytest.raises(ValueError, match="KMeans has no perplexity: choose distance"):
+        CorpusSearchCV(KMeans(), metric="perplexity").fit(X)
+    found = CorpusSearchCV(KMeans(1, n_jobs=1), {"n_clusters": [3]}, cv=3).fit(X)
+    assert found.metric_ == "distance" and found.best_params_ == {"n_clusters": 3}
+    assert 1.0 < -found.best_score_ < 4.0  # two columns of variance 1
+    assert "Distances fall with more clusters" in found.summary()
+    assert found.best_estimator_.labels_.shape == (90,)
 
 
 @pytest.mark.parametrize(
@@ -240,14 +316,16 @@ def test_topics_and_clusters_are_chosen_by_perplexity(corpus, documents):
         ({"metric": "R2"}, "has no R2"),
         ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
         ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
-        ({"space": {"loss": ["auto", "nll"]}}, "list these two"),
         ({"estimator": MultinomialNB(norm="x")}, "norm must be"),
         ({"estimator": MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
         ({"space": {"loss": "hinge"}}, "list of values"),
         ({"space": {"loss": []}}, "no value"),
         ({"n_trials": 0}, "n_trials"),
+        ({"sampler": "optuna", "n_trials": None}, "Optuna goes on for ever"),
         ({"cv": 1}, "2 or more"),
         ({"seconds": 0}, "seconds"),
+        ({"halving": "brackets"}, "halving"),
+        ({"nested": True, "cv": (np.eye(3), [0, 1, 2])}, "needs folds"),
     ],
 )
 def test_mistakes(corpus, settings, message):
@@ -255,90 +333,32 @@ def test_mistakes(corpus, settings, message):
         CorpusSearchCV(**{"estimator": MultinomialNB(), **settings}).fit(corpus)
 
 
-def test_the_default_is_what_a_fit_of_it_is(tmp_path):
-    """Where classes overlap, loss="auto" is NCLL: so are the default, and settings that name no loss."""
-    X, y = overlapping(900, 4, 2)
-    assert MultinomialNB(n_jobs=1).fit(X, y).loss_ == "ncll"
-    more = {"space": {"step": [0.3]}, "cv": 3, "n_jobs": 1, "halving": False}
-    ncll = CorpusSearchCV(MultinomialNB(loss="ncll"), **more).fit(X, y)
-    for resume in (False, True):
-        found = CorpusSearchCV(MultinomialNB(), **more).fit(X, y, checkpoint=tmp_path / "run", resume=resume)
-        assert found.estimator.loss == "auto" and found.tuned_.loss == found.best_estimator_.loss_ == "ncll"
-        same(found, ncll)
-        assert 'The default has loss="ncll" here' in "\n".join(lines(found))
-        assert "The default has" not in "\n".join(lines(ncll))
-
-
-def test_the_report_says_that_a_budget_left_ncll_out():
-    X, y = overlapping(900, 4, 2)
-    found = CorpusSearchCV(MultinomialNB(), cv=3, n_jobs=1, total_epochs=1).fit(X, y)
-    said = " ".join(found.summary().split())
-    assert 'The default has loss="hinge" here: the budget left nothing to try NCLL, which a fit would.' in said
-
-
-def test_the_loss_of_the_default_costs_nothing_where_classes_are_apart(documents):
-    """The folds' own results settle it: nothing is fitted beside the settings, and no setting learns twice."""
-    X, y = documents[0], np.arange(400) % 3
-    X = sp.csr_matrix(X + 9 * sp.csr_matrix((np.ones(400), (range(400), y)), X.shape))
-    epochs = []
-    space = {"loss": ["hinge", "ncll"], "step": [0.1]}
-    found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, callbacks=[epochs.append]).fit(X, y)
-    assert found.tuned_.loss == "hinge" and len(found.trials_) == 3
-    assert epochs.pop().what == LAST
-    assert [event.epoch for event in epochs] == list(range(1, len(epochs) + 1))  # all in one turn
-    listed = CorpusSearchCV(MultinomialNB(), {"loss": ["hinge", "ncll"]}, cv=3, n_jobs=1, refit=False).fit(X, y)
-    assert [trial.params for trial in listed.trials_] == [{}, {"loss": "ncll"}]  # the default is the hinge loss
-
-
-def test_listed_losses_are_not_trained_again_where_the_default_is_settled():
-    X, y = overlapping(900, 4, 2)
-    more = {"cv": 3, "n_jobs": 1, "halving": False}
-    epochs = []
-    found = CorpusSearchCV(MultinomialNB(), {"loss": ["hinge", "ncll"]}, callbacks=[epochs.append], **more).fit(X, y)
-    assert [event.epoch for event in epochs[:-1]] == list(range(1, len(epochs)))  # all in one turn
-    assert found.tuned_.loss == "ncll" and [trial.params for trial in found.trials_] == [{}, {"loss": "hinge"}]
-    for trial, loss in zip(found.trials_, ("ncll", "hinge"), strict=True):
-        (alone,) = CorpusSearchCV(MultinomialNB(loss=loss), {}, **more).fit(X, y).trials_
-        assert trial.scores["accuracy"].tolist() == alone.scores["accuracy"].tolist()
-        assert trial.scores["log-loss"] == pytest.approx(alone.scores["log-loss"], rel=1e-3)
-
-
-@pytest.mark.parametrize("model", [MultinomialNB(), MultinomialNB(loss="ncll"), MultiLabelNB()], ids=repr)
-def test_no_setting_of_a_space_is_the_default_in_other_words(model, documents):
-    X, y = documents[:2]
-    labels = [[label] for label in y] if isinstance(model, MultiLabelNB) else y
-    space = default_space(model)
-    tried = settings(model, space, None, 0, source_of(clone(model), X, labels))
-    size = sum(len(ParameterGrid(part)) for part in space)
-    assert tried[0] == {} and len(tried) == size  # one of the space is the default
-    one = CorpusSearchCV(model, {"norm": [7.0, 10.0]}, cv=3, max_epochs=1, n_jobs=1, refit=False).fit(X, labels)
-    assert [trial.params for trial in one.trials_] == [{}, {"norm": 7.0}]
-
-
-def test_the_default_in_other_words_is_one_row_where_its_loss_is_settled():
-    X, y = overlapping(900, 4, 2)
-    space = [{"loss": ["ncll"], "weighting": ["tfidf"], "norm": [10.0], "step": [1.0]}]
-    found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(X, y)
-    assert found.tuned_.loss == "ncll" and [trial.params for trial in found.trials_] == [{}, {"loss": "hinge"}]
+def test_what_is_no_estimator_of_ours_is_refused():
+    with pytest.raises(TypeError, match="got LinearSVC: tune others by GridSearchCV"):
+        CorpusSearchCV(LinearSVC()).fit(np.eye(4), [0, 1, 0, 1])
+    with pytest.raises(TypeError, match="with brackets"):
+        CorpusSearchCV(MultinomialNB).fit(np.eye(4), [0, 1, 0, 1])
 
 
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
     found = CorpusSearchCV(MultinomialNB(), {"alpha": [0.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
-    assert "alpha must be" in found.cv_results_["error"][1]
+    assert "alpha must be" in found.cv_results_["error"][1] and "alpha must be" in found.summary()
     assert found.best_params_.get("alpha") != 0.0
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
-def test_every_estimator_has_a_space_of_its_own_whose_settings_it_takes(name, corpus):
-    model = estimator_class(name)()
-    space = default_space(model)
-    assert all(part for part in space)
-    for params in settings(model, space, None, 0, source_of(MultinomialNB(), corpus)):
-        parameters.check(clone(model).set_params(**params))
-    weighted = default_space(model, weighted=True)
-    assert not any("weighting" in part for part in weighted)
+def test_as_many_settings_are_tried_as_are_asked_for(corpus):
+    """The default's loss is settled by each fit: it adds no setting."""
+    found = CorpusSearchCV(MultinomialNB(), n_trials=4, cv=2, n_jobs=1, refit=False).fit(corpus)
+    assert len(found.trials_) == found.n_settings_ == 4 and found.summary().startswith("Tried 4 settings, each on 2")
+    (first, *_) = CorpusSearchCV(MultiLabelNB(), {}, cv=2).fit(corpus).summary().splitlines()
+    assert first == "Tried 1 setting, each on 2 folds:"
 
 
-def test_estimators_of_others_are_refused():
-    with pytest.raises(TypeError, match="got LinearSVC: tune others by GridSearchCV"):
-        CorpusSearchCV(LinearSVC()).fit(np.eye(4), [0, 1, 0, 1])
+@pytest.mark.filterwarnings("error")
+def test_columns_with_names_are_no_reason_to_warn(tmp_path):
+    from sklearn.datasets import load_wine
+
+    X, y = load_wine(return_X_y=True, as_frame=True)
+    corpus = write_corpus(tmp_path / "wine.zarr", X, y, dense=True)
+    for given in ((corpus,), (X, y)):
+        assert CorpusSearchCV(GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given).best_score_ > -0.2
