@@ -136,7 +136,8 @@ class MixedNB(FeatureNB):
                 blocks.append(_own(kind, summary, found))
             elif kind == "gaussian":
                 added = self.var_smoothing * summary.variance[found].max()
-                blocks.append(gaussian_block(summary, found, 0.0 if generative else self.prior, added))
+                prior, literal = 0.0 if generative else self.prior, self.step == "paper"
+                blocks.append(gaussian_block(summary, found, prior, added, standardised=not literal))
             elif kind == "categorical":
                 blocks.extend(categorical_blocks(summary, found, alpha))
             else:

@@ -314,7 +314,9 @@ class GaussianNB(FeatureNB):
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         columns = np.arange(len(summary.n))
         added = self.var_smoothing * summary.variance.max()
-        return (gaussian_block(summary, columns, 0.0 if generative else self.prior, added),)
+        literal = self.step == "paper"  # the paper's prior is of the columns as they are
+        prior = 0.0 if generative else self.prior
+        return (gaussian_block(summary, columns, prior, added, standardised=not literal),)
 
     @property
     def theta_(self) -> np.ndarray:

@@ -70,6 +70,10 @@ class Family(ABC):
         What is inside is returned bit by bit.
         """
 
+    def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
+        """Return mu with variances of at least `least`, shape (...), where it has any (Masegosa 2014, section 4.1)."""
+        return mu
+
     @abstractmethod
     def unfit(self, x: np.ndarray) -> np.ndarray:
         """Return which values no distribution of the family has; NaN is fit, it stands for a missing value."""

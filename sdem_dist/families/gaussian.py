@@ -74,6 +74,10 @@ class Gaussian(Family):
         second = np.where(outside, square + smallest, mu[..., 1])
         return np.stack([mu[..., 0], second], axis=-1), int(outside.sum())
 
+    def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
+        """Return mu with variances of at least `least`."""
+        return np.stack([mu[..., 0], np.maximum(mu[..., 1], mu[..., 0] ** 2 + least)], axis=-1)
+
     def unfit(self, x: np.ndarray) -> np.ndarray:
         """Return what is too large to be squared."""
         return np.asarray((np.abs(x) > LARGEST).any(axis=-1))

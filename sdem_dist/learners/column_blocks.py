@@ -30,17 +30,16 @@ def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: i
         )
 
 
-def gaussian_block(summary: ColumnSummary, columns: np.ndarray, prior: float, added: float) -> Block:
-    """Return columns as Gaussian variables, standardised; `added` is added to variances of the generative fit."""
+def gaussian_block(
+    summary: ColumnSummary, columns: np.ndarray, prior: float, added: float, *, standardised: bool = True
+) -> Block:
+    """Return columns as Gaussian variables; `added` is added to variances of the generative fit."""
     refuse_beyond_squares(summary, columns)
-    scale = summary.scale[columns]
+    location, scale = summary.mean[columns], summary.scale[columns]
+    if not standardised:
+        location, scale = np.zeros_like(location), np.ones_like(scale)
     smoothing = tuple((added / scale**2).tolist())
-    return Block(
-        Gaussian(smoothing, prior),
-        tuple(columns.tolist()),
-        tuple(summary.mean[columns].tolist()),
-        tuple(scale.tolist()),
-    )
+    return Block(Gaussian(smoothing, prior), tuple(columns.tolist()), tuple(location.tolist()), tuple(scale.tolist()))
 
 
 MOST_CATEGORIES = 100_000

@@ -98,7 +98,8 @@ class PaperStep(TableSteps):
         (counts, mu), nu, pseudo = point, variables.prior_weight, share * sdem.model.class_alpha
         new = np.maximum(counts + rho * s.class_counts + pseudo, pseudo)
         sums = (1.0 - share * nu) * counts[:, None] * mu + rho * s.sums + share * nu * variables.centre
-        return new, variables.check(sums / new[:, None])[0]
+        # In sums: V = max(V, S^2 / N + rho / n). The families' own check is for the rest.
+        return new, variables.check(variables.lifted(sums / new[:, None], share / new))[0]
 
     def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
         """Return the mean of the lanes."""

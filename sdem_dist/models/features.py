@@ -272,6 +272,10 @@ class FeatureModel:
         checked = [b.family.check(m) for b, m in zip(self.blocks, self.split(mu), strict=True)]
         return self.join([mu for mu, _ in checked]), sum(n for _, n in checked)
 
+    def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
+        """Return mu of each class with variances of at least `least`, shape (n_classes,)."""
+        return self.join([b.family.lifted(m, least[:, None]) for b, m in zip(self.blocks, self.split(mu), strict=True)])
+
     def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Return the KL divergence of each variable, shape (..., n_variables)."""
         pairs = zip(self.blocks, self.split(mu), self.split(other), strict=True)

@@ -34,6 +34,23 @@ def test_paper_steps_of_counts_agree_to_the_last_digits(loss, seed):
     np.testing.assert_allclose(model.state_.gamma, plain.gamma, rtol=1e-12)
 
 
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_paper_steps_of_gaussians_agree_to_the_last_digits(loss):
+    rng = np.random.default_rng(3)
+    y = rng.integers(0, 3, 80)
+    X = 4.0 + rng.normal(size=(80, 2)) * (1.0 + y[:, None]) + y[:, None]
+    settings = {"step": "paper", "merge": "mean", "n_lanes": 1, "batch_size": 1, "step_decay": 0.1}
+    model = sd.GaussianNB(loss=loss, n_epochs=2, random_state=5, **settings).fit(X, y)
+    stored = stored_order(len(y), 5)
+    plain, t = PLAIN["Gaussians"](3, 2), 0.0
+    for epoch in range(2):
+        order = lane_order(len(y), 5, epoch, 0, 0)
+        t = PLAIN["sdem"](plain, X[stored], y[stored], order, loss, decay=0.1, t=t)
+    np.testing.assert_allclose(model.state_.class_counts, plain.N, rtol=1e-12)
+    mu = np.stack([plain.S, plain.V], axis=2).reshape(3, 4) / plain.N[:, None]
+    np.testing.assert_allclose(model.state_.mu, mu, rtol=1e-12)
+
+
 def test_it_prints_its_table(capsys):
     runpy.run_path(str(FILE), run_name="__main__")
     rows = [line.split() for line in capsys.readouterr().out.splitlines()[1:]]
