@@ -17,7 +17,7 @@ from sdem_dist.cli.reading import (
     text_options,
     typed_options,
 )
-from sdem_dist.cli.sources import label_column
+from sdem_dist.cli.sources import label_column, spool_stdin
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.places import place
@@ -39,7 +39,7 @@ Examples:
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place())
+@click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True))
 @click.argument("corpus", metavar="CORPUS")
 @reading_options
 @text_options
@@ -62,6 +62,8 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
     or .svm (svmlight); text also as .gz, .xz or .zst. Nothing is written until all is read.
     """
     from sdem_dist import open_corpus, text
+
+    sources = tuple(map(place, spool_stdin(list(map(str, sources)), options["format"])))
 
     for name, flag in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
         if options[name] and not where.here:

@@ -27,7 +27,7 @@ and suspects. Other commands count words as the model does."""
 def _option(flags: str, kind: Any, text: str, default: object = None, **more: Any) -> Callable[[Command], Command]:
     """Return an option that `sdem help reading` explains."""
     if isinstance(kind, str):  # the name of a value
-        kind, more = None, {"metavar": kind}
+        kind, more = None, {"metavar": kind, **more}
     return click.option(
         *flags.split(),
         type=kind,
@@ -45,6 +45,17 @@ def format_option(*names: str) -> Callable[[Command], Command]:
 
 
 HOW_READ = (
+    _option(
+        "--delimiter",
+        "TEXT",
+        r"What stands between columns of .csv, or of .tsv with a header; \t is a TAB.  [default: by the header]",
+        callback=lambda context, option, value: value and value.replace("\\t", "\t"),
+    ),
+    _option(
+        "--header/--no-header",
+        None,
+        "Whether the first line names the columns; without names they are numbers from 0.  [default: of .csv alone]",
+    ),
     _option("--encoding", None, "Encoding of text.", "utf-8"),
     _option(
         "--on-error", click.Choice(["raise", "skip"]), "Stop at a bad line, or leave it out and count it.", "raise"
@@ -63,7 +74,7 @@ _READING = (
         "The label that means none, '' for an empty one. Such documents, and those whose label is empty or null, are "
         "unlabelled.",
     ),
-    _option("--text", "COLUMN", "Column of the text.  [default: text, or 1]"),
+    _option("--text", "COLUMN", "Column of the text, or several: title,body.  [default: text, or 1]"),
     _option("--id", "COLUMN", "Column of the documents' ids.  [default: their positions]"),
     _option("--group", "COLUMN", "Column of what folds keep together, such as an author."),
     _option("--weight", "COLUMN", "Column of the documents' weights in training."),

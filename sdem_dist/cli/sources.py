@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import wraps
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
@@ -137,6 +140,7 @@ def corpus_of(
                     settings,
                     reading=reading,
                     on_error=given["on_error"],
+                    targets=_learns_numbers(options.get("estimator")),
                     keep_text=keep_text and numeric_format([place(path) for path in paths], reading) is None,
                     progress=progress,
                 )
@@ -147,6 +151,24 @@ def corpus_of(
         warn_of_single_labels(corpus := open_corpus(counted_there))
         with _by_source(counted_there, paths):
             yield corpus
+
+
+def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
+    """Return paths with a temporary file in place of "-", of what standard input has; lines of label TAB text."""
+    if "-" not in paths:
+        return list(paths)
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="sdem-"))
+    spool = Path(folder, f"stdin.{form or 'tsv'}")
+    with spool.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return [str(spool) if path == "-" else path for path in paths]
+
+
+def _learns_numbers(name: str | None) -> bool:
+    """Whether an estimator, if that is one, learns numbers: then labels of a source are targets."""
+    from sdem_dist.catalogue import ESTIMATORS, estimator_class
+
+    return name in ESTIMATORS and estimator_class(str(name))().spec.target == "numbers"
 
 
 def _refuse_tables(name: str | None, source: str) -> None:

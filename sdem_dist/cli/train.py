@@ -22,6 +22,7 @@ from sdem_dist.cli.sources import (
     label_column,
     refuse_far_sources,
     refuse_no_model,
+    spool_stdin,
     take_unlabelled,
     validation_of,
 )
@@ -117,6 +118,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
     refuse_no_model(corpora, model)
+    corpora = tuple(spool_stdin(corpora, options["format"]))
     check_jobs(where, options["dry_run"], options["lifetime"])
     if options["checkpoint"] is None and (
         options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]

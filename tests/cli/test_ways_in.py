@@ -1,0 +1,52 @@
+"""The same documents by every way into the command give the same model."""
+
+from __future__ import annotations
+
+import pytest
+from commands import ok, run
+
+from sdem_dist import load_model
+
+ROWS = [("a", "goal team"), ("b", "bank share"), ("a", "goal match"), ("b", "loan bank")] * 5
+TSV = "".join(f"{label}\t{text}\n" for label, text in ROWS)
+WAYS = {
+    "semicolons": ("d.csv", "label;text\n" + TSV.replace("\t", ";"), ()),
+    "a delimiter": ("d.csv", "label#text\n" + TSV.replace("\t", "#"), ("--delimiter", "#")),
+    "no header": ("d.csv", TSV.replace("\t", ","), ("--no-header", "--label", "0", "--text", "1")),
+    "TABs and a header": ("d.tsv", "label\ttext\n" + TSV, ("--header", "--delimiter", r"\t")),
+    "two columns": (
+        "d.csv",
+        "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","),
+        ("--text", "title,body"),
+    ),
+    "standard input": ("-", TSV, ()),
+}
+
+
+@pytest.fixture(scope="module")
+def expected(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("ways")
+    (folder / "d.tsv").write_text(TSV)
+    ok("train", str(folder / "d.tsv"), str(folder / "m"), "--quiet")
+    return load_model(folder / "m").predict_proba(["goal", "bank team"])
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_every_way_in_gives_the_same_model(way, expected, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    name, content, options = WAYS[way]
+    if name != "-":
+        (tmp_path / name).write_text(content)
+    piped = {"input": content} if name == "-" else {}
+    ok("train", name, "m", "--quiet", *options, **piped)
+    ok("ingest", name, "c", "--quiet", *options, **piped)
+    ok("train", "c", "n", "--quiet")
+    for model in ("m", "n"):
+        assert (load_model(model).predict_proba(["goal", "bank team"]) == expected).all()
+
+
+def test_labels_are_numbers_for_a_regressor(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "d.tsv").write_text("".join(f"{k % 5}.5\tword{k % 5} goal\n" for k in range(40)))
+    found = run("train", "d.tsv", "m", "--quiet", "--estimator", "SupervisedLDARegressor", "--epochs", "2")
+    assert found.exit_code == 0, found.output
