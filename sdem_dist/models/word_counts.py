@@ -247,7 +247,15 @@ class WordCounts:
         }
 
     def check_state(self, state: SdemState) -> None:
-        """Take any state that its fields allow."""
+        """Raise ValueError where words or classes have no probability at all."""
+        with np.errstate(over="ignore"):
+            totals = state.totals + state.gamma * self.n_features
+        if not (np.isfinite(totals) & (totals > 0)).all():
+            raise ValueError("array 'totals' has columns in which no word has a probability")
+        if state.gamma == 0 and not state.words.any(axis=1).all():
+            raise ValueError("array 'words' has words without a probability in any class")
+        if state.t > 0 and not (state.class_counts + state.class_gamma).any():
+            raise ValueError("array 'class_counts' has no class of a probability above zero")
 
     def check_documents(self, documents: Documents) -> None:
         """Take any documents."""

@@ -88,6 +88,27 @@ def test_every_other_setting_is_refused_or_a_model(name, tmp_path):
     assert refused > n / 2
 
 
+@pytest.mark.parametrize("name", MODELS)
+def test_arrays_with_right_checksums_are_refused_or_give_finite_answers(name, tmp_path):
+    model, path = MODELS[name](), tmp_path / "model"
+    model.save(path)
+    arrays, metadata = read_archive(path, KIND)
+    for array, values in arrays.items():
+        if values.dtype.kind != "f":
+            continue
+        for value in (0.0, -1.0, math.inf, math.nan, 1e300):
+            write_archive(path, KIND, {**arrays, array: np.full_like(values, value)}, metadata)
+            try:
+                loaded = sd.load_model(path)
+            except ModelError:
+                continue
+            with np.errstate(all="ignore"):
+                data = Z if loaded.n_features_in_ == 3 else COUNTS if hasattr(loaded, "topics") else X
+                found = loaded.predict_proba(data) if hasattr(loaded, "predict_proba") else predicted(loaded)
+            assert not np.isnan(np.asarray(found, float)).any(), (array, value)
+            loaded.save(path)
+
+
 @pytest.mark.parametrize(
     ("settings", "field"),
     [
