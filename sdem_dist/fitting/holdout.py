@@ -182,7 +182,7 @@ class HoldoutPolicy:
             if self.share > NO_REFIT:
                 last = next((entry for entry in scored if entry["epoch"] > best["epoch"]), best)
         n_epochs = int(last["epoch"])
-        shown = [_held_out_figures(entry, self.monitor, self.source) for entry in result.history[:n_epochs]]
+        shown = [held_out_figures(entry, self.monitor, self.source) for entry in result.history[:n_epochs]]
         temperature = getattr(learner, "temperature", 1.0) * last.get(f"{VALIDATION}temperature", 1.0)
         figures = best.get(VALIDATION + self.monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
         draws = Draws(*(np.array([figure]) for figure in figures))
@@ -230,7 +230,7 @@ def _joined(results: Sequence[HoldoutResult]) -> Draws:
     return Draws(*(np.concatenate(column) for column in zip(*known, strict=True)))
 
 
-def _held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
+def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
     """Return what a history says of held-out documents after an epoch."""
     shown = {"accuracy": "accuracy", "log_loss": monitor} | (
         {"macro_f1": "macro_f1"} if has_rare_classes(source) else {}

@@ -23,7 +23,15 @@ from sdem_dist.engine.stages import AnyStage, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.fitting.defaults import FEW_HELD_OUT, FOLDS_HELD_OUT, HOLDOUT_PARTS, MAX_HELD_OUT, N_FOLDS
-from sdem_dist.fitting.holdout import MONITOR, Candidate, Draws, has_rare_classes, is_better, may_overlap
+from sdem_dist.fitting.holdout import (
+    MONITOR,
+    Candidate,
+    Draws,
+    has_rare_classes,
+    held_out_figures,
+    is_better,
+    may_overlap,
+)
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import KnownWords
 from sdem_dist.models.naive_bayes import joint_scores
@@ -162,18 +170,10 @@ def with_temperature(
     Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all,
     it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
 
-    Parameters
-    ----------
-    fit : callable
-        Runs a training with a source's documents; the last one is watched.
-    share : float
-        Of the documents to hold out, 20,000 at most.
-    seed : int
-        What decides which.
-    class_weight : tuple of float, default=None
-        Of each class: one of weight 0 has probability 0, whatever the temperature.
-    kept : callable, default=None
-        Takes the history of a training that patience ended, and returns how many epochs are kept.
+    `fit`: runs a training with a source's documents; the last stage is watched.
+    `share`: of the documents to hold out, 20,000 at most; `seed` decides which.
+    `class_weight`: of each class: one of weight 0 has probability 0, whatever the temperature.
+    `kept`: takes the history of a training that patience ended, and returns how many epochs are kept.
     """
     held_out = held_out_of(source.corpus, share, seed, class_weight)
     if held_out is None:
@@ -206,7 +206,7 @@ def with_temperature(
 
     found = found or fit(trainer.changed(tempered), source)
     learner = replace(cast(Any, found.learner), temperature=temperature)
-    told = [_told(entry) for entry in history] + [{}] * (len(found.history) - len(history))
+    told = [held_out_figures(entry, MONITOR, source) for entry in history] + [{}] * (len(found.history) - len(history))
     return Trained(learner, found.state, [{**h, **f} for h, f in zip(told, found.history, strict=False)])
 
 
@@ -233,9 +233,3 @@ def held_out_of(
         kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= kept[labels]
     return Selection.of(mask) if mask.sum() >= FEW_HELD_OUT // 2 else None
-
-
-def _told(entry: dict[str, float]) -> dict[str, float]:
-    """Return what a history says of held-out documents after an epoch; nothing where they were not scored."""
-    names = {"held_out_accuracy": f"{VALIDATION}accuracy", "held_out_log_loss": VALIDATION + MONITOR}
-    return {name: entry[of] for name, of in names.items() if of in entry}

@@ -84,11 +84,9 @@ def score_outputs(classifier):
 
 
 def score_folds(classifier):
-    return np.mean([score_on(Y, TRAIN)(clone(classifier)), score_swapped(clone(classifier))])
-
-
-def score_swapped(classifier):
-    return (classifier.fit(X[TEST], Y[TEST]).predict(X[TRAIN]) == Y[TRAIN]).mean()
+    """Return the mean accuracy on each half by the other one."""
+    swapped = (clone(classifier).fit(X[TEST], Y[TEST]).predict(X[TRAIN]) == Y[TRAIN]).mean()
+    return np.mean([score_on(Y)(clone(classifier)), swapped])
 
 
 def in_processes(classifier):
@@ -96,60 +94,50 @@ def in_processes(classifier):
         return cross_val_score(classifier, X, Y, cv=2).mean()
 
 
-def stacked(classifier, method):
-    return StackingClassifier([("a", classifier)], LogisticRegression(max_iter=2000), stack_method=method, cv=3)
+def on_curve(classifier):
+    return learning_curve(classifier, X, Y, train_sizes=[0.5, 1.0], cv=2)[2][-1].mean()
 
 
-all_classes, two_classes = score_on(Y), score_on(TWO)
+def stacked(method):
+    meta = LogisticRegression(max_iter=2000)
+    return lambda c: StackingClassifier([("a", c)], meta, stack_method=method, cv=3)
 
-# A tool around a classifier, how it is scored, how the bare classifier is scored on the same task.
+
+def frozen(classifier):
+    return CalibratedClassifierCV(FrozenEstimator(classifier.fit(X[TRAIN], Y[TRAIN])))
+
+
+def voting(classifier):
+    return VotingClassifier([("a", classifier), ("b", LogisticRegression(max_iter=2000))], voting="soft")
+
+
+SAME, all_classes, two_classes, outputs = (lambda c: c), score_on(Y), score_on(TWO), score_on(OUTPUTS)
+JOBS = {"n_jobs": [1, 2]}
+# A tool around a classifier; how it is scored, and the bare classifier on the same task, if not on all classes.
 TOOLS = {
-    "calibrated, sigmoid": (lambda c: CalibratedClassifierCV(c, cv=3), all_classes, all_classes),
-    "calibrated, isotonic": (lambda c: CalibratedClassifierCV(c, cv=3, method="isotonic"), all_classes, all_classes),
-    "calibrated, frozen": (
-        lambda c: CalibratedClassifierCV(FrozenEstimator(c.fit(X[TRAIN], Y[TRAIN]))),
-        all_classes,
-        all_classes,
-    ),
+    "calibrated, sigmoid": (lambda c: CalibratedClassifierCV(c, cv=3),),
+    "calibrated, isotonic": (lambda c: CalibratedClassifierCV(c, cv=3, method="isotonic"),),
+    "calibrated, frozen": (frozen,),
     "calibrated, two classes": (lambda c: CalibratedClassifierCV(c, cv=3), two_classes, two_classes),
-    "stacked probabilities": (lambda c: stacked(c, "predict_proba"), all_classes, all_classes),
-    "stacked decisions": (lambda c: stacked(c, "decision_function"), all_classes, all_classes),
-    "bagging": (lambda c: BaggingClassifier(c, 5, random_state=0), all_classes, all_classes),
-    "boosted": (lambda c: AdaBoostClassifier(c, n_estimators=5, random_state=0), all_classes, all_classes),
-    "one against rest": (OneVsRestClassifier, all_classes, all_classes),
-    "one against one": (OneVsOneClassifier, all_classes, all_classes),
-    "output codes": (lambda c: OutputCodeClassifier(c, code_size=3, random_state=0), all_classes, all_classes),
-    "voting": (
-        lambda c: VotingClassifier([("a", c), ("b", LogisticRegression(max_iter=2000))], voting="soft"),
-        all_classes,
-        all_classes,
-    ),
+    "stacked probabilities": (stacked("predict_proba"),),
+    "stacked decisions": (stacked("decision_function"),),
+    "bagging": (lambda c: BaggingClassifier(c, 5, random_state=0),),
+    "boosted": (lambda c: AdaBoostClassifier(c, n_estimators=5, random_state=0),),
+    "one against rest": (OneVsRestClassifier,),
+    "one against one": (OneVsOneClassifier,),
+    "output codes": (lambda c: OutputCodeClassifier(c, code_size=3, random_state=0),),
+    "voting": (voting,),
     "self-training": (lambda c: SelfTrainingClassifier(c, max_iter=2), score_hidden, score_few),
     "tuned threshold": (lambda c: TunedThresholdClassifierCV(c, scoring="accuracy", cv=3), two_classes, two_classes),
     "fixed threshold": (lambda c: FixedThresholdClassifier(c, threshold=0.5), two_classes, two_classes),
-    "several outputs": (
-        MultiOutputClassifier,
-        lambda c: (c.fit(X[TRAIN], OUTPUTS[TRAIN]).predict(X[TEST]) == OUTPUTS[TEST]).mean(),
-        score_outputs,
-    ),
-    "chain": (
-        lambda c: ClassifierChain(c, random_state=0),
-        lambda c: (c.fit(X[TRAIN], OUTPUTS[TRAIN]).predict(X[TEST]) == OUTPUTS[TEST]).mean(),
-        score_outputs,
-    ),
-    "grid": (lambda c: GridSearchCV(c, {"n_jobs": [1, 2]}, cv=2), all_classes, all_classes),
-    "halving": (
-        lambda c: HalvingGridSearchCV(c, {"n_jobs": [1, 2]}, cv=2, min_resources=100, random_state=0),
-        all_classes,
-        all_classes,
-    ),
-    "learning curve": (
-        lambda c: c,
-        lambda c: learning_curve(c, X, Y, train_sizes=[0.5, 1.0], cv=2)[2][-1].mean(),
-        score_folds,
-    ),
-    "processes": (lambda c: c, in_processes, score_folds),
+    "several outputs": (MultiOutputClassifier, outputs, score_outputs),
+    "chain": (lambda c: ClassifierChain(c, random_state=0), outputs, score_outputs),
+    "grid": (lambda c: GridSearchCV(c, JOBS, cv=2),),
+    "halving": (lambda c: HalvingGridSearchCV(c, JOBS, cv=2, min_resources=100, random_state=0),),
+    "learning curve": (SAME, on_curve, score_folds),
+    "processes": (SAME, in_processes, score_folds),
 }
+TOOLS = {name: tool if len(tool) == 3 else (*tool, all_classes, all_classes) for name, tool in TOOLS.items()}
 FITS_OFTEN = (
     "bagging",
     "boosted",
@@ -159,9 +147,9 @@ FITS_OFTEN = (
     "learning curve",
     "halving",
 )
-ABSOLUTE = pytest.mark.xfail(strict=False, reason="weights that add up to 1 make the prior too strong")
+REWEIGHTED = pytest.mark.xfail(strict=False, reason="boosting gives rare categories of a column large weights")
 CASES = [
-    pytest.param(name, tool, marks=ABSOLUTE if tool == "boosted" else ())
+    pytest.param(name, tool, marks=REWEIGHTED if (name, tool) == ("CategoricalNB", "boosted") else ())
     for name in CLASSIFIERS
     for tool in TOOLS
     if not (name in SLOW and tool in FITS_OFTEN)
