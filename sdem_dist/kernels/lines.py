@@ -7,7 +7,7 @@ from sdem_dist.kernels.jit import jit, jit_inline
 
 _HIGH = np.uint64(0x8080808080808080)
 _SIXTEENS = np.uint64(0x1010101010101010)
-_TAB, _LINE, _RETURN, _QUOTE, _COMMA = 9, 10, 13, 34, 44
+_TAB, _LINE, _RETURN = 9, 10, 13
 
 
 @jit_inline
@@ -101,78 +101,3 @@ def lines(data, start, label, text, bounds):
         n += 1
         i += 1  # past the end of the line
     return n, min(i, size)
-
-
-@jit
-def csv_records(data, start, final, n_fields, label, text, bounds):
-    """Find records of comma-separated values, and two fields of each, as far as they are simple.
-
-    Simple is what is UTF-8 and ends with a line feed, perhaps after one carriage return, has the right number of
-    fields, and quotes only around whole fields, where they may be doubled.
-
-    `data`: ndarray of uint8. `start`: where the first record begins. `final`: nothing comes after `data`.
-    `n_fields`, `label`, `text`: fields of a record, and the numbers of the two, from 0.
-    `bounds`: int64 of shape (n, 6), overwritten, of every record: where the label and the text begin and end, without
-    quotes, 1 if there are doubled quotes in the label, plus 2 if in the text, and the lines of the record. A blank
-    line has -1 for everything but its lines.
-    Returns `n_records`, `stop` (int), how many records were found, at most n, and where the next one begins.
-    Returns `simple` (bool), the next one is simple, or not whole.
-    """
-    i, size, n = start, data.size, 0
-    while i < size and n < bounds.shape[0]:
-        begin, field, n_lines = i, 0, 1
-        row = bounds[n]
-        row[4] = 0
-        while True:  # a field
-            quoted = i < size and data[i] == _QUOTE
-            doubled = False
-            i += quoted
-            first = i
-            while i < size:
-                c, width = data[i], 1
-                if c >= 128:
-                    width = _width(data, i, size)
-                    if width == 0:
-                        return n, begin, not final and i + 4 > size
-                elif quoted:
-                    if c == _QUOTE:
-                        if i + 1 < size and data[i + 1] == _QUOTE:
-                            doubled, width = True, 2
-                        else:
-                            break
-                    elif c == _LINE:
-                        n_lines += 1
-                    elif c == _RETURN and not (i + 1 < size and data[i + 1] == _LINE):
-                        return n, begin, not final and i + 1 == size
-                elif c in (_COMMA, _LINE, _RETURN):
-                    break
-                i += width
-            last = i
-            if i == size and (quoted or not final):
-                return n, begin, not final
-            i += quoted
-            if field in (label, text):
-                k = 0 if field == label else 2
-                row[k], row[k + 1] = first, last
-                if doubled:
-                    row[4] |= 1 + k // 2
-            field += 1
-            if i < size and data[i] == _COMMA:
-                i += 1
-                continue
-            break
-        if i < size and data[i] == _RETURN:
-            i += 1
-        if i == size and not final:
-            return n, begin, True
-        if i < size and data[i] != _LINE:
-            return n, begin, False
-        blank = field == 1 and not quoted and last == first
-        if field != n_fields and not blank:
-            return n, begin, False
-        if blank:
-            row[0] = -1
-        row[5] = n_lines
-        i = min(i + 1, size)
-        n += 1
-    return n, i, True

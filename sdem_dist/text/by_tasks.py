@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import shutil
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise
@@ -204,17 +203,8 @@ class Writing:
         classes = None if config.targets else tuple((class_name(name), name) for name in self.plan.classes)
         seed = config.random_state if config.plan.shuffle and not held_out else None
         ids = config.reading.id is not None
-        how = Arranging(
-            columns.n_features,
-            columns.offset,
-            classes,
-            tally.whole,
-            seed,
-            held_out,
-            config.held_out,
-            config.random_state,
-            ids,
-        )
+        which = held_out, config.held_out, config.random_state
+        how = Arranging(columns.n_features, columns.offset, classes, tally.whole, seed, *which, ids)
         pairs = zip(counted.summaries, counted.held_out, strict=True)
         sizes = [out if held_out else summary["n_documents"] - out for summary, out in pairs]
         before = list(accumulate(sizes, initial=0))
@@ -256,56 +246,38 @@ class Writing:
         return documents, sum(summary["n_empty"] for summary in summaries)
 
 
-class ByTasks:
-    """An ingest on the workers of a client: its stages, in order."""
+def ingest_by_tasks(client: Client, config: IngestConfig, report: IngestReport) -> CorpusPlan:
+    """Read, count and write on the workers of a client; `report` learns of what is written.
 
-    def __init__(self, client: Client, config: IngestConfig) -> None:
-        reference, gate = config.plan.reference, config.gate
-        self._client, self._config = client, config
-        self._counting = Counting(
-            config.plan.settings,
-            config.reading,
-            config.form is not None,
-            gate.on_error,
-            config.plan.known_classes,
-            config.targets,
-            None if reference is None else reference.path,
-            None if reference is None else reference.header.uid,
-            config.block_documents,
-        )
+    What is done is kept beside the corpus until it is there.
+    """
+    from sdem_dist.engine.dask import DaskExecutor
 
-    def ingest(self, report: IngestReport) -> CorpusPlan:
-        """Read, count and write; `report` learns of what is written."""
-        from sdem_dist.engine.dask import DaskExecutor
-
-        config, executor = self._config, DaskExecutor(self._client)
-        with self._counted(executor) as counted:
+    plan, path, executor = config.plan, to_place(config.destinations[0]).absolute(), DaskExecutor(client)
+    path_of, uid = (None, None) if plan.reference is None else (plan.reference.path, plan.reference.header.uid)
+    rules = config.gate.on_error, plan.known_classes, config.targets
+    how = Counting(plan.settings, config.reading, config.form is not None, *rules, path_of, uid, config.block_documents)
+    # the known classes are those of the reference, and sets have no order
+    content = repr((FORMAT, replace(how, known_classes=None), config.held_out, config.random_state))
+    identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+    try:
+        with kept_folder(path, "counted", identity) as scratch, driver_folder(scratch) as here:
+            counted = counted_by_tasks(executor, scratch, here, config, how)
             config.check(counted.tally)
             ranges = None
-            if config.plan.vocabulary is None and config.plan.settings.kind == "count":
-                ranges = merged_by_tasks(executor, counted, self._counting)
-            plan = config.plan.settled(counted.tally, None if ranges is None else ranges.terms)
-            report.take(counted.tally, plan, config.targets)
-            _write_all(Writing(config, executor, counted, plan, ranges), report)
-        return plan
-
-    @contextmanager
-    def _counted(self, executor: Executor) -> Iterator[Counted]:
-        """Count all sources; what is done is kept beside the corpus until the block has ended."""
-        config, how, path = self._config, self._counting, to_place(self._config.destinations[0])
-        # the known classes are those of the reference, and sets have no order
-        content = repr((FORMAT, replace(how, known_classes=None), config.held_out, config.random_state))
-        identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-        try:
-            with kept_folder(path.absolute(), "counted", identity) as scratch, driver_folder(scratch) as here:
-                yield counted_by_tasks(executor, scratch, here, config, how)
-        except SdemError:
-            raise
-        except OSError as error:
-            raise IngestError(
-                f"cannot keep the counted documents in {path.absolute().parent} meanwhile, which all workers have to see: "
-                f"{error}; nothing was written"
-            ) from error
+            if plan.vocabulary is None and plan.settings.kind == "count":
+                ranges = merged_by_tasks(executor, counted, how)
+            corpus_plan = plan.settled(counted.tally, None if ranges is None else ranges.terms)
+            report.take(counted.tally, corpus_plan, config.targets)
+            _write_all(Writing(config, executor, counted, corpus_plan, ranges), report)
+    except SdemError:
+        raise
+    except OSError as error:
+        raise IngestError(
+            f"cannot keep the counted documents in {path.parent} meanwhile, which all workers have to see: {error}; "
+            "nothing was written"
+        ) from error
+    return corpus_plan
 
 
 def _write_all(writing: Writing, report: IngestReport) -> None:

@@ -197,12 +197,8 @@ class Vocabulary:
     def learned(cls, counter: LearningCounter, columns: np.ndarray, n_features: int) -> Vocabulary:
         """Return the terms that a counter has learned, which learns no more; `columns` are those of its nodes."""
         known = cls.__new__(cls)
-        known.tokenizer, known.tree, known.columns, known.n_features = (
-            counter.tokenizer,
-            counter.tree,
-            columns,
-            n_features,
-        )
+        known.tokenizer, known.tree = counter.tokenizer, counter.tree
+        known.columns, known.n_features = columns, n_features
         known.tree.tally = known.tree.tally[:0].copy()  # each thread that counts has its own
         return known
 

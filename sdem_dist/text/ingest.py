@@ -59,17 +59,8 @@ def ingest_here(config: IngestConfig, report: IngestReport) -> CorpusPlan:
         config.check(tally)
         plan = config.plan.settled(tally, None if runs is None else choose(runs, settings, tally.n_training))
         classes = np.array(list(tally.classes), np.float64) if targets else plan.classes_of_codes(tally.classes)
-        second = SecondPass(
-            folder,
-            tally.n_blocks,
-            plan.columns,
-            classes,
-            tally.whole,
-            config.held_out,
-            config.random_state,
-            config.n_jobs,
-            ids,
-        )
+        how = config.held_out, config.random_state, config.n_jobs
+        second = SecondPass(folder, tally.n_blocks, plan.columns, classes, tally.whole, *how, ids)
         common: JsonObject = {
             "classes": None if targets else plan.classes,
             "unlabelled": NONE,
@@ -300,9 +291,9 @@ def ingest(
     if client is None:
         corpus_plan = ingest_here(config, report)
     else:
-        from sdem_dist.text.by_tasks import ByTasks
+        from sdem_dist.text.by_tasks import ingest_by_tasks
 
-        corpus_plan = ByTasks(client, config).ingest(report)
+        corpus_plan = ingest_by_tasks(client, config, report)
     if form == "svmlight" and plan.zero_based == "auto":
         report.first_column = 0 if corpus_plan.zero_based else 1
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples

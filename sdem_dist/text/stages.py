@@ -345,18 +345,8 @@ def _arranged(
         classes = column_of([named[label] for label in labels])
     ids = TextSpool.reopened(counts / "ids") if how.ids else None
     columns = ColumnMap(how.n_features, terms, how.offset)
-    second = SecondPass(
-        counts,
-        summary["n_blocks"],
-        columns,
-        classes,
-        how.whole,
-        how.share_held_out,
-        how.random_state,
-        1,
-        ids,
-        first[0],
-    )
+    which = how.share_held_out, how.random_state
+    second = SecondPass(counts, summary["n_blocks"], columns, classes, how.whole, *which, 1, ids, first[0])
     n_empty = 0
 
     def wrote(batch: Batch) -> None:

@@ -99,11 +99,6 @@ class Columns:
             return self.text
         return ("text" if self.text is None else self.text,)
 
-    @property
-    def options(self) -> str:
-        """What chooses others."""
-        return "--label and --text" if self.labelled else "--text (and --id)"
-
 
 ROLES = ("label", "id", "group", "weight")
 

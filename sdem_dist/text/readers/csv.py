@@ -192,9 +192,10 @@ def column_positions(path: Path, names: list[str], columns: Columns) -> dict[str
             if names.count(name) != 1:
                 times = "no column" if name not in names else "more than one column"
                 kind = NoLabelError if role == "label" and name not in names else IngestError
+                options = "--label and --text" if columns.labelled else "--text (and --id)"
                 raise kind(
                     f"{path}, line 1: there is {times} {name!r}; the columns are {', '.join(map(repr, names))}. Choose with "
-                    f"{columns.options if role in ('label', 'text', 'id') else f'--{role}'}"
+                    f"{options if role in ('label', 'text', 'id') else f'--{role}'}"
                 )
     if columns.keep and (twice := [name for name in names if names.count(name) > 1]):
         raise IngestError(f"{path}: there is more than one column {twice[0]!r}: rename one of them")
