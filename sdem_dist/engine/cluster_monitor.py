@@ -3,14 +3,13 @@
 import asyncio
 import logging
 import time
-import uuid
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeVar
 
 import dask
-from distributed import Client, Future
+from distributed import Client
 from distributed.client import ClosedClientError
 
 from sdem_dist import compat
@@ -21,7 +20,7 @@ PULSE = 2.0  # seconds between two looks at the cluster while waiting
 WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
 ALL_WORKERS_SECONDS = 120.0
-"""Seconds to wait for a task of every worker; a run can do without the answers of workers that hang, or are busy."""
+"""Seconds to wait when all workers are asked at once; a run can do without the answers of workers that hang."""
 
 Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
@@ -67,36 +66,38 @@ class ClusterMonitor:
         return value
 
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """Run a task on every worker: on one of each host first, whose files the others then find.
+        """Run a function in a thread of every worker: on one of each host first, whose files the others then find.
 
-        Returns what they return, without those that failed or were lost: what fails here fails in a task of the run,
-        which says more. Empty if one does not answer in time.
+        It is no task, which would wait for what others have the worker do. Returns what each returned, without those
+        that failed or were lost: what fails here fails in a task of the run, which says more. Empty if one does not
+        answer in time.
         """
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
         values: list[Value] = []
         for group in (list(first), [worker for worker in self.workers if worker not in first]):
-            futures = {worker: self._pinned(worker, function, *args) for worker in group if worker in self.workers}
-            if not self.alive(partial(self._all_done, futures)):
-                return []
-            finished = [future for future in futures.values() if future.status == "finished"]
-            values += self.alive(partial(self._client.gather, finished, asynchronous=True))
+            while workers := [worker for worker in group if worker in self.workers]:
+                options: dict[str, Any] = {"workers": workers, "on_error": "ignore", "asynchronous": True}
+                run = partial(self._client.run, _in_thread, function, *args, **options)
+                answers = self.alive(partial(self._answers, run, workers))
+                if answers is not None:
+                    values += answers.values()
+                    break
+                if all(worker in self.workers for worker in workers):
+                    return []
         return values
 
-    def _pinned(self, worker: str, function: Callable[..., Value], *args: object) -> "Future[Value]":
-        key = f"{function.__name__}-everywhere-{self._run}-{uuid.uuid4().hex[:8]}"
-        return self._client.submit(function, *args, key=key, workers=[worker], pure=False, priority=10)
-
-    async def _all_done(self, futures: dict[str, "Future[Any]"]) -> bool:
-        """Wait for tasks of workers, by worker; return whether those that are still there have ended in time."""
-        deadline = time.monotonic() + ALL_WORKERS_SECONDS
-        while missing := [w for w, future in futures.items() if not future.done() and w in self.workers]:
-            if time.monotonic() > deadline:
-                return False
-            done = asyncio.ensure_future(futures[missing[0]].exception(asynchronous=True))
-            await asyncio.wait({done}, timeout=PULSE / 4)
-            done.cancel()
-        return True
+    async def _answers(
+        self, run: Callable[[], Awaitable[Mapping[str, Value]]], workers: list[str]
+    ) -> Mapping[str, Value] | None:
+        """Return what workers answer; None if one does not in time, or is lost: Dask would keep calling it for 30 s."""
+        answers, deadline = asyncio.ensure_future(run()), time.monotonic() + ALL_WORKERS_SECONDS
+        try:
+            while not answers.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):
+                await asyncio.wait({answers}, timeout=PULSE / 4)
+            return answers.result() if answers.done() else None
+        finally:
+            answers.cancel()
 
     async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         work = asyncio.ensure_future(start())
@@ -155,6 +156,11 @@ class ClusterMonitor:
             if self._client.status == "running":
                 raise
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
+
+
+async def _in_thread(function: Callable[..., Value], *args: object) -> Value:
+    """Keep long work, such as compiling, off a worker's event loop, which has to answer the scheduler meanwhile."""
+    return await asyncio.to_thread(function, *args)
 
 
 def _seconds(name: str, given: float | None, default: float) -> float:
