@@ -1,9 +1,6 @@
 """A natural logarithm that the compiler vectorises, as libm's does not."""
 
-from typing import Any, cast
-
 import numpy as np
-from llvmlite import ir
 from numba import types
 from numba.core.errors import TypingError
 
@@ -85,34 +82,6 @@ def log_single(x):
     rest = w * (_EVEN_32[0] + w * _EVEN_32[1]) + z * (_ODD_32[0] + w * _ODD_32[1])
     half = _HALF_32 * f * f
     return s * (half + rest) + k * _LN2_LOW_32 - half + f + k * _LN2_HIGH_32
-
-
-def logarithms(builder: Any, x: Any) -> Any:
-    """Write `log_single` for a vector of float32 into code being built, operation by operation, with the same bits."""
-    of_bits = ir.VectorType(ir.IntType(32), x.type.count)
-
-    def bits(value: object) -> Any:
-        return ir.Constant(of_bits, [int(cast(int, value))] * x.type.count)
-
-    def each(value: object) -> Any:
-        return ir.Constant(x.type, [float(cast(float, value))] * x.type.count)
-
-    def op(name: str, a: Any, b: Any) -> Any:
-        return getattr(builder, name)(a, b, flags=("contract",))
-
-    shifted = builder.add(builder.bitcast(x, of_bits), bits(_ONE_32 - _SQRT_HALF_32))
-    k = builder.sitofp(builder.sub(builder.lshr(shifted, bits(_SHIFT_32)), bits(127)), x.type)
-    mantissa = builder.add(builder.and_(shifted, bits(_MANTISSA_32)), bits(_SQRT_HALF_32))
-    f = op("fsub", builder.bitcast(mantissa, x.type), each(_UNIT_32))
-    s = op("fdiv", f, op("fadd", each(_TWO_32), f))
-    z = op("fmul", s, s)
-    w = op("fmul", z, z)
-    even = op("fmul", w, op("fadd", each(_EVEN_32[0]), op("fmul", w, each(_EVEN_32[1]))))
-    odd = op("fmul", z, op("fadd", each(_ODD_32[0]), op("fmul", w, each(_ODD_32[1]))))
-    half = op("fmul", op("fmul", each(_HALF_32), f), f)
-    found = op("fmul", s, op("fadd", half, op("fadd", even, odd)))
-    found = op("fsub", op("fadd", found, op("fmul", k, each(_LN2_LOW_32))), half)
-    return op("fadd", op("fadd", found, f), op("fmul", k, each(_LN2_HIGH_32)))
 
 
 @jit

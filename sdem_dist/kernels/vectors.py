@@ -6,12 +6,9 @@ from numba import types
 from numba.core import cgutils
 
 from sdem_dist.kernels.jit import intrinsic, jit_inline, require_array
-from sdem_dist.kernels.logarithm import logarithms
 
 WIDTH = 8
 """Columns of a register of single precision."""
-WIDER = 16
-"""Columns of two of them."""
 LINE = 64
 """Bytes of a line of cache."""
 AHEAD = 64
@@ -103,105 +100,6 @@ def add_columns(values, words, rows, first, last, sums):
     elif last - k > 0:
         length, square = _add_8(values, words, rows, k, sums)
     return length, square
-
-
-def _mover(width, with_logarithms):
-    """Return what moves so many columns of counts at once, and the logarithms behind them, if there are any."""
-
-    @intrinsic(None)
-    def move(typingctx, values, words, rows, column, rhos, lows, totals):
-        _require(values, words, rows, rhos, lows)
-        require_array("totals", totals, types.float64)
-
-        def codegen(context, builder, signature, args):
-            of_values, of_words, of_rows, _, of_rhos, of_lows, of_totals = signature.args
-            given = zip(
-                (of_values, of_words, of_rows, of_rhos, of_lows, of_totals), (*args[:3], *args[4:]), strict=True
-            )
-            values, words, rows, rhos, lows, totals = (context.make_array(t)(context, builder, a) for t, a in given)
-            size, index, byte = context.get_value_type(types.intp), ir.IntType(32), ir.IntType(8)
-            some, whole = ir.VectorType(ir.FloatType(), width), ir.VectorType(index, width)
-            wide = ir.VectorType(ir.DoubleType(), width)
-            stride = cgutils.unpack_tuple(builder, rows.strides)[0]
-            half = builder.lshr(cgutils.unpack_tuple(builder, rows.shape)[1], ir.Constant(size, 1))
-
-            def at(array, place, kind=some):
-                return builder.bitcast(builder.gep(array.data, [place]), kind.as_pointer())
-
-            def op(name, a, b):
-                return getattr(builder, name)(a, b, flags=("contract",))
-
-            rho, low = builder.load(at(rhos, args[3]), align=4), builder.load(at(lows, args[3]), align=4)
-            gains = cgutils.alloca_once_value(builder, ir.Constant(wide, [0.0] * width))
-            with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
-                x = builder.load(builder.gep(values.data, [loop.index]))
-                x = context.cast(builder, x, of_values.dtype, types.float32)
-                word = builder.load(builder.gep(words.data, [loop.index]))
-                word = context.cast(builder, word, of_words.dtype, types.intp)
-                row = builder.gep(builder.bitcast(rows.data, byte.as_pointer()), [builder.mul(word, stride)])
-                row = builder.gep(builder.bitcast(row, ir.FloatType().as_pointer()), [args[3]])
-                counts = builder.bitcast(row, some.as_pointer())
-                factor = builder.insert_element(ir.Constant(some, None), x, ir.Constant(index, 0))
-                factor = builder.shuffle_vector(factor, ir.Constant(some, None), ir.Constant(whole, [0] * width))
-                old = builder.load(counts, align=4)
-                new = op("fadd", old, op("fmul", rho, factor))
-                new = builder.select(builder.fcmp_ordered(">", new, low), new, low)
-                gain = builder.fpext(op("fsub", new, old), wide)
-                builder.store(op("fadd", builder.load(gains), gain), gains)
-                builder.store(new, counts, align=4)
-                if with_logarithms:
-                    logs = builder.bitcast(builder.gep(row, [half]), some.as_pointer())
-                    builder.store(logarithms(builder, new), logs, align=4)
-            total = at(totals, args[3], wide)
-            builder.store(op("fadd", builder.load(total, align=8), builder.load(gains)), total, align=8)
-            return context.get_dummy_value()
-
-        return types.void(values, words, rows, types.intp, rhos, lows, totals), codegen
-
-    return move
-
-
-move_eight = _mover(WIDTH, True)
-"""Add documents' entries times `rhos` to eight columns of counts from `column` on, bounded by `lows`; renew logarithms.
-
-Counts of column k become ``max(N + rhos[k] x, lows[k])``, and ``totals[k]`` gains what they gain. The arrays but
-`values` and `words` are of single precision, `totals` of double, and all have room for eight columns.
-"""
-move_sixteen = _mover(WIDER, False)
-"""The same for sixteen columns of rows without logarithms."""
-
-
-@intrinsic(None)
-def add_logarithms(typingctx, values, words, rows, column, sums):
-    """Set 16 of `sums` to ``sum_j values[j] * ln rows[words[j], k]``, from k on, as `add_columns` adds logarithms."""
-    _require(values, words, rows, sums)
-
-    def codegen(context, builder, signature, args):
-        of_values, of_words, of_rows, _, of_sums = signature.args
-        pairs = ((of_values, args[0]), (of_words, args[1]), (of_rows, args[2]), (of_sums, args[4]))
-        values, words, rows, sums = (context.make_array(t)(context, builder, a) for t, a in pairs)
-        index = ir.IntType(32)
-        some = ir.VectorType(ir.FloatType(), WIDER)
-        undefined = ir.Constant(some, None)
-        stride = cgutils.unpack_tuple(builder, rows.strides)[0]
-        first = builder.bitcast(builder.gep(rows.data, [args[3]]), ir.IntType(8).as_pointer())
-        total = cgutils.alloca_once_value(builder, ir.Constant(some, [0.0] * WIDER))
-        with cgutils.for_range(builder, cgutils.unpack_tuple(builder, values.shape)[0]) as loop:
-            x = builder.load(builder.gep(values.data, [loop.index]))
-            x = context.cast(builder, x, of_values.dtype, types.float32)
-            word = builder.load(builder.gep(words.data, [loop.index]))
-            word = context.cast(builder, word, of_words.dtype, types.intp)
-            place = builder.bitcast(builder.gep(first, [builder.mul(word, stride)]), some.as_pointer())
-            factor = builder.insert_element(undefined, x, ir.Constant(index, 0))
-            factor = builder.shuffle_vector(factor, undefined, ir.Constant(ir.VectorType(index, WIDER), [0] * WIDER))
-            logs = logarithms(builder, builder.load(place, align=4))
-            product = builder.fmul(factor, logs, flags=("contract",))
-            builder.store(builder.fadd(builder.load(total), product, flags=("contract",)), total)
-        out = builder.bitcast(builder.gep(sums.data, [args[3]]), some.as_pointer())
-        builder.store(builder.load(total), out, align=4)
-        return context.get_dummy_value()
-
-    return types.void(values, words, rows, types.intp, sums), codegen
 
 
 @intrinsic(lambda array, place, column: None)
