@@ -64,12 +64,20 @@ class BaseCorpus(ABC):
         Stored positions of the documents, ascending.
     subsets : tuple of Mask
     transforms : tuple of callable
+    weight_divisor : float
+        What stored weights are divided by.
     """
 
     rows: np.ndarray | None = None
     subsets: tuple[Mask, ...] = ()
     transforms: tuple[Transform, ...] = ()
-    _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms")  # all else is made of it again
+    weight_divisor: float = 1.0
+    _state: ClassVar[tuple[str, ...]] = (
+        "rows",
+        "subsets",
+        "transforms",
+        "weight_divisor",
+    )  # all else is made of it again
 
     # What is stored.
     @abstractmethod
@@ -108,6 +116,15 @@ class BaseCorpus(ABC):
         """Return the documents as a function makes them, read by read."""
         return self._with(transforms=(*self.transforms, transform))
 
+    def relative(self) -> Self:
+        """Return the documents with weights whose mean is 1, among those above 0: as they are where none have any."""
+        weights = None if self.weights is None else self.weights[self.weights > 0]
+        if weights is None or not len(weights) or np.ptp(weights) == 0 == weights[0] - 1:
+            return self
+        return self._with(
+            weight_divisor=self.weight_divisor * float(weights[0] if np.ptp(weights) == 0 else weights.mean())
+        )
+
     def labelled(self) -> Self:
         """Return the documents that have a label, of a subset those inside, numbered from 0."""
         labels, mask = self.labels(), self.mask
@@ -124,6 +141,7 @@ class BaseCorpus(ABC):
     def name(self) -> str:
         """What tells these documents from all that are stored: empty where they are all."""
         rows = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
+        rows += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
         return " ".join([*rows, *(f"part {mask.name}" for mask in self.subsets), *map(repr, self.transforms)])
 
     @cached_property
@@ -175,6 +193,8 @@ class BaseCorpus(ABC):
         if not 0 <= start <= stop <= self.n_documents:
             raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
         documents = self._read(start, stop) if self.rows is None else self._gathered(self.rows[start:stop])
+        if self.weight_divisor != 1.0 and documents.weights is not None:
+            documents = replace(documents, weights=documents.weights / self.weight_divisor)
         if self.subsets:
             weights = np.ones(stop - start) if documents.weights is None else documents.weights
             documents = replace(documents, weights=np.where(self._mask(start, stop), weights, 0.0))
@@ -213,6 +233,7 @@ class BaseCorpus(ABC):
     def weights(self) -> np.ndarray | None:
         """The weights of all documents, float64 of shape (n_documents,); None: all are 1."""
         weights, mask = self._column(self._weights()), self.mask
+        weights = weights if weights is None or self.weight_divisor == 1.0 else weights / self.weight_divisor
         return weights if mask is None else np.where(mask, 1.0 if weights is None else weights, 0.0)
 
     @property

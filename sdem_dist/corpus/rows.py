@@ -51,6 +51,13 @@ class KeyedRows:
         arrays = [self.keys, self.data, self.indices, self.indptr, self.labels, self.targets, self.ids]
         return arrays if self.id_bytes is None else [*arrays, self.id_bytes]
 
+    def counted_words(self, has_weights: bool) -> np.ndarray:
+        """Return the words that document frequencies count: of entries and weights of documents above 0."""
+        counts = self.data != 0
+        if has_weights:
+            counts &= np.repeat(self.targets[:, -1] > 0, np.diff(self.indptr))
+        return self.indices if counts.all() else self.indices[counts]
+
     def take(self, order: np.ndarray) -> KeyedRows:
         """Return the documents at the positions `order`, in that order."""
         return KeyedRows.gathered([self], order)

@@ -186,7 +186,7 @@ def write_some_shards(
         )
         made.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
-        save_array(_frequencies(scratch, first), _frequency(rows.indices[rows.data != 0], n_features))
+        save_array(_frequencies(scratch, first), _frequency(rows.counted_words(weights), n_features))
     return made
 
 

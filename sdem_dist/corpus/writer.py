@@ -268,7 +268,8 @@ def write_corpus(
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
     sample_weight : array-like of shape (n_documents,), optional
-        Weights of documents, never negative, which training and evaluation use. Document frequencies count documents.
+        Weights of documents, never negative, which training and evaluation use. Document frequencies
+        leave out documents of weight 0.
     groups : array-like of shape (n_documents,), optional
         The group of each document of a matrix, such as its author: folds keep groups together. Only a hash of a name is
         stored. Or a function from ids to such hashes.
@@ -388,7 +389,7 @@ def _write_shards(
         shard, rows = job[0], job[1]()
         if frequency is not None:
             with counting:
-                add_each(frequency, rows.indices if rows.data.all() else rows.indices[rows.data != 0])
+                add_each(frequency, rows.counted_words(collected.has_weights))
         found = None if groups is None else groups(ids_of_rows(rows))
         return write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found)
 

@@ -94,6 +94,8 @@ def _source_of(
 
 
 def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
+    if use != "score" and estimator._weights_are_relative:
+        corpus = corpus.relative()
     target, name, header = estimator.spec.target, type(estimator).__name__, corpus.header
     if not corpus.weight:
         raise CorpusError(f"the documents of {corpus.path} have no weight above zero: give some of them a weight")

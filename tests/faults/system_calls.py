@@ -35,6 +35,12 @@ class Watched:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._file, name)
 
+    def __enter__(self) -> Watched:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
     def write(self, data: Any) -> int:
         self._before("write")
         return self._file.write(data)
