@@ -21,8 +21,8 @@ def with_frequencies(source: Source, weighting: Weighting) -> Source:
     """Return training documents with the weighting that their document frequencies make."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     corpus = source.corpus
-    # A fold counts its own documents alone.
-    n_documents = int(np.count_nonzero(cast(np.ndarray, corpus.weights))) if corpus.subsets else source.n_documents
+    # Documents of weight 0, which those outside of a fold have, count nowhere.
+    n_documents = source.n_documents if corpus.weights is None else int(np.count_nonzero(corpus.weights))
     # Frequencies count the documents of damaged shards that training leaves out, too.
     counted = max(n_documents, int(corpus.document_frequency.max(initial=0)))
     return replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
