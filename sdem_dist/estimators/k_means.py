@@ -19,9 +19,9 @@ from sdem_dist.fitting.weighting import with_frequencies
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.surveys import Columns
 from sdem_dist.models.em_forms import EmForm
 from sdem_dist.models.k_means import Centres, KMeansState
 from sdem_dist.models.k_means_start import TRIES, k_means

@@ -20,7 +20,7 @@ from sdem_dist.learners.column_blocks import (
     refuse_beyond_squares,
     refuse_other_than_categories,
 )
-from sdem_dist.learners.columns import ColumnSummary
+from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.features import Block
 from sdem_dist.models.naive_bayes import pseudo_count
 

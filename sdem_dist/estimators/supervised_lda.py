@@ -18,7 +18,7 @@ from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
-from sdem_dist.learners.words import WordSummary
+from sdem_dist.learners.surveys import WordSummary
 from sdem_dist.models.supervised_lda import outputs
 from sdem_dist.models.topic_heads import Levels, Numbers, Rates, SigmoidLabels, SoftmaxClasses, level_thresholds
 

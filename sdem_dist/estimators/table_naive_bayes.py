@@ -57,10 +57,10 @@ from sdem_dist.learners.column_blocks import (
     refuse,
     refuse_other_than_categories,
 )
-from sdem_dist.learners.columns import Columns, ColumnSummary
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel

@@ -47,7 +47,7 @@ from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.words import Words, WordSummary
+from sdem_dist.learners.surveys import Words, WordSummary
 from sdem_dist.models.held_out import log_probability
 from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
 from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares

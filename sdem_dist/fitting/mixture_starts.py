@@ -13,7 +13,6 @@ from sdem_dist.fitting import plans
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.learners.column_blocks import Kind
-from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import (
@@ -23,7 +22,7 @@ from sdem_dist.learners.starts import (
     features_by_k_means,
     rows_at,
 )
-from sdem_dist.learners.survey import Survey, SurveyResult, examples_of
+from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_of
 from sdem_dist.models.em_forms import EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
 from sdem_dist.models.features import FeatureModel

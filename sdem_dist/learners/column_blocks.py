@@ -6,7 +6,7 @@ import numpy as np
 
 from sdem_dist.families import Categorical, Exponential, Gaussian
 from sdem_dist.families.gaussian import LARGEST
-from sdem_dist.learners.columns import ColumnSummary
+from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.features import Block
 
 

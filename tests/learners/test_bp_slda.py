@@ -13,7 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.words import Words
+from sdem_dist.learners.surveys import Words
 from sdem_dist.models.topic_heads import NoOutput, Numbers, SoftmaxClasses
 from sdem_dist.models.topics import TopicModel
 

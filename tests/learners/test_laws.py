@@ -10,7 +10,6 @@ import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Gaussian, GaussianFull, Poisson
-from sdem_dist.learners.columns import Columns
 from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.protocol import restored_state
@@ -18,8 +17,7 @@ from sdem_dist.learners.rules import ClosedForm, Merge
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.step_sizes import StepSizes
-from sdem_dist.learners.survey import Survey
-from sdem_dist.learners.words import Words
+from sdem_dist.learners.surveys import Columns, Survey, Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 from sdem_dist.models.em_forms import EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, started

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 
 from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.survey import Survey, examples_of
+from sdem_dist.learners.surveys import Survey, examples_of
 from sdem_dist.models.nonnegative_rows import RowTransform, row_sums, scale_of
 
 RNG = np.random.default_rng(0)

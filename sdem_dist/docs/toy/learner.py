@@ -9,8 +9,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.learners.one_pass import OnePass
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.surveys import OnePass
 from sdem_dist.models.fields import Field
 from sdem_dist.records import record
 

@@ -1,0 +1,294 @@
+"""Passes over documents that train nothing: statistics of columns, of words, and random examples of each class."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Generic, NamedTuple, TypeVar
+
+import numpy as np
+
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.fields import Field
+from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform, normalised_sum, row_sums
+from sdem_dist.models.word_counts import entries
+from sdem_dist.records import record
+
+_ROUNDING = 1e-13
+"""Standard deviation, next to the mean, up to which a column or a target counts as constant."""
+
+
+_Found = TypeVar("_Found")
+_Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
+
+
+class OnePass(ABC, Generic[_Found, _Batch]):
+    """Base of learners whose state is what they found; `combine` joins the findings of parts of the corpus."""
+
+    cache_key = "as they are"  # prepared documents are the documents
+
+    def check_state(self, state: _Found) -> None:
+        """Take any state that its fields allow."""
+
+    def prepare(self, documents: _Batch) -> _Batch:
+        """Return the documents."""
+        return documents
+
+    @abstractmethod
+    def combine(self, parts: Sequence[_Found]) -> _Found:
+        """Join what several sets of lanes found."""
+
+    def update(self, state: _Found, statistics: _Found) -> _Found:
+        """Join what was found before and now."""
+        return self.combine([state, statistics])
+
+    def evaluate(self, state: _Found, batches: Iterable[_Batch]) -> np.ndarray:
+        """Return nothing to evaluate."""
+        return np.zeros(0)
+
+    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+        """Return nothing."""
+        return {}
+
+
+class ColumnSummary(NamedTuple):
+    """What values each column holds; arrays of shape (n_columns,), float64."""
+
+    n: np.ndarray  # values that are not missing, by weight where documents count by theirs
+    mean: np.ndarray
+    squares: np.ndarray  # sum of squared deviations from the mean
+    low: np.ndarray
+    high: np.ndarray
+    n_unlabelled: float  # documents without a label
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Variance of each column, 0 where there are no values."""
+        return np.asarray(self.squares / np.where(self.n > 0, self.n, 1.0))
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each column; 1 where it is 0, up to the rounding of the mean."""
+        deviation = np.sqrt(self.variance)
+        return np.where(deviation > _ROUNDING * np.abs(self.mean), deviation, 1.0)
+
+
+@record
+@dataclass(frozen=True)
+class Columns(OnePass[ColumnSummary, DenseDocuments]):
+    """The learner of `ColumnSummary`."""
+
+    n_columns: int
+    weighted: bool = False  # count a document by its weight
+
+    state_type = ColumnSummary
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        n = self.n_columns
+        return {
+            "n": Field((n,), 0.0),
+            "mean": Field((n,)),
+            "squares": Field((n,), finite=False),
+            **dict.fromkeys(("low", "high"), Field((n,), finite=False)),
+            "n_unlabelled": Field((), 0.0),
+        }
+
+    def init(self) -> ColumnSummary:
+        """Return the summary of nothing."""
+        zeros, infinite = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
+        return ColumnSummary(zeros, zeros, zeros, infinite, -infinite, 0.0)
+
+    def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
+        """Return the summary of one lane."""
+        table = np.asarray(documents.values, np.float64)
+        known = ~np.isnan(table)
+        weights = np.ones((len(table), 1))
+        if self.weighted and documents.weights is not None:
+            weights = documents.weights[:, None]
+        n = (known * weights).sum(axis=0)
+        mean = (np.where(known, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
+        with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
+            squares = (np.where(known, table - mean, 0.0) ** 2 * weights).sum(axis=0)
+        low = np.where(known, table, np.inf).min(axis=0, initial=np.inf)
+        high = np.where(known, table, -np.inf).max(axis=0, initial=-np.inf)
+        unlabelled = 0.0 if documents.labels is None else float((documents.labels < 0).sum())
+        return ColumnSummary(n, mean, squares, low, high, unlabelled)
+
+    def combine(self, parts: Sequence[ColumnSummary]) -> ColumnSummary:
+        """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
+        whole = parts[0]
+        for part in parts[1:]:
+            n = whole.n + part.n
+            shift, share = part.mean - whole.mean, part.n / np.where(n > 0, n, 1.0)
+            with np.errstate(over="ignore", invalid="ignore"):
+                squares = whole.squares + part.squares + shift**2 * whole.n * share
+            low, high = np.minimum(whole.low, part.low), np.maximum(whole.high, part.high)
+            unlabelled = whole.n_unlabelled + part.n_unlabelled
+            whole = ColumnSummary(n, whole.mean + shift * share, squares, low, high, unlabelled)
+        return whole
+
+
+class WordSummary(NamedTuple):
+    """What documents hold, each by its weight."""
+
+    frequencies: np.ndarray  # how often each word occurs, shape (n_features,), float64
+    weight: float  # documents
+    mean: np.ndarray  # of each target, shape (n_targets,), float64
+    squares: np.ndarray  # sum of squared deviations of each target from its mean
+
+    @property
+    def scale(self) -> np.ndarray:
+        """Standard deviation of each target; for a constant, up to rounding, a number so small that it is predicted."""
+        deviation, size = np.sqrt(self.squares / (self.weight or 1.0)), np.abs(self.mean)
+        return np.where(deviation > _ROUNDING * size, deviation, _ROUNDING * np.maximum(size, 1.0))
+
+
+@record
+@dataclass(frozen=True)
+class Words(OnePass[WordSummary, Documents]):
+    """The learner of `WordSummary`."""
+
+    n_features: int
+    n_targets: int = 0
+    log_counts: bool = False  # add up ln(1 + x) of the counts
+
+    state_type = WordSummary
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        of_targets = dict.fromkeys(("mean", "squares"), Field((self.n_targets,)))
+        return {"frequencies": Field((self.n_features,), 0.0), "weight": Field((), 0.0), **of_targets}
+
+    def init(self) -> WordSummary:
+        """Return the summary of nothing."""
+        return WordSummary(np.zeros(self.n_features), 0.0, np.zeros(self.n_targets), np.zeros(self.n_targets))
+
+    def map(self, state: WordSummary, documents: Documents, lane: Lane) -> WordSummary:
+        """Return the summary of one lane."""
+        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
+        counts = entries(documents.data, self.log_counts) * np.repeat(weights, np.diff(documents.indptr))
+        frequencies = np.bincount(documents.indices, counts, self.n_features)
+        weight = float(weights.sum())
+        targets = np.empty((len(weights), 0)) if documents.targets is None else documents.targets
+        targets = targets[:, : self.n_targets]
+        mean = (weights[:, None] * targets).sum(axis=0) / (weight or 1.0)
+        return WordSummary(frequencies, weight, mean, (weights[:, None] * (targets - mean) ** 2).sum(axis=0))
+
+    def combine(self, parts: Sequence[WordSummary]) -> WordSummary:
+        """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
+        whole = parts[0]
+        for part in parts[1:]:
+            weight = whole.weight + part.weight
+            shift, share = part.mean - whole.mean, part.weight / (weight or 1.0)
+            squares = whole.squares + part.squares + shift**2 * whole.weight * share
+            whole = WordSummary(whole.frequencies + part.frequencies, weight, whole.mean + shift * share, squares)
+        return whole
+
+
+class SurveyResult(NamedTuple):
+    """What was found; parts of it add up."""
+
+    keys: np.ndarray
+    """Shape (n_classes, n_examples): the smallest random keys of documents of each class, ascending; infinite if there
+    are fewer documents."""
+    positions: np.ndarray  # where in the corpus those documents are, of the same shape, float64
+    summed_rows: np.ndarray  # sum over documents of the row divided by its sum, shape (n_columns,)
+    largest_sum: float  # largest sum of a row, transformed: eta (Saul and Lee 2001, equation 14)
+    lowest: float  # smallest entry
+    n_missing: float
+    n_documents: float
+
+
+@record
+@dataclass(frozen=True)
+class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
+    """The learner of `SurveyResult`."""
+
+    n_columns: int
+    n_classes: int
+    n_examples: int
+    """`n_columns`, `n_classes`, `n_examples`: `n_examples` of each class are drawn, without replacement, in
+    proportion to their weights."""
+    labelled: bool = True  # False takes all documents as of one class
+    transform: RowTransform = AS_IS
+    seed: int = 0
+
+    state_type = SurveyResult
+
+    def state_fields(self) -> dict[str, Field]:
+        """Return what each array of a state is."""
+        shape = (self.n_classes if self.labelled else 1, self.n_examples)
+        return {
+            "keys": Field(shape, 0.0, finite=False),
+            "positions": Field(shape, 0.0),
+            "summed_rows": Field((self.n_columns,), finite=False),
+            **dict.fromkeys(("largest_sum", "lowest"), Field((), finite=False)),
+            **dict.fromkeys(("n_missing", "n_documents"), Field((), 0.0)),
+        }
+
+    def init(self) -> SurveyResult:
+        """Return the survey of nothing."""
+        shape = (self.n_classes if self.labelled else 1, self.n_examples)
+        nothing = np.full(shape, np.inf)
+        return SurveyResult(nothing, np.zeros(shape), np.zeros(self.n_columns), 0.0, np.inf, 0.0, 0.0)
+
+    def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
+        """Return the survey of one lane."""
+        n = documents.n_documents
+        key = np.array(
+            [self.seed, 1 << 63 | lane.lane], np.uint64
+        )  # no run has this many epochs: no other keys are equal to these
+        keys = np.random.Generator(np.random.Philox(key=key)).exponential(size=n)
+        if documents.weights is not None:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                keys = np.where(documents.weights > 0, keys / documents.weights, np.inf)
+        found = self.init()
+        for k, (row, where) in enumerate(zip(found.keys, found.positions, strict=True)):
+            if self.labelled:
+                assert documents.labels is not None
+                mine = np.flatnonzero(documents.labels == k)
+            else:
+                mine = np.arange(n)
+            chosen = mine[np.argsort(keys[mine], kind="stable")[: self.n_examples]]
+            row[: len(chosen)], where[: len(chosen)] = keys[chosen], lane.start + chosen
+        entries = documents.data if isinstance(documents, Documents) else documents.values
+        missing = int(np.isnan(entries).sum()) if entries.dtype.kind == "f" else 0
+        if self.transform.expand and isinstance(documents, DenseDocuments):
+            sums = self.transform.dense(documents.values).sum(axis=1, dtype=np.float64)
+        else:
+            sums = row_sums(documents)
+        largest, lowest = float(sums.max(initial=0.0)), float(entries.min()) if entries.size else np.inf
+        return SurveyResult(
+            found.keys, found.positions, normalised_sum(documents), largest, lowest, float(missing), float(n)
+        )
+
+    def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
+        """Join surveys: the examples with the smallest keys stay."""
+        if len(parts) == 1:
+            return parts[0]
+        keys = np.concatenate([p.keys for p in parts], axis=1)
+        positions = np.concatenate([p.positions for p in parts], axis=1)
+        order = np.argsort(keys, axis=1, kind="stable")[:, : self.n_examples]
+        return SurveyResult(
+            np.take_along_axis(keys, order, axis=1),
+            np.take_along_axis(positions, order, axis=1),
+            np.sum([p.summed_rows for p in parts], axis=0),
+            max(p.largest_sum for p in parts),
+            min(p.lowest for p in parts),
+            sum(p.n_missing for p in parts),
+            sum(p.n_documents for p in parts),
+        )
+
+
+def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
+    """Return the positions of examples of each class, as ints; where documents are fewer, some are repeated.
+
+    A class without documents, as a fold may have one, gets examples of all the others.
+    """
+    known = np.isfinite(survey.keys)
+    of_all = survey.positions[known][np.argsort(survey.keys[known], kind="stable")]
+    return [
+        np.resize((positions[there] if there.any() else of_all).astype(np.int64), wanted)
+        for there, positions, wanted in zip(known, survey.positions, n, strict=True)
+    ]
