@@ -67,11 +67,6 @@ class DaskExecutor:
         return self._n_submitted
 
     @property
-    def n_processes(self) -> int:
-        """How many workers there were when last looked, at least 1."""
-        return max(1, len(self._monitor.workers))
-
-    @property
     def memory_bytes(self) -> int:
         """The memory of the worker that has the least."""
         workers = self._monitor.ask(partial(compat.described_workers, self._client))

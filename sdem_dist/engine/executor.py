@@ -44,10 +44,6 @@ class Executor(Protocol):
         """How many of the tasks so far are kept while their results are, to compute them again; 0: none ever."""
 
     @property
-    def n_processes(self) -> int:
-        """How many processes have memory of their own; nothing that changes a bit may depend on it."""
-
-    @property
     def memory_bytes(self) -> int:
         """How much memory the process with the least may use; nothing that changes a bit may depend on it."""
 
@@ -89,7 +85,6 @@ class InProcess:
     machine, or the control group of this process, has.
     """
 
-    n_processes = 1
     rounds_ahead = 0  # the driver is in this process, and a single thread runs them at once
     n_remembered = 0  # a task that is done is forgotten
 
