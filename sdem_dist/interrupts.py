@@ -7,7 +7,7 @@ from contextlib import contextmanager
 _mine = threading.local()
 
 
-def obey(stop: threading.Event) -> None:
+def set_stop_event(stop: threading.Event) -> None:
     """Have this thread end what it does soon after `stop` is set."""
     _mine.stop = stop
 
@@ -20,7 +20,7 @@ def check() -> None:
 
 
 @contextmanager
-def heard() -> Iterator[None]:
+def reraise_interrupt() -> Iterator[None]:
     """Raise the interrupt that came while a compiled call returned: Python raises SystemError with it as the cause.
 
     Where the system refuses a thread, raise MemoryError: Python's RuntimeError does not say that a limit is the reason.

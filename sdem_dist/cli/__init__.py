@@ -18,7 +18,7 @@ from sdem_dist.cli.shown import visible
 from sdem_dist.compat import without_progress_bars
 from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
-from sdem_dist.interrupts import heard
+from sdem_dist.interrupts import reraise_interrupt
 from sdem_dist.storage.places import is_url
 
 _COMMANDS = {
@@ -85,7 +85,7 @@ class LazyGroup(click.Group):
         with warnings.catch_warnings():
             warnings.showwarning = partial(_show, warnings.showwarning)
             try:
-                with heard():
+                with reraise_interrupt():
                     result = super().invoke(ctx)
                 sys.stdout.flush()
                 return result

@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, cast
 from sdem_dist.engine.events import Event
 from sdem_dist.engine.memory import of_this_process
 from sdem_dist.errors import ClusterError, SdemError
-from sdem_dist.interrupts import heard, obey
+from sdem_dist.interrupts import reraise_interrupt
 
 Value = TypeVar("Value")
 Result = TypeVar("Result", covariant=True)
@@ -92,14 +92,16 @@ class InProcess:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
         self.memory_bytes = of_this_process() if memory_bytes is None else memory_bytes
         self._stop = threading.Event()
-        self._pool = ThreadPoolExecutor(self.n_workers, "", obey, (self._stop,)) if self.n_workers > 1 else None
+        self._pool = (
+            ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,)) if self.n_workers > 1 else None
+        )
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
         """Queue ``function(*args)``; with one thread, run it at once."""
         if self._pool is not None:
             # The queue is first in, first out and a task's arguments were queued before it, so that they are running
             # or done when it starts: waiting for them inside a task cannot block the pool.
-            with heard():
+            with reraise_interrupt():
                 return self._pool.submit(_call, function, args)
         future: Future[Value] = Future()
         try:
@@ -150,7 +152,7 @@ class InProcess:
 
 
 def _call(function: Callable[..., Value], args: tuple[object, ...]) -> Value:
-    with heard():
+    with reraise_interrupt():
         return function(*(a.result() if isinstance(a, Future) else a for a in args))
 
 

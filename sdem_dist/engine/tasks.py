@@ -18,7 +18,7 @@ from sdem_dist.engine.checkpoint import SavedState
 from sdem_dist.engine.memory import Reservation, reservations
 from sdem_dist.engine.plan import LANES_COMBINED, reduce
 from sdem_dist.errors import DocumentError, SdemError
-from sdem_dist.interrupts import heard
+from sdem_dist.interrupts import reraise_interrupt
 from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics, WideLearner
 
 Value = TypeVar("Value")
@@ -273,7 +273,7 @@ def naming_bad_document(
     one.
     """
     try:
-        with heard():
+        with reraise_interrupt():
             yield
     except (SdemError, OSError, MemoryError):
         raise

@@ -15,7 +15,7 @@ from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs.source import check_layout, described
 from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents
-from sdem_dist.interrupts import heard
+from sdem_dist.interrupts import reraise_interrupt
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,7 +47,7 @@ def over_blocks(
     if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
         return over_corpus(estimator, X, function, client)
     if not is_dask(X):
-        with heard():
+        with reraise_interrupt():
             return function(X)
     if is_frame(X):
         return _over_partitions(estimator, X, function, n_columns)

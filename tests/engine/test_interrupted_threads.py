@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.interrupts import heard
+from sdem_dist.interrupts import reraise_interrupt
 from sdem_dist.kernels import documents
 
 
@@ -32,7 +32,7 @@ def test_threads_end_between_compiled_calls():
 
 
 def within_a_call(cause):
-    with heard():
+    with reraise_interrupt():
         raise SystemError("returned a result with an exception set") from cause
 
 
