@@ -14,7 +14,7 @@ from typing import Protocol, TypeVar, cast
 from sdem_dist.engine.events import Event
 from sdem_dist.engine.memory import of_this_process
 from sdem_dist.errors import ClusterError, SdemError
-from sdem_dist.interrupts import reraise_interrupt
+from sdem_dist.interrupts import reraise_interrupt, set_stop_event
 
 Value = TypeVar("Value")
 Result = TypeVar("Result", covariant=True)
