@@ -50,7 +50,8 @@ def text_column(X: object) -> object:
         first = next(X, None)
         return [first, *X] if isinstance(first, str) else X  # refused by name
     if isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # of pandas an index
-        return list(X) if _begins_with_text(cast("Sequence[object]", X)) else X
+        values = cast("Sequence[object]", X)
+        return list(values) if _begins_with_text(values) else X
     return X
 
 

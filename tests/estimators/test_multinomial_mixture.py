@@ -120,7 +120,7 @@ def test_a_step_of_online_em_goes_some_way_to_the_maximum_of_its_documents():
         rho = (600 / stop + 2) ** -0.7
         best = np.full(state.words.shape, em.model.alpha)
         best[part.words] += 600 / stop * part.rows
-        after = replace(em, form=EmForm("online")).update(state, part)
+        after = replace(em, rule=replace(em.rule, form=EmForm("online"))).update(state, part)
         np.testing.assert_allclose(after.words, (1 - rho) * state.words + rho * best, rtol=1e-12)
         np.testing.assert_allclose(after.totals, after.words.sum(axis=0), rtol=1e-12)
         assert after.t == 600 + stop
