@@ -140,12 +140,12 @@ class Records:
     weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
 
 
-def listed(column: list[object] | Texts | pyarrow.Array) -> list[object]:
-    """Return a column of records as a list."""
+def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogatepass") -> list[object]:
+    """Return a column of records as a list; `errors` is for bytes that are not UTF-8."""
     if isinstance(column, list):
         return column
     if isinstance(column, Texts):
-        return list(column)
+        return [column.bytes_of(i).decode("utf-8", errors) for i in range(len(column))]
     numbers = str(column.type) in ("int64", "double") and not column.null_count
     values: list[object] = column.to_numpy().tolist() if numbers else column.to_pylist()  # the first is much faster
     return values

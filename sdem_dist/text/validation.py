@@ -118,8 +118,10 @@ class RowValidator:
         problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
         texts = self._checked_texts(batch, problems, decode)
         names = self._names(batch.roles["label"], problems, decode) if "label" in batch.roles else None
-        ids, groups = (None if role not in batch.roles else listed(batch.roles[role]) for role in ("id", "group"))
-        weights = _weights(listed(batch.roles["weight"]), problems) if "weight" in batch.roles else None
+        ids, groups, weighed = (
+            None if role not in batch.roles else listed(batch.roles[role], decode) for role in ("id", "group", "weight")
+        )
+        weights = None if weighed is None else _weights(weighed, problems)
         for role, column in (("id", ids), ("group", groups)):
             for row, value in enumerate(column or ()):
                 if not isinstance(value, str | int) and row not in problems:

@@ -82,6 +82,24 @@ def test_text_without_spaces_is_named_with_what_to_set(text, settings, warned, t
         assert any("no spaces between the words" in str(w.message) for w in caught) == warned
 
 
+@pytest.mark.parametrize("role", ["label", "text", "id", "group", "weight"])
+@pytest.mark.parametrize("form", ["csv", "tsv", "jsonl"])
+def test_bytes_that_are_no_text_are_bad_records_in_every_column(role, form, tmp_path):
+    columns = ["label", "text", "id", "group", "weight"]
+    rows = [dict(zip(columns, (b"a", b"one", b"i%d" % i, b"g", b"1"), strict=True)) for i in range(3)]
+    rows[1][role] = b"caf\xe9"
+    names = dict(zip(columns, range(5) if form == "tsv" else columns, strict=True))
+    if form == "jsonl":
+        lines = [b"{%s}" % b", ".join(b'"%s": "%s"' % (k.encode(), v) for k, v in row.items()) for row in rows]
+    else:
+        separator = b"\t" if form == "tsv" else b","
+        lines = [separator.join(row.values()) for row in rows]
+        lines = [",".join(columns).encode(), *lines] if form == "csv" else lines
+    (tmp_path / f"s.{form}").write_bytes(b"\n".join(lines) + b"\n")
+    report = ingest(tmp_path / f"s.{form}", tmp_path / "c", on_error="skip", reading=Reading(**names))
+    assert (report.n_documents, report.n_skipped) == (2, 1)
+
+
 def test_a_missing_field_is_a_bad_line(tmp_path):
     (tmp_path / "s.jsonl").write_text('{"label": "a", "text": "one"}\n{"label": "b"}\n')
     report = ingest(tmp_path / "s.jsonl", tmp_path / "c", on_error="skip", reading=Reading(format="jsonl"))
