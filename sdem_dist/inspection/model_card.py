@@ -29,8 +29,6 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     how = f", loss {loss}" if loss else ""
     no_metrics = ("epoch", "unlabelled_weight", *UNSHOWN)
     metrics = {name: value for name, value in kept.items() if name not in no_metrics and not name.endswith("seconds")}
-    if given.get("validation_fraction") == 0.0 and _temperature(model) != 1.0:
-        given["validation_fraction"] = "0, since the folds of a search have decided"
     return {
         "model": type(model).__name__ + how,
         "settings": ", ".join(f"{k} {_shown(v)}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE))

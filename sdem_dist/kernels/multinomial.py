@@ -97,6 +97,8 @@ def run_documents(documents, table, schedule, t, due, objective):
         log_totals[k] = log(totals[k])
         if learn_prior:
             log_prior[k] = np.log(class_counts[k])
+    # Rows are of single precision, since the time goes where they are read. Totals are of double precision: they are
+    # sums over all words, to which a step adds a millionth.
     last, far = order.size - 1, rows.nbytes > NEAR
     for i in range(order.size):
         d, following, after = order[i], order[min(i + 1, last)], order[min(i + 2, last)]
@@ -121,6 +123,9 @@ def run_documents(documents, table, schedule, t, due, objective):
             due -= largest
         if largest <= tolerance:
             continue
+        # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
+        # step is a hundredth of the largest at most. With many classes the bound falls with their number, so that what
+        # is left out together stays below half of the largest weight.
         n_active = 0
         for k in range(n_columns):
             if abs(step[k]) > share * largest:
@@ -153,6 +158,7 @@ def in_turn(due, share, step):
     Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step.
     So one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
     """
+    # Error feedback: what is due and not taken is carried over, so that in the long run no step is lost.
     if due < 1.0:
         return 0.0
     for k in range(step.size):
