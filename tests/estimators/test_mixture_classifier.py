@@ -240,7 +240,9 @@ def test_damaged_model_files_are_refused(fitted, tmp_path):
     fitted["multiplicative"].save(tmp_path / "m")
     arrays, metadata = read_archive(tmp_path / "m", "sdem-model")
     for field, value in (("dtype", "int8"), ("eta", -1.0)):
-        odd = {**metadata, "learner": {**metadata["learner"], field: value}}
+        learner = metadata["learner"]
+        part = next(name for name in ("model", "rule") if field in learner[name])
+        odd = {**metadata, "learner": {**learner, part: {**learner[part], field: value}}}
         write_archive(tmp_path / "odd", "sdem-model", arrays, odd)
         with pytest.raises(ModelError, match="dtype 'int8'|eta -1.0"):
             load_model(tmp_path / "odd")
