@@ -244,7 +244,7 @@ def test_damaged_model_files_are_refused(fitted, tmp_path):
         part = next(name for name in ("model", "rule") if field in learner[name])
         odd = {**metadata, "learner": {**learner, part: {**learner[part], field: value}}}
         write_archive(tmp_path / "odd", "sdem-model", arrays, odd)
-        with pytest.raises(ModelError, match="dtype 'int8'|eta -1.0"):
+        with pytest.raises(ModelError, match="int8|-1.0"):
             load_model(tmp_path / "odd")
     write_archive(tmp_path / "odd", "sdem-model", {**arrays, "factor": np.ones(2)}, metadata)
     with pytest.raises(ModelError, match="array 'factor' must be float64 of shape"):
