@@ -122,7 +122,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     _learned: ClassVar[Mapping[str, str]] = {
         "topic_shares_": "ndarray of shape (n_components,)\n"
         "Share of the training documents' words that each topic is expected to explain.",
-        "history_": "list of dict\nOne entry per epoch, see `sdem_dist.models.topic_heads`.",
+        "history_": "list of dict\nOne entry per epoch, see ``sdem_dist/models/topic_heads.py``.",
     }
 
     @abstractmethod
