@@ -11,13 +11,13 @@ from sdem_dist.cli.shown import visible
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
-    from sdem_dist.selection.search import SearchEvent
+    from sdem_dist.selection.search_run import SearchEvent
 
 
 def line(event: SearchEvent, folder: object = None) -> str:
     """Return an event as a line for logs; `folder` is where the search is kept."""
     from sdem_dist.selection.metrics import name_of
-    from sdem_dist.selection.search import FOLD, LAST, NESTED, RESUMED
+    from sdem_dist.selection.search_run import FOLD, LAST, NESTED, RESUMED
     from sdem_dist.selection.trials import described, ranked
 
     best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)

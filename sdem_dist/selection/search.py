@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -16,8 +13,6 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
-from sdem_dist.engine.events import Callback, Event
-from sdem_dist.errors import SdemError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.lazy_parameters import one_blas_thread
 from sdem_dist.fitting.running import forgetting
@@ -27,43 +22,13 @@ from sdem_dist.selection import summary
 from sdem_dist.selection.checkpoints import Checkpoints
 from sdem_dist.selection.fold_fits import FoldFits, fits_on
 from sdem_dist.selection.metrics import LABEL_METRICS, Metric, check_metric, metric_of, name_of, sign_of
-from sdem_dist.selection.samplers import SAMPLERS, Sampler, sampler_of
+from sdem_dist.selection.samplers import SAMPLERS, sampler_of
+from sdem_dist.selection.search_run import LAST, NESTED, SearchEvent, SearchRun
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
-from sdem_dist.selection.trials import FoldScores, Trial, best_of, drop_worse_half, results_of
+from sdem_dist.selection.trials import Trial, best_of, results_of
 
 if TYPE_CHECKING:
     from distributed import Client
-
-_log = logging.getLogger(__name__)
-LATE = "the time was over"
-"""The error of a setting whose first training the time of a search did not allow."""
-RESUMED = "resumed"
-FIT = "fit"
-FOLD = "fold"
-NESTED = "nested search"
-LAST = "training the best on all documents"
-
-
-class SearchEvent(NamedTuple):
-    """What callbacks of a search are called with."""
-
-    what: str
-    """A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
-    from a checkpoint; a search without a fold, `NESTED`, has ended; the training of the best on all documents begins
-    (`LAST`)."""
-    done: int
-    """How many of these there have been; of `RESUMED` and `LAST` the fits."""
-    trials: list[Trial]
-    seconds: float
-    """Since the search began."""
-    metric: Metric
-    n_trials: int
-    """Settings that are tried in all, at most."""
-    n_folds: int
-
-
-class TimeOver(Exception):
-    """The time of a search is over, in the midst of a fit."""
 
 
 class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
@@ -227,7 +192,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             kept.documents = fits.name
         sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
         fits.retrain = sampler.n_trials == 1
-        run = _Run(self, fits, sampler, kept)
+        run = SearchRun(self, fits, sampler, kept)
         with one_blas_thread(), forgetting(fits.source):
             self.trials_ = run.trials()
         self.n_settings_, self.n_splits_, self.classes_ = sampler.n_trials, fits.n_folds, fits.source.classes
@@ -296,7 +261,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         for fold in range(fits.n_folds):
             inner = fits.without(fold)
             sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
-            run = _Run(self, inner, sampler, None, silent=True)
+            run = SearchRun(self, inner, sampler, None, silent=True)
             params = best_of(run.trials(), self.metric_).params
             scored = inner.outside(fits, fold).fold_scores(params, 0, [self.metric_])
             scores.append(sign_of(self.metric_) * scored.scores[name_of(self.metric_)])
@@ -380,106 +345,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         fitted = "text/html" in bundle and hasattr(self, "best_index_")
         return bundle | {"text/html": summary.html(self)} if fitted else bundle
-
-
-class _Run:
-    """A search under way: settings in turns, each turn fold by fold."""
-
-    def __init__(
-        self,
-        search: CorpusSearchCV,
-        fits: FoldFits,
-        sampler: Sampler,
-        kept: Checkpoints | None,
-        *,
-        silent: bool = False,
-    ) -> None:
-        self.search, self.fits, self.sampler, self.kept, self.silent = search, fits, sampler, kept, silent
-        self.n_fits, self._n_restored, self._trials = 0, 0, list[Trial]()
-        metric = search.metric_
-        names: list[Metric] = ["log-loss", "accuracy"] if search.estimator.spec.target == "labels" else []
-        names += ["micro-F1"] if fits.several else []
-        self.metrics = names if metric in names else [*names, metric]
-
-    def trials(self) -> list[Trial]:
-        """Try all settings of the sampler; raise ValueError where the default cannot be trained."""
-        try:
-            while settings := self.sampler.ask():
-                turn = [Trial(len(self._trials) + i, params) for i, params in enumerate(settings)]
-                self._trials += turn
-                self._try(turn)
-                self.sampler.tell(turn, self.search.metric_)
-        except TimeOver:
-            _log.warning("the search ends after %d fits: its time is over", self.n_fits)
-            for trial in self._trials:
-                if not trial.folds and not trial.error:
-                    trial.error = LATE
-        return self._trials
-
-    def _try(self, turn: list[Trial]) -> None:
-        for fold in range(self.fits.n_folds):
-            self._fit([trial for trial in turn if trial.goes_on], fold)
-            if self.search.halving and fold < self.fits.n_folds - 1:
-                drop_worse_half([*self._trials[:1], *turn[not turn[0].number :]], self.search.metric_)
-            self.emit(FOLD, fold + 1)
-
-    def _fit(self, trials: list[Trial], fold: int) -> None:
-        """Fit settings without a fold, several at a time; results are taken in the order of the settings."""
-        new = []
-        for trial in trials:
-            scores = None if self.kept is None else self.kept.restored(trial, fold)
-            if scores is None:
-                new.append(trial)
-            else:
-                self._take(trial, scores)
-                self._n_restored += 1
-        if self._n_restored and new:
-            self.emit(RESUMED, self._n_restored)
-            self._n_restored = 0
-        with ThreadPoolExecutor(self.fits.n_at_once(len(new))) as threads:
-            try:
-                for trial, (scores, error) in zip(new, threads.map(partial(self._scores, fold=fold), new), strict=True):
-                    if error and not trial.number:
-                        raise ValueError(error)
-                    trial.error = error
-                    if self.kept is not None:
-                        self.kept.keep(trial, fold, scores)
-                    self._take(trial, scores)
-                    self.emit(FIT, self.n_fits)
-            finally:
-                threads.shutdown(cancel_futures=True)
-
-    def _take(self, trial: Trial, scores: FoldScores) -> None:
-        self.n_fits += 1
-        if not trial.error:
-            trial.folds.append(scores)
-
-    def _scores(self, trial: Trial, fold: int) -> tuple[FoldScores, str]:
-        """Return the scores of a setting on a fold, or why it cannot be trained."""
-        self._check_time()
-        callbacks: list[Callback] = [] if self.search.seconds is None else [self._check_time]
-        try:
-            return self.fits.fold_scores(trial.params, fold, self.metrics, callbacks), ""
-        except SdemError:
-            raise
-        except ValueError as error:
-            return FoldScores({}, None, 0.0), str(error)
-
-    def _check_time(self, _: Event | None = None) -> None:
-        """Raise TimeOver where the time is over and there is a first score."""
-        seconds = self.search.seconds
-        if seconds is not None and self._trials[0].folds and time.perf_counter() - self.search._started > seconds:
-            raise TimeOver
-
-    def emit(self, what: str, done: int) -> None:
-        """Call the callbacks."""
-        if self.silent:
-            return
-        elapsed = time.perf_counter() - self.search._started
-        n_folds = self.fits.n_folds
-        event = SearchEvent(what, done, self._trials, elapsed, self.search.metric_, self.sampler.n_trials, n_folds)
-        for callback in self.search.callbacks:
-            callback(event)
 
 
 def _longest_ngrams(source: Source) -> int:

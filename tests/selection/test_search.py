@@ -28,7 +28,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.catalogue import ESTIMATORS
-from sdem_dist.selection.search import FIT, FOLD, LAST, RESUMED
+from sdem_dist.selection.search_run import FIT, FOLD, LAST, RESUMED
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
 FIRST = {
