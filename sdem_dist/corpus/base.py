@@ -277,7 +277,7 @@ class BaseCorpus(ABC):
             _frequencies[self.cache_key] = counts
         return _frequencies[self.cache_key]
 
-    def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds:
+    def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds[Self]:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
 
         Documents of one group, of `groups` in stored order or those that the corpus keeps, are in one fold.

@@ -15,6 +15,7 @@ import numpy as np
 from sdem_dist.corpus.collect import Batch, batches, collect
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.manifest import Classes
+from sdem_dist.corpus.publishing import destination, reopened, write_contents
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.sorted_rows import SortedDocuments, rows_between, write_pieces, write_rows
@@ -27,7 +28,6 @@ from sdem_dist.corpus.tables import (
     joined_categories,
     numbering,
 )
-from sdem_dist.corpus.writer import destination, reopened, write_contents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.encoding import JsonObject

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import pairwise
-from typing import TypeAlias
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.manifest import Header
 from sdem_dist.corpus.spill import shuffle_keys
 from sdem_dist.counted import counted, is_count
@@ -61,7 +60,24 @@ class Selection:
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
 
 
-class Folds:
+class Divisible(Protocol):
+    """What is needed of a corpus that is cut into folds, see `sdem_dist.corpus.base.BaseCorpus`."""
+
+    @property
+    def n_documents(self) -> int: ...  # noqa: D102
+    @property
+    def cache_key(self) -> str: ...  # noqa: D102
+    @property
+    def mask(self) -> np.ndarray | None: ...  # noqa: D102  the documents inside, None for all
+    def labels(self) -> np.ndarray | None: ...  # noqa: D102
+    def all_groups(self) -> np.ndarray | None: ...  # noqa: D102
+    def within(self, mask: FoldMask) -> Self: ...  # noqa: D102
+
+
+CorpusT = TypeVar("CorpusT", bound=Divisible)
+
+
+class Folds(Generic[CorpusT]):
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
     The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend
@@ -76,7 +92,7 @@ class Folds:
     """
 
     def __init__(
-        self, corpus: BaseCorpus, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
+        self, corpus: CorpusT, k: int = 5, seed: int = 0, share: float = 1.0, groups: ArrayLike | None = None
     ) -> None:
         if not is_count(k, 2):
             raise ValueError(f"the number of folds must be a whole number, 2 or more, not {k!r}")
@@ -86,7 +102,7 @@ class Folds:
         self.groups = None if groups is None else group_codes(groups, corpus.n_documents)
         """The number of each document's group, where groups were given."""
 
-    def __reduce__(self) -> tuple[type[Folds], tuple[object, ...]]:
+    def __reduce__(self) -> tuple[type[Folds[CorpusT]], tuple[object, ...]]:
         return Folds, (self.corpus, self.k, self.seed, self.share, self.groups)
 
     @cached_property
@@ -101,16 +117,16 @@ class Folds:
     def __len__(self) -> int:
         return self.k
 
-    def __iter__(self) -> Iterator[tuple[BaseCorpus, BaseCorpus]]:
+    def __iter__(self) -> Iterator[tuple[CorpusT, CorpusT]]:
         """Yield, for each fold, the corpus without it, and the fold."""
         for number in range(self.k):
             yield self.train(number), self.test(number)
 
-    def train(self, number: int) -> BaseCorpus:
+    def train(self, number: int) -> CorpusT:
         """Return the corpus without a fold, from 0: it trains any estimator."""
         return self.corpus.within(FoldMask(self, number, False))
 
-    def test(self, number: int) -> BaseCorpus:
+    def test(self, number: int) -> CorpusT:
         """Return a fold: estimators evaluate it."""
         return self.corpus.within(FoldMask(self, number, True))
 
@@ -138,7 +154,7 @@ class Folds:
 class FoldMask:
     """A fold of a corpus, or all but this fold."""
 
-    folds: Folds
+    folds: Folds[Any]
     number: int
     inside: bool
 

@@ -98,7 +98,9 @@ def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callab
     return end._replace(history=[*end.history[:-1], {**end.history[-1], **held_out}])
 
 
-def _scores_without(trainer: Trainer, source: Source, folds: Folds, number: int, candidate: Candidate) -> FoldScores:
+def _scores_without(
+    trainer: Trainer, source: Source, folds: Folds[Any], number: int, candidate: Candidate
+) -> FoldScores:
     """Run a training without a fold, and return the scores of the fold."""
     rest = folds.train(number)
     without = _known_to(source, cast(np.ndarray, rest.mask))

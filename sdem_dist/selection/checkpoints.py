@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -12,18 +12,15 @@ from sdem_dist.engine.checkpoint import Json, check_run, identity
 from sdem_dist.errors import ModelError
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.selection.metrics import Metric, Predictions, metrics_of, name_of
-from sdem_dist.selection.trials import FoldScores, Trial
+from sdem_dist.selection.trials import FoldScores, Search, Trial
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
 from sdem_dist.storage.places import place as to_place
 
-if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
-
 KIND = "sdem-search"
 
 
-def asked(search: CorpusSearchCV) -> Json:
+def asked(search: Search) -> Json:
     """Return the settings that a resumed search must share, under names for people; none concerns the documents."""
     settings = {name: value for name, value in search.estimator.get_params().items() if name not in OF_THE_MACHINE}
     spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
@@ -42,7 +39,7 @@ def asked(search: CorpusSearchCV) -> Json:
     )
 
 
-def _is_default(search: CorpusSearchCV) -> bool:
+def _is_default(search: Search) -> bool:
     """Whether a search has its estimator's default metric, named or not; with several labels a named one may differ."""
     of_several = (False, True) if search.estimator.spec.label_sets else (False,)
     return search.metric is None or {metrics_of(search.estimator, of)[0] for of in of_several} == {search.metric}
@@ -56,9 +53,7 @@ class Checkpoints:
     or it cannot be made.
     """
 
-    def __init__(
-        self, folder: str | Path, search: CorpusSearchCV, *, resume: bool, undecided: Collection[str] = ()
-    ) -> None:
+    def __init__(self, folder: str | Path, search: Search, *, resume: bool, undecided: Collection[str] = ()) -> None:
         self.folder, self.documents = to_place(folder), ""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)

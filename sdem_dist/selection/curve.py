@@ -171,7 +171,7 @@ def _curve(
     return LearningCurve(np.array(sizes, np.int64), *of), missing
 
 
-def _scored(estimator: EngineEstimator, folds: Folds, fold: int, client: Client | None) -> tuple[float, ...]:
+def _scored(estimator: EngineEstimator, folds: Folds[Any], fold: int, client: Client | None) -> tuple[float, ...]:
     model = clone(estimator).fit(folds.train(fold), client=client)
     of = model.evaluate(folds.test(fold), client=client)
     if model.several_labels:

@@ -55,7 +55,7 @@ class FoldFits:
     template: EngineEstimator
     source: Source
     documents: tuple[Any, Any]
-    folds: Folds | None
+    folds: Folds[Any] | None
     held_out: Source | None
     client: Client | None
     n_jobs: int | None

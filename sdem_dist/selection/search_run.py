@@ -6,7 +6,7 @@ import logging
 import time
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from sdem_dist.engine.events import Callback, Event
 from sdem_dist.errors import SdemError
@@ -14,10 +14,7 @@ from sdem_dist.selection.checkpoints import Checkpoints
 from sdem_dist.selection.fold_fits import FoldFits
 from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.samplers import Sampler
-from sdem_dist.selection.trials import FoldScores, Trial, drop_worse_half
-
-if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
+from sdem_dist.selection.trials import FoldScores, Search, Trial, drop_worse_half
 
 _log = logging.getLogger(__name__)
 LATE = "the time was over"
@@ -56,7 +53,7 @@ class SearchRun:
 
     def __init__(
         self,
-        search: CorpusSearchCV,
+        search: Search,
         fits: FoldFits,
         sampler: Sampler,
         kept: Checkpoints | None,

@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
 
@@ -26,9 +26,6 @@ from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
-
-    from sdem_dist.text.runs import MergedTerms
-    from sdem_dist.text.stages import TermColumns
 
 
 def held_out_mask(first: int, n_documents: int, fraction: float, random_state: int) -> np.ndarray:
@@ -276,12 +273,19 @@ Batch = tuple[
 Arranged = tuple[int, np.ndarray, np.ndarray, "sp.csr_matrix | Canonical", np.ndarray | None]
 
 
+class RunColumns(Protocol):
+    """What knows the column of every term of a run."""
+
+    def columns(self, run: int) -> np.ndarray:
+        """Return the column of every node of a run, -1 for those left out, int32."""
+
+
 @dataclass(frozen=True)
 class ColumnMap:
     """How a block's columns become those of the corpus."""
 
     n_features: int
-    terms: MergedTerms | TermColumns | None = None
+    terms: RunColumns | None = None
     """Knows the column of every term of a run; None if the columns of blocks are those of the corpus, or of numbers."""
     offset: int = 0  # of numbers: the column that becomes 0
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import logging
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 import numpy as np
 
@@ -116,6 +116,14 @@ class TokenInterner:
         self.spelled = grow_array(self.spelled, int(self.offsets[n_words]) + needed + PADDING)
 
 
+class NgramNodes(Protocol):
+    """A tree of n-grams: parent, -1 for none, and last word of every node, int32."""
+
+    n_nodes: int
+    parents: np.ndarray
+    lasts: np.ndarray
+
+
 @dataclass(frozen=True)
 class Spelling:
     """How the words of n-grams are written."""
@@ -131,23 +139,19 @@ class Spelling:
         """All words, in the order of their numbers."""
         return Texts(self.spelled, self.offsets[: self.n_words], self.offsets[1 : self.n_words + 1])
 
-    def sizes(self, tree: NgramTrie) -> np.ndarray:
+    def sizes(self, tree: NgramNodes) -> np.ndarray:
         """Return the number of bytes of every node of a tree, int64."""
         sizes = np.empty(tree.n_nodes, np.int64)
         spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
         return sizes
 
-    def texts(self, tree: NgramTrie, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    def texts(self, tree: NgramNodes, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return nodes' texts: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
         bounds = offsets_of(sizes[nodes])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
         words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
         spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, bounds, out)
         return out, bounds
-
-
-if TYPE_CHECKING:
-    from sdem_dist.text.counters import NgramTrie
 
 
 logger = logging.getLogger(__name__)
