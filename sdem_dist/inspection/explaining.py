@@ -102,7 +102,7 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExp
     Raises ValueError: there is no such target, or the documents do not fit the model.
     """
     documents, texts = _documents(estimator, X, None)
-    n_targets = getattr(estimator.learner_, "n_outputs", 1)
+    n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
         raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
     if documents.n_documents == 0:

@@ -52,7 +52,7 @@ def test_a_scheduler_that_accepts_and_never_answers_is_named_in_time(by, tmp_pat
 def test_a_file_that_is_no_schedulers_is_named(tmp_path):
     (tmp_path / "other.json").write_text("[]")
     with (
-        pytest.raises(ClusterError, match="other.json is not the file of a scheduler"),
+        pytest.raises(ClusterError, match="other.json is not the address of a scheduler"),
         connected(str(tmp_path / "other.json")),
     ):
         pass
