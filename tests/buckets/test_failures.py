@@ -168,4 +168,4 @@ def test_credentials_are_stored_nowhere(bucket, caplog):
         content = buckets.get(found.url)
         assert SECRET.encode() not in content
         assert b"AKIDSECRET" not in content
-    assert SECRET not in caplog.text + repr(corpus) + str(corpus._group) + "".join(str(w.message) for w in warned)
+    assert SECRET not in caplog.text + repr(corpus) + str(vars(corpus)) + "".join(str(w.message) for w in warned)

@@ -67,7 +67,7 @@ OUTPUTS = [
     ("calibrate m s.csv -o FILE", "calibrated"),
     ("train s.csv FILE --epochs 1", "trained"),
     ("train s.csv MODEL --epochs 1 --log FILE", "run.jsonl"),
-    ("tune s.csv MODEL --folds 2 --trials 1 --max-epochs 1 --table FILE", "t.csv"),
+    ("tune s.csv MODEL --folds 2 --trials 1 --table FILE", "t.csv"),
     ("ingest s.csv FILE", "corpus"),
 ]
 

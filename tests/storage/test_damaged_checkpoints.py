@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from sdem_dist.engine.checkpoint import Checkpoints, Progress
+from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.errors import ModelError
 from sdem_dist.models.word_counts import SdemState
 
 STATE = SdemState(**{name: np.arange(12.0).reshape(4, 3) for name in SdemState._fields})
-RUN = {"seed": 0}
+STAGE = StageRecord(0, {"seed": 0}, SdemState, 1)
 
 
 def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
@@ -42,7 +42,7 @@ def damaged(whole: bytes, rng: np.random.Generator) -> bytes:
 @pytest.fixture
 def checkpoints(tmp_path):
     made = Checkpoints(tmp_path)
-    made.write(RUN, Progress(0, 3, 0, [], 2, 0.0), SdemState, 1, lambda _: STATE, STATE)
+    made.write(STAGE, Progress(3, 0, [], 2, 0.0), lambda _: STATE, STATE)
     return made
 
 
@@ -52,7 +52,7 @@ def test_three_hundred_ways(checkpoints):
     for _ in range(300):
         path.write_bytes(content := damaged(whole, rng))
         try:
-            progress, saved, best = checkpoints.latest(RUN, 0, SdemState, 1, 9)
+            progress, saved, best = checkpoints.latest(STAGE, 9)
             for state in (saved.block(0), best):
                 assert all(np.array_equal(a, b) for a, b in zip(state, STATE, strict=True))
             assert progress.epoch == 3
