@@ -38,25 +38,26 @@ class Budget(NamedTuple):
 
 
 BUDGETS = {
-    "learners": Budget(("learners", "losses.py", "evaluation.py"), 4_482, 1_900),
-    "models, families": Budget(("models", "families"), 3_012, 3_400),
-    "kernels": Budget(("kernels",), 5_368, 3_700),
-    "engine": Budget(("engine",), 2_986, 1_700),
-    "estimators, fitting": Budget(("estimators", "fitting"), 7_098, 3_600),
-    "selection": Budget(("selection",), 4_147, 1_500),
-    "text": Budget(("text",), 5_943, 3_300),
-    "corpus": Budget(("corpus",), 4_695, 2_900),
-    "storage": Budget(("storage",), 2_112, 1_200),
-    "inputs": Budget(("inputs",), 1_366, 900),
-    "reports, inspection, plots, export": Budget(("reports", "inspection", "plots", "export"), 4_238, 2_600),
-    "cluster": Budget(("cluster",), 1_214, 550),
-    "cli": Budget(("cli",), 4_555, 2_600),
-    "top level, docs": Budget(("docs", "*.py"), 2_401, 1_150),
+    "learners, models, families": Budget(
+        ("learners", "losses.py", "evaluation.py", "models", "families"), 6_790, 5_300
+    ),
+    "kernels": Budget(("kernels",), 4_735, 3_700),
+    "engine": Budget(("engine",), 2_791, 1_700),
+    "estimators, fitting": Budget(("estimators", "fitting"), 7_018, 3_600),
+    "selection": Budget(("selection",), 2_402, 1_500),
+    "text": Budget(("text",), 5_949, 3_300),
+    "corpus": Budget(("corpus",), 4_363, 2_900),
+    "storage": Budget(("storage",), 2_109, 1_200),
+    "inputs": Budget(("inputs",), 1_464, 900),
+    "reports, inspection, plots, export": Budget(("reports", "inspection", "plots", "export"), 4_004, 2_600),
+    "cluster": Budget(("cluster",), 1_120, 550),
+    "cli": Budget(("cli",), 4_077, 2_600),
+    "top level, docs": Budget(("docs", "*.py"), 2_345, 1_150),
 }
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (431, 190), (92, 130), (450, 450), (29_800, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (296, 190), (130, 130), (450, 450), (26_900, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (39_000, 24_000), (25_000, 16_500)
-EMPTY_PER_1000 = (30.5, 4.0)
+TEST_LINES, TEST_STATEMENTS = (37_600, 24_000), (23_800, 16_500)
+EMPTY_PER_1000 = (22.0, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
         "found there whole kept given told asked shown seen heard doubt begun said known made taken coming alone together "
