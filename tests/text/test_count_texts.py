@@ -62,13 +62,18 @@ def options(draw):
     return chosen
 
 
-def reference(texts, chosen, **more):
-    """Return what scikit-learn counts, sorted as it sorts, and its terms; odd patterns are those of the library regex."""
+def for_scikit_learn(chosen):
+    """Return options as scikit-learn takes them; odd patterns are those of the library regex."""
     chosen = {**chosen, "stop_words": list(chosen["stop_words"]) if chosen.get("stop_words") else None}
     pattern = chosen.get("token_pattern")
     if pattern is not None and not KERNEL_PATTERN.fullmatch(pattern):
         chosen |= {"token_pattern": None, "tokenizer": regex.compile(pattern).findall}
-    vectorizer = CountVectorizer(**chosen, **more)
+    return chosen
+
+
+def reference(texts, chosen, **more):
+    """Return what scikit-learn counts, sorted as it sorts, and its terms."""
+    vectorizer = CountVectorizer(**for_scikit_learn(chosen), **more)
     try:
         counts = vectorizer.fit_transform(texts)
     except ValueError:  # no term at all
@@ -111,12 +116,10 @@ def test_a_vocabulary_that_is_given(learned, texts, chosen, random):
 @given(
     st.lists(st.text(st.characters(exclude_categories=["Cs"]), max_size=20), max_size=4), options(), st.integers(1, 99)
 )
+@example(["0\U000134400"], {"analyzer": "word", "token_pattern": r"\w+-\w+|\w+", "ngram_range": (1, 1)}, 7)
 @pytest.mark.filterwarnings("ignore")
 def test_hashing_is_scikit_learns(texts, chosen, n_features):
-    stop_words = list(chosen["stop_words"]) if chosen.get("stop_words") else None
-    hashing = HashingVectorizer(
-        **{**chosen, "stop_words": stop_words}, n_features=n_features, alternate_sign=False, norm=None
-    )
+    hashing = HashingVectorizer(**for_scikit_learn(chosen), n_features=n_features, alternate_sign=False, norm=None)
     found = count_texts(texts, VectorizerSettings(kind="hashing", n_features=n_features, **chosen))[0]
     expected = hashing.transform(texts) if texts else sp.csr_matrix((0, n_features))
     assert found.shape == expected.shape and (found != expected).nnz == 0 and found.has_sorted_indices
