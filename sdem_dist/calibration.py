@@ -100,8 +100,8 @@ def calibration_sums(
     log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
     of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
-    found = [np.atleast_1d((weights * brier_scores(p, labels)).sum()), of_bins]
-    return np.concatenate([*found, tempered_sums(log_p, labels, weights)] if tempered else found)
+    sums = [np.atleast_1d((weights * brier_scores(p, labels)).sum()), of_bins]
+    return np.concatenate([*sums, tempered_sums(log_p, labels, weights)] if tempered else sums)
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -160,46 +160,6 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
             losses[t] = lost / TEMPERATURES[t] + weights @ np.log(ratios.sum(axis=0))
             np.maximum(np.square(ratios, out=ratios), LEAST, out=ratios)
     return losses
-
-
-def nearest_temperature(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, near: float = 1.0) -> float:
-    """Return the temperature with the least log-loss, found from one near it.
-
-    Log-loss is convex in the inverse of the temperature, so going downhill from anywhere finds it.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_documents, n_classes)
-        ln p(y | d), up to a constant of each document.
-    labels : ndarray of shape (n_documents,), integers
-    weights : ndarray of shape (n_documents,), float64
-    near : float
-        Where to begin.
-    """
-    possible = np.isfinite(scores[np.arange(len(labels)), labels])  # no temperature helps a label with probability 0
-    if not possible.all():
-        scores, labels, weights = scores[possible], labels[possible], weights[possible]
-    if not weights.any():
-        return 1.0
-    # Exponentials in single precision, which is fast, and far finer than the temperatures; but differences of large
-    # scores are taken as the scores are given.
-    gaps = (scores - scores[np.arange(len(labels)), labels][:, None]).astype(np.float32, copy=False)
-    most, losses = gaps.max(axis=1).astype(np.float64), np.full(len(TEMPERATURES), np.inf)
-    gaps -= gaps.max(axis=1, keepdims=True)
-
-    def loss(t: int) -> float:
-        if not np.isfinite(losses[t]):
-            ratios = np.exp(gaps * np.float32(1.0 / TEMPERATURES[t]))
-            sums = np.log(np.einsum("ij->i", ratios), dtype=np.float64) + most / TEMPERATURES[t]
-            losses[t] = weights @ sums
-        return float(losses[t])
-
-    best = int(np.clip(np.rint(2.0 * (np.log2(near) - np.log2(TEMPERATURES[0]))), 0, len(TEMPERATURES) - 1))
-    while best + 1 < len(TEMPERATURES) and loss(best + 1) < loss(best):
-        best += 1
-    while best and loss(best - 1) <= loss(best):
-        best -= 1
-    return best_temperature(losses)[0]
 
 
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:

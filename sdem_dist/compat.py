@@ -46,14 +46,6 @@ async def described_workers(client: Client) -> Mapping[str, Mapping[str, Any]]:
     return workers
 
 
-async def retry_task(client: Client, key: object) -> None:
-    """Have a failed task run again: distributed, the scheduler's call ``retry(keys, client)``.
-
-    Not ``client.retry``, which stumbles over failed tasks further back whose futures are gone.
-    """
-    await _scheduler(client).retry(keys=[key], client=client.id)
-
-
 def scheduler_address(client: Client) -> str:
     """Return where a client's scheduler is: distributed, the attribute ``client.scheduler.address``."""
     return str(_scheduler(client).address)

@@ -85,28 +85,6 @@ assert type(bar).__name__ == "ProgressBar" and "rich.progress" in sys.modules
     subprocess.run([sys.executable, "-c", code], check=True, timeout=120)
 
 
-def test_a_failed_task_runs_again(client):
-    future = client.submit(Once(), key="again", pure=False)
-    assert isinstance(future.exception(), OSError)
-    client.sync(compat.retry_task, client, "again")
-    deadline = time.monotonic() + 10
-    while future.status != "finished" and time.monotonic() < deadline:
-        time.sleep(0.01)
-    assert future.result() == 7
-
-
-class Once:
-    """Fails the first time that it is called in this process."""
-
-    tries = 0
-
-    def __call__(self):
-        Once.tries += 1
-        if Once.tries == 1:
-            raise OSError("once")
-        return 7
-
-
 def test_tasks_that_wait_for_a_worker_that_is_not_there_can_be_let_go(client):
     future = client.submit(
         operator.add, 1, 2, key="loose-0abc-1", workers=["tcp://127.0.0.1:1"], allow_other_workers=True

@@ -15,7 +15,6 @@ import scipy.sparse as sp
 
 sys.path.insert(0, str(Path(__file__).parent))
 
-import accuracy
 import batches
 import choose
 import choose_defaults
@@ -61,13 +60,6 @@ def split():
     y = rng.integers(3, size=120)
     X = sp.csr_matrix(np.array([rng.multinomial(30, topics[k]) for k in y]))
     return corpora.Split(X[:90], y[:90], X[90:], y[90:])
-
-
-def test_accuracy_prints_a_row_for_every_corpus_and_a_column_for_every_classifier(split):
-    rows = {"toy": accuracy.row(split, seeds=[0], n_epochs=2)}
-    assert set(rows["toy"]) == set(accuracy.PEERS) | set(accuracy.OURS)
-    assert all(value > 0.6 for value in rows["toy"].values())
-    assert accuracy.table(rows).count("\n") == 2
 
 
 def test_speed_reports_what_it_reached(split):
