@@ -46,6 +46,12 @@ OF_WORDS = ("nll", "perplexity")
     "regressor all documents, the largest error first.",
 )
 @overwrite_option
+@click.option(
+    "--particles",
+    type=click.IntRange(1, 10_000),
+    metavar="N",
+    help="Particles of the left-to-right likelihood of topic models, instead of the model's: more are less noisy, and slower.",
+)
 @click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
 @source_options
 @where_options
@@ -55,6 +61,7 @@ def evaluate(
     full: bool,
     errors: Path | None,
     overwrite: bool,
+    particles: int | None,
     as_json: bool,
     source: SourceOptions,
     where: Where,
@@ -68,8 +75,9 @@ def evaluate(
 
     Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of
     right labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln
-    p(document) (nll) and perplexity. LatentDirichletAllocation: plug_in_nll, minus the log-likelihood of a word given
-    topics that were found from all words of the document; it is lower than for held-out words.
+    p(document) (nll) and perplexity. LatentDirichletAllocation: minus the log-likelihood of a word (word_nll), by the
+    left-to-right estimator, and its perplexity; compare models by these. The same with topics that were found from all
+    words of the document (plug_in_nll) is too low, and lower with more topics.
 
     For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong
     label or lack one, and the words for and against the label that is most wrong. Between labels stands |; where a
@@ -101,6 +109,10 @@ def evaluate(
     estimator = load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
+    if particles is not None:
+        if "word_nll" not in estimator.spec.shown:
+            raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
+        estimator.set_params(n_particles=particles)
     with where.client() as client:
         there: AbstractContextManager[EvaluationSet]
         if client is None or not of_source:

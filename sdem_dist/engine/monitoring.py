@@ -1,11 +1,12 @@
 """What is evaluated while a stage runs, and when it has gone on for long enough."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from sdem_dist import glossary
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.events import EpochEnded, StageEnded
+from sdem_dist.learners.protocol import AnyLearner
 
 VALIDATION = "validation_"  # before the names of metrics of validation documents
 
@@ -24,6 +25,8 @@ class Monitoring:
     improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
     training: bool = True  # evaluate the training documents too
     shown: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
+    scorer: Callable[[AnyLearner], AnyLearner] = lambda learner: learner
+    """Makes what scores the validation corpus of what is trained."""
     then: str = "epoch {kept} is kept"
     """What follows where the stage is stopped, for people; of `kept`, the best epoch from 1, and `after`, the next."""
 

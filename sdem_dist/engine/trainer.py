@@ -350,7 +350,8 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         if self._monitoring.training:
             metrics = evaluate(self._inputs, ranges_of_plan(self._plan), self._executor, self._pipeline.blocks)
         if (corpus := self._monitoring.validation) is not None:
-            held_out = self._inputs._replace(corpus=corpus)
+            scorer = self._monitoring.scorer(self._inputs.learner)
+            held_out = self._inputs._replace(corpus=corpus, learner=scorer)
             ranges = ranges_to_score(corpus.n_documents)
             validation = evaluate(held_out, ranges, self._executor, self._pipeline.blocks)
             metrics |= {f"{VALIDATION}{name}": value for name, value in validation.items()}

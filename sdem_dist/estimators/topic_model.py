@@ -270,10 +270,10 @@ class LatentDirichletAllocation(TopicModel):
     gradient of ``-ln p(words | theta)`` at them moves the topics (Chen et al. 2015, section E). Labels and targets are
     ignored.
 
-    Two estimates say how well documents are explained. The history and `evaluate` hold "plug_in_nll":
-    ``-ln p(w | theta)`` a word, where theta is found from the same words. It is fast, works on Dask, and is too low for
-    held-out documents. `score_samples`, `score` and `perplexity` sum theta out by the left-to-right estimator. Compare
-    models with these; they are slow on long documents.
+    Two estimates say how well documents are explained. `evaluate`, validation, searches, `score` and `perplexity` sum
+    theta out, by the left-to-right estimator with `n_particles`: "word_nll", ``-ln p(w)`` a word. Compare models with
+    these. "plug_in_nll" is ``-ln p(w | theta)`` a word, where theta is found from the same words: it is too low, and
+    lower with more topics. The history has it of training documents, since it is fast.
 
     ``merge="mean"`` lowers the likelihood here: without labels the topics of the lanes drift apart.
 
@@ -306,26 +306,33 @@ class LatentDirichletAllocation(TopicModel):
     batch_size: int | None = param(
         500, integer(optional=True), 'Documents of a step: of a round for "sum", inside a lane for "mean".'
     )
+    n_particles: int = param(
+        10,
+        integer(),
+        "Particles of the left-to-right estimate of ln p(words). More make it less noisy, and take longer.",
+    )
 
-    spec = Spec("sparse", "nothing", None, shown=("plug_in_nll",), topics="documents")
-    _monitor = "plug_in_nll"
+    spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
+    _monitor = "word_nll"
     _topic_rate = 0.15
 
     def _output(self, source: Source, summary: WordSummary) -> Output:
         return Output(NoOutput())
 
-    def score_samples(self, X: object, *, n_particles: int = 10) -> np.ndarray:
+    def scorer(self, learner: SdEM[LearnedTopics]) -> SdEM[LearnedTopics]:
+        """Return a pass that scores documents which were not trained on, with particles."""
+        return learner.decided(n_particles=int(self.n_particles))
+
+    def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
-        Topics and proportions are summed out, see `sdem_dist.models.held_out.log_probability`. Its time grows with the
-        square of a document's length, and with `n_particles`, which make it less noisy. The prior is `alpha_`, or
-        ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
+        Topics and proportions are summed out, see `sdem_dist.models.held_out.log_probability`. The prior is `alpha_`,
+        or ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts, whole numbers.
-        n_particles : int, default=10
+            Counts.
 
         Returns
         -------
@@ -334,17 +341,15 @@ class LatentDirichletAllocation(TopicModel):
         """
         check_is_fitted(self)
         topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
-        return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, n_particles))
+        return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, self.n_particles))
 
-    def score(self, X: object, y: object = None, *, n_particles: int = 10) -> float:
+    def score(self, X: object, y: object = None) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
         y : ignored
-        n_particles : int, default=10
-            More make the estimate less noisy, and take longer.
 
         Returns
         -------
@@ -356,26 +361,22 @@ class LatentDirichletAllocation(TopicModel):
             source_of(self, X, use="score")  # its pieces do not say which words their columns are
         total = words = 0.0
         for rows in pieces(X):
-            total += float(self.score_samples(rows, n_particles=n_particles).sum())
+            total += float(self.score_samples(rows).sum())
             words += float(lengths(documents_of(self, rows)).sum())
         return total / max(words, 1.0)
 
-    def perplexity(self, X: object, *, n_particles: int = 10) -> float:
+    def perplexity(self, X: object) -> float:
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator.
-
-        The exponential of "plug_in_nll" from `evaluate` is lower.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        n_particles : int, default=10
-            More make the estimate less noisy, and take longer.
 
         Returns
         -------
         float
         """
-        return float(np.exp(-self.score(X, n_particles=n_particles)))
+        return float(np.exp(-self.score(X)))
 
 
 def _reporting(learner: SdEM[LearnedTopics], head: TopicShares) -> SdEM[LearnedTopics]:

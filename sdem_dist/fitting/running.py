@@ -106,6 +106,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         every=estimator.evaluate_every,
         training=estimator.evaluate_every > 0,
         monitor=estimator._monitor,
+        scorer=estimator.scorer,
         patience=patience,
         shown=estimator.spec.shown,
     )
@@ -151,7 +152,7 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
         executor_for(client, estimator.n_jobs, source) as executor,
         Trainer(executor, source.documents) as trainer,
     ):
-        return trainer.score("score", estimator.learner_, estimator.state_)
+        return trainer.score("score", estimator.scorer(estimator.learner_), estimator.state_)
 
 
 def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:

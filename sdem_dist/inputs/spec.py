@@ -183,6 +183,10 @@ class Estimator(Protocol):
     def _parameters(self) -> Any:
         """What predictions need, made from the state when it is first used."""
 
+    def scorer(self, learner: Any) -> Any:
+        """Return the pass that scores documents which were not trained on."""
+        return learner
+
     @property
     def holds_out(self) -> bool:
         """Whether training holds out documents of its own, by which it may stop."""

@@ -6,7 +6,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels.documents import Counted, runs
 from sdem_dist.kernels.left_to_right import estimate_documents
 from sdem_dist.kernels.randomness import mixed
-from sdem_dist.kernels.topics import check_number
+from sdem_dist.kernels.topics import MOVES, check_number
 from sdem_dist.models.word_counts import lengths
 
 
@@ -16,22 +16,21 @@ def log_probability(
     """Return ln p(words of each document), topics and proportions summed out: the "left-to-right" estimator.
 
     Wallach, Murray, Salakhutdinov and Mimno 2009, Algorithm 3, with particles drawn again after each word, without
-    which it is biased: of any LDA, however it was trained. Its time grows with the square of a document's length.
+    which it is biased: of any LDA, however it was trained. Its time grows with a document's length.
 
     `topics`: shape (n_features, n_topics), float64: p(word | topic).
-    `documents`: counts, whole numbers.
+    `documents`: counts; of 2.5, the half is an occurrence of that weight.
     `alpha`: float or ndarray of shape (n_topics,): of the Dirichlet prior of a document's topics.
     `n_particles`: more make the estimate less noisy.
     Returns ndarray of shape (n_documents,), float64: of the sequence of words: without the multinomial coefficient.
-    Raises ValueError: an entry is not a whole number, or there are no particles or more than 10,000.
+    Raises ValueError: there are no particles, or more than 10,000.
     """
     check_number("n_particles", n_particles, 1)
-    if (documents.data != np.floor(documents.data)).any():
-        raise ValueError("the probability of a document is that of its words: its entries must be whole numbers")
     out = np.empty(documents.n_documents)
     key, topics = np.uint64(mixed(np.uint64(seed))), np.ascontiguousarray(topics, np.float64)
     prior = np.full(topics.shape[1], alpha, np.float64)
-    for a, b in runs(lengths(documents) ** 2 * (10.0 * n_particles * topics.shape[1])):
+    n_words = lengths(documents)
+    for a, b in runs(n_words * np.minimum(n_words, MOVES) * (10.0 * n_particles * topics.shape[1])):
         counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
         estimate_documents(counted, topics, prior, int(n_particles), key, out[a:b])
     return out

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
@@ -13,6 +13,8 @@ from scipy.special import log_expit, logit, xlogy
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_outputs as kernel
 from sdem_dist.label_scores import OF_THRESHOLDS, best_thresholds, decisions_of, finish, fitting_sums, label_sums
+from sdem_dist.models.held_out import log_probability as left_to_right
+from sdem_dist.models.supervised_lda import TopicParameters
 from sdem_dist.models.word_counts import LocalDocuments, lengths
 from sdem_dist.records import record
 
@@ -23,7 +25,8 @@ class Seen(NamedTuple):
     outputs: np.ndarray  # U theta, shape (n_documents, n_outputs)
     log_likelihood: np.ndarray  # ln p(words | theta), shape (n_documents,)
     theta: np.ndarray  # topic proportions, shape (n_documents, n_topics)
-    output: np.ndarray  # U, shape (n_outputs, n_topics)
+    parameters: TopicParameters
+    alpha: np.ndarray  # of the Dirichlet prior that left-to-right estimates take, shape (n_topics,)
     documents: LocalDocuments
 
 
@@ -66,23 +69,39 @@ class TopicHead(ABC):
 @record
 @dataclass(frozen=True)
 class NoOutput(TopicHead):
-    """The words alone: topics without labels (BP-LDA). U has no rows."""
+    """The words alone: topics without labels (BP-LDA). U has no rows.
+
+    `n_particles`: of the left-to-right estimate of ``ln p(w)``; 0: none is made, which would take far longer than
+    training.
+    """
+
+    n_particles: int = 0
 
     kind = kernel.NONE
     learns = "nothing"
 
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the words, minus their log-likelihood, and the documents."""
-        total = np.zeros(3)
+        """Return the words, minus ``ln p(w | theta)``, minus ``ln p(w)``, and the documents."""
+        total = np.zeros(4)
         for seen in batches:
-            weights = seen.documents.weights
-            words = (weights * lengths(seen.documents.documents)).sum()
-            total += np.array([words, -(weights * seen.log_likelihood).sum(), weights.sum()])
+            local, weights = seen.documents.documents, seen.documents.weights
+            log_probability = np.zeros(len(weights))
+            if self.n_particles:
+                # By the words' own numbers: the draws of a document must not depend on what else is in its batch.
+                documents = replace(local, indices=seen.documents.words[local.indices])
+                log_probability = left_to_right(seen.parameters.topics, documents, seen.alpha, self.n_particles)
+            sums = (lengths(local), -seen.log_likelihood, -log_probability, np.ones(len(weights)))
+            total += [float((weights * values).sum()) for values in sums]
         return total
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return ``-ln p(w | theta)`` per word; theta comes from these words, so it is lower than for held-out ones."""
-        return {"plug_in_nll": float(sums[1]) / max(float(sums[0]), 1e-300)}
+        """Return ``-ln p(w)`` per word, its exponential, and ``-ln p(w | theta)``, whose theta is of the same words."""
+        n_words = max(float(sums[0]), 1e-300)
+        plug_in = {"plug_in_nll": float(sums[1]) / n_words}
+        if not self.n_particles:
+            return plug_in
+        word_nll = float(sums[2]) / n_words
+        return {"word_nll": word_nll, "perplexity": float(np.exp(word_nll))} | plug_in
 
 
 @record
@@ -102,7 +121,7 @@ class SoftmaxClasses(TopicHead):
         return classifier_sums(
             joined(
                 scored(
-                    self.scores(seen.output, seen.outputs),
+                    self.scores(seen.parameters.output, seen.outputs),
                     seen.documents.labels,
                     seen.documents.weights,
                     lengths(seen.documents.documents),

@@ -248,7 +248,8 @@ class TopicModel:
         parameters = self.parameters(state)
         own = parameters._replace(topics=parameters.topics[local.words])
         theta, log_likelihood = self.inference.proportions(own, local.documents)
-        return Seen(outputs(parameters.output, theta), log_likelihood, theta, parameters.output, local)
+        alpha = parameters.alpha - 1.0 if self.inference.learned else parameters.alpha
+        return Seen(outputs(parameters.output, theta), log_likelihood, theta, parameters, alpha, local)
 
 
 def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:

@@ -61,7 +61,7 @@ mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
   .text { break-inside: auto; } body { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
 }
 """
-CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "plug_in_nll")
+CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
 INK = "#010203"
 """Stands for the colour of the page's text in pictures."""
 LETTERS = 1500

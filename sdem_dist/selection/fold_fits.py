@@ -21,7 +21,6 @@ from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.events import Callback
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.topic_model import LatentDirichletAllocation
 from sdem_dist.fitting.running import evaluate_source, validation_source
 from sdem_dist.fitting.scoring import over_corpus, ranges_of
 from sdem_dist.inputs.source import source_of
@@ -188,9 +187,6 @@ class FoldFits:
         source, rows = self.scored(fold)
         if metric == "R2":
             return self._r2(model, source, rows)
-        if isinstance(model, LatentDirichletAllocation):
-            parts = _pieces(self._whole(source), rows)
-            return model.perplexity(Documents.concatenate(cast("list[Documents]", list(parts))).to_csr())
         results = evaluate_source(model, source_of(model, source, use="score"), self.client)
         name = RESULT_NAMES[metric]
         if name not in results:

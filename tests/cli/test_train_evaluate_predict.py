@@ -378,8 +378,9 @@ def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path)
     assert all(line.split("\t")[0] in "012" and line.count("=") == 3 for line in lines)
     ok("train", corpus, topics, "--estimator", "LatentDirichletAllocation", "--set", "n_components=3", "--quiet")
     assert "predicts nothing" in refused("predict", topics, str(texts))
-    assert "minus log-likelihood of the words" in ok("evaluate", topics, corpus) and "plug_in_nll" in ok(
-        "evaluate", "--help"
-    )
+    assert "minus log-likelihood of the words" in ok("evaluate", topics, corpus)
+    by_particles = [json.loads(ok("evaluate", topics, corpus, "--json", "--particles", n)) for n in ("1", "200")]
+    assert by_particles[0]["word_nll"] != by_particles[1]["word_nll"] > by_particles[1]["plug_in_nll"]
+    assert "--particles" in refused("evaluate", clusters, corpus, "--particles", "5", code=2)
     inspected = ok("inspect", topics)
     assert "topic 0" in inspected and "topic 2" in inspected and "topic 3" not in inspected

@@ -137,7 +137,7 @@ def test_more_than_can_be_computed_is_refused_by_estimators_too():
     with pytest.raises(ValueError, match="n_layers must be from 1 to 10,000"):
         sd.SupervisedLDAClassifier(n_layers=10**12).fit(COUNTS, Y)
     with pytest.raises(ValueError, match="n_particles must be from 1 to 10,000"):
-        MODELS["words"]().score(COUNTS, n_particles=10**12)
+        MODELS["words"]().set_params(n_particles=10**12).score(COUNTS)
 
 
 def test_whole_numbers_are_floats_where_those_are_declared():

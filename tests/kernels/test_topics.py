@@ -84,6 +84,22 @@ def test_left_to_right_is_unbiased_and_consistent(seed, largest, alpha, within):
         np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=within)
 
 
+@pytest.mark.parametrize("n", [20, 150])
+def test_left_to_right_of_long_documents_is_that_of_the_exact_sum(n):
+    rng = np.random.default_rng(n)
+    beta, alpha = rng.dirichlet(np.ones(300), 2).T[:n].copy(), 0.5
+    ways = np.zeros(1)  # ln of the sum over all assignments with so many words of the first topic
+    for first, second in np.log(beta):
+        ways = np.logaddexp(np.append(ways + second, -np.inf), np.append(-np.inf, ways + first))
+    of_first = np.arange(n + 1)
+    prior = gammaln(of_first + alpha) + gammaln(n - of_first + alpha) - 2 * gammaln(alpha) - gammaln(n + 2 * alpha)
+    expected = logsumexp(ways + prior + gammaln(2 * alpha))
+    keys = document_keys(1, 2, 0, 300)
+    each = [topics.left_to_right(beta, np.arange(n), np.ones(n), np.full(2, alpha), 20, key) for key in keys]
+    np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=0.03)
+    assert np.std(each) < 0.5
+
+
 def test_the_plug_in_estimate_is_too_high():
     excess = []
     for seed in range(20):
