@@ -7,15 +7,17 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+import msgspec
 import numpy as np
 
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.corpus.labels import array_of
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators.parameters import check
 from sdem_dist.learners.protocol import AnyModelLearner, restored_state
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
-from sdem_dist.saving import KIND
+from sdem_dist.saving import KIND, Metadata
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.encoding import decode_strings, from_json
 from sdem_dist.storage.places import for_a_reader, place
@@ -62,10 +64,10 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     arrays, metadata = read_archive(path, KIND)
     try:
-        return _rebuild(arrays, from_json(metadata), {c.__name__: c for c in own})
+        return _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
     except ModelError:
         raise
-    except (KeyError, TypeError, ValueError, AttributeError, OverflowError) as error:
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
 
 
@@ -78,43 +80,49 @@ def _refuse_others(path: Path) -> None:
         raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
 
 
-def _rebuild(arrays: dict[str, np.ndarray], metadata: dict[str, Any], own: Mapping[str, type]) -> EngineEstimator:
-    name = metadata["estimator"]
-    if name not in ESTIMATORS:
-        raise ValueError(f"it holds a {name!r}, which this version does not know")
-    kind = estimator_class(name)  # imports the records that the file may name
-    estimator = kind(**{k: restored(v, own) for k, v in metadata["parameters"].items()})
-    learner = cast("AnyModelLearner", restored(metadata["learner"], own))
+def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> EngineEstimator:
+    if metadata.estimator not in ESTIMATORS:
+        raise ValueError(f"it holds a {metadata.estimator!r}, which this version does not know")
+    kind = estimator_class(metadata.estimator)  # imports the records that the file may name
+    estimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
+    check(estimator)
+    learner = cast("AnyModelLearner", restored(metadata.learner, own))
     state = restored_state(learner, arrays)
-    n_features = metadata["n_features"]
+    n_features = metadata.n_features
     if estimator.spec.target == "labels":
-        classes, dtype = array_of(metadata["classes"]), np.dtype(metadata["classes_dtype"])
+        if metadata.classes is None or metadata.classes_dtype is None:
+            raise ValueError("there are no classes")
+        classes, dtype = array_of(metadata.classes), np.dtype(metadata.classes_dtype)
         if classes.shape != (learner.n_labels,):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
     estimator.n_features_in_ = n_features
     if learner.width != estimator._n_columns:
         raise ValueError("the number of features does not match the arrays")
-    if metadata["feature_names"]:
-        estimator.feature_names_in_ = np.array(metadata["feature_names"], dtype=object)
-    estimator.vectorizer_ = _checked(metadata["vectorizer"], n_features)
-    estimator.label_separator_ = _separator(metadata["label_separator"])
+    if metadata.feature_names:
+        if len(metadata.feature_names) != n_features:
+            raise ValueError("the names of the features are not as many as the features")
+        estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
+    estimator.vectorizer_ = _checked(metadata.vectorizer, n_features)
+    estimator.label_separator_ = metadata.label_separator
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         if len(estimator.vocabulary_) != n_features:
             raise ValueError("the vocabulary has another size than the arrays")
-    if metadata["weighting"] is not None:
-        estimator.weighting_ = _weighting(restored(metadata["weighting"], own))
+    elif (metadata.vectorizer or {}).get("kind") == "count":
+        raise ValueError("it counts words of texts, and has no vocabulary")
+    if metadata.weighting is not None:
+        estimator.weighting_ = _weighting(restored(metadata.weighting, own))
         estimator.document_frequency_ = arrays["document_frequency"]
         if estimator.document_frequency_.shape != (n_features,) or estimator.document_frequency_.dtype != np.int64:
             raise ValueError("array 'document_frequency' has another size or dtype than the vocabulary asks for")
-    estimator.history_, estimator.n_iter_ = metadata["history"], metadata["n_iter"]
-    estimator.damaged_shards_ = metadata["damaged_shards"]
+    estimator.history_, estimator.n_iter_ = cast("list[dict[str, float]]", metadata.history), metadata.n_iter
+    estimator.damaged_shards_ = metadata.damaged_shards
     estimator._take(learner, state)
     if "set_counts" in arrays:
         estimator.set_scores_ = _set_scores(arrays["set_scores"], arrays["set_counts"], learner.n_labels)
-    estimator.take_extra(cast("Mapping[str, Any]", restored(metadata["extra"], own)))
+    estimator.take_extra(cast("Mapping[str, Any]", restored(metadata.extra, own)))
     return estimator
 
 
@@ -131,16 +139,11 @@ def _weighting(value: object) -> Weighting:
     return value
 
 
-def _separator(value: object) -> str | None:
-    """Return what stood between labels in the sources of the training."""
-    if value is not None and not (isinstance(value, str) and value):
-        raise ValueError(f"the separator of labels is {value!r:.80}")
-    return value
-
-
 def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any] | None:
     """Return the settings of text that a model brings; ValueError if no corpus could have them."""
     if settings is not None:
+        if "kind" not in settings:
+            raise ValueError("the settings of text have no kind")
         VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")

@@ -1,7 +1,9 @@
 """Models as files: arrays and JSON, never code."""
 
 from pathlib import Path
+from typing import Annotated, Any
 
+import msgspec
 import numpy as np
 
 from sdem_dist.errors import ModelError
@@ -13,6 +15,26 @@ from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import check_writable
 
 KIND = "sdem-model"
+Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]
+
+
+class Metadata(msgspec.Struct, frozen=True):
+    """What a model file holds beside arrays, as JSON; values of any type are checked by what is made of them."""
+
+    estimator: str
+    parameters: dict[str, Any]
+    n_features: Count
+    feature_names: list[str] | None
+    vectorizer: dict[str, Any] | None
+    label_separator: Annotated[str, msgspec.Meta(min_length=1)] | None
+    history: list[dict[str, float | None]]
+    n_iter: Count
+    damaged_shards: list[str]
+    weighting: Any
+    learner: Any
+    extra: Any
+    classes: list[Any] | None = None
+    classes_dtype: str | None = None
 
 
 def check_destination(path: str | Path) -> None:
@@ -51,27 +73,25 @@ def save_model(estimator: Estimator, path: str | Path) -> None:
     if (scores := getattr(estimator, "set_scores_", None)) is not None:
         arrays["set_scores"] = np.concatenate(scores)
         arrays["set_counts"] = np.array([len(of_class) for of_class in scores], np.int64)
-    labels = {}
-    if estimator.spec.target == "labels":
-        labels = {"classes": estimator.classes_.tolist(), "classes_dtype": estimator.classes_.dtype.str}
-    history = estimator.history_
-    metadata = {
-        "estimator": type(estimator).__name__,
-        "parameters": {
-            name: plain(value) for name, value in estimator.get_params(deep=False).items() if name not in OF_THE_MACHINE
-        },
-        **labels,
-        "n_features": int(estimator.n_features_in_),
-        "feature_names": list(getattr(estimator, "feature_names_in_", [])) or None,
-        "vectorizer": estimator.vectorizer_,
-        "label_separator": estimator.label_separator_,
-        "history": [
-            {name: value for name, value in entry.items() if not name.endswith("seconds")} for entry in history
+    classes = estimator.classes_ if estimator.spec.target == "labels" else None
+    parameters = estimator.get_params(deep=False).items()
+    metadata = Metadata(
+        estimator=type(estimator).__name__,
+        parameters={name: plain(value) for name, value in parameters if name not in OF_THE_MACHINE},
+        classes=None if classes is None else classes.tolist(),
+        classes_dtype=None if classes is None else classes.dtype.str,
+        n_features=int(estimator.n_features_in_),
+        feature_names=list(getattr(estimator, "feature_names_in_", [])) or None,
+        vectorizer=estimator.vectorizer_,
+        label_separator=estimator.label_separator_,
+        history=[
+            {name: value for name, value in entry.items() if not name.endswith("seconds")}
+            for entry in estimator.history_
         ],
-        "n_iter": int(estimator.n_iter_),
-        "damaged_shards": list(getattr(estimator, "damaged_shards_", [])),
-        "weighting": plain(estimator.weighting_),
-        "learner": plain(estimator.learner_),
-        "extra": plain(estimator.extra()),
-    }
-    write_archive(path, KIND, arrays, to_json(metadata))
+        n_iter=int(estimator.n_iter_),
+        damaged_shards=list(getattr(estimator, "damaged_shards_", [])),
+        weighting=plain(estimator.weighting_),
+        learner=plain(estimator.learner_),
+        extra=plain(estimator.extra()),
+    )
+    write_archive(path, KIND, arrays, to_json(msgspec.structs.asdict(metadata)))

@@ -9,7 +9,7 @@ from sdem_dist.compat import check_feature_names, check_n_features
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.parameters import checked_later, estimator, param, real
+from sdem_dist.estimators.parameters import Constraint, estimator, param, real
 from sdem_dist.estimators.table_naive_bayes import FeatureNB
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.inputs.source import Source
@@ -49,7 +49,7 @@ class MixedNB(FeatureNB):
 
     kinds: Mapping[Any, str | Family] | None = param(
         None,
-        checked_later("mapping"),
+        Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
         'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
         '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
         "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",

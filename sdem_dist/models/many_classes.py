@@ -238,6 +238,8 @@ class SparseCounts:
             raise ValueError("array 'pairs' does not hold ascending numbers of words and classes, one for each change")
         if not (state.prior > 0).all() or not (state.prior[state.split()[0]] + state.changes > 0).all():
             raise ValueError("array 'changes' makes a count that is not positive")
+        if not (state.totals > 0).all() or (state.t > 0 and not state.class_counts.any()):
+            raise ValueError("a class has no word, or no class has a document: there are no probabilities")
 
     def init(self, n_documents: float, seed: int) -> ManyClassState:
         """Return mu_0 with equal pseudo-counts."""

@@ -46,6 +46,8 @@ class Weighting:
     def __post_init__(self) -> None:
         if self.form not in FORMS:
             raise ValueError(f"the weighting {self.form!r} is unknown")
+        if not 0 <= self.n_documents < 1 << 62:
+            raise ValueError(f"the weighting was made of {self.n_documents} documents")
 
     @property
     def chooses(self) -> bool:

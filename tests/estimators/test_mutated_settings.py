@@ -36,6 +36,10 @@ MODELS = {
     "clusters": lambda: sd.MultinomialMixture(2, n_epochs=1).fit(COUNTS),
     "multiplicative": lambda: sd.MultiplicativeMixtureClassifier(2, n_epochs=1).fit(X, Y),
     "mixture": lambda: sd.EMMixtureClassifier(2, n_epochs=1).fit(Z, Y),
+    "mixed columns": lambda: sd.MixedNB(n_epochs=1).fit(Z, Y),
+    "several labels": lambda: sd.MultiLabelNB(n_epochs=1).fit(COUNTS, np.eye(3, dtype=int)[Y]),
+    "many classes": lambda: sd.ManyClassNB(n_epochs=1).fit(COUNTS, Y),
+    "centres": lambda: sd.KMeans(2, n_epochs=2).fit(Z),
 }
 OTHER = ["text", None, [], {}, ["text"], True, -1, 0, 3, 10**12, [10**12], 10**400, 0.5, -1e300, math.inf, math.nan]
 
@@ -86,6 +90,48 @@ def test_every_other_setting_is_refused_or_a_model(name, tmp_path):
                 except ValueError as error:
                     assert "takes no such value" in str(error)  # the data are not in the new units
     assert refused > n / 2
+
+
+def used(model, path):
+    """Ask a loaded model for all that its parts could make it stumble over."""
+    predicted(model)
+    data = Z if model.n_features_in_ == 3 else COUNTS if hasattr(model, "topics") else X
+    if hasattr(model, "explain") and not isinstance(model, sd.MultiplicativeMixtureClassifier):
+        with np.errstate(all="ignore"):
+            model.explain(data[:2])
+    if hasattr(model, "topics"):
+        model.topics(3)
+    model.save(path)
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_whatever_else_a_file_holds_is_refused_or_can_be_used(name, tmp_path):
+    model, path = MODELS[name](), tmp_path / "model"
+    model.save(path)
+    arrays, metadata = read_archive(path, KIND)
+    metadata = from_json(metadata)
+    others = [(key, *leaf) for key in metadata if key != "learner" for leaf in {(), *leaves(metadata[key])}]
+    files = [(arrays, replaced(metadata, path, value)) for i, path in enumerate(others) for value in OTHER[i % 3 :: 3]]
+    files += [(arrays, {k: v for k, v in metadata.items() if k != key}) for key in metadata]
+    for array, values in arrays.items():
+        forms = [
+            values[None],
+            values.ravel()[:1],
+            np.atleast_1d(values)[:-1],
+            values.astype(np.int8),
+        ]
+        files += [({**arrays, array: form}, metadata) for form in forms]
+        files += [({k: v for k, v in arrays.items() if k != array}, metadata)]
+    n_refused = 0
+    for parts, settings in files:
+        write_archive(path, KIND, parts, to_json(settings))
+        try:
+            loaded = sd.load_model(path)
+        except ModelError:
+            n_refused += 1
+        else:
+            used(loaded, tmp_path / "again")
+    assert n_refused > len(files) / 2
 
 
 @pytest.mark.parametrize("name", MODELS)
