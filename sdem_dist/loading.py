@@ -92,7 +92,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     if estimator.spec.target == "labels":
         if metadata.classes is None or metadata.classes_dtype is None:
             raise ValueError("there are no classes")
-        classes, dtype = array_of(metadata.classes), np.dtype(metadata.classes_dtype)
+        classes, dtype = array_of(tuple(metadata.classes)), np.dtype(metadata.classes_dtype)
         if classes.shape != (learner.n_labels,):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes

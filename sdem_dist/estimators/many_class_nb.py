@@ -13,7 +13,17 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
-from sdem_dist.estimators.parameters import EVALUATE_EVERY, estimator, integer, one_of, or_none, param, real, truth
+from sdem_dist.estimators.parameters import (
+    EVALUATE_EVERY,
+    estimator,
+    integer,
+    one_of,
+    or_none,
+    param,
+    real,
+    truth,
+    unused_steps,
+)
 from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step_of, steps_and_prior, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import (
@@ -142,6 +152,9 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         end = final_stage(trainer, learner, replace(plan, n_epochs=1, first=self.n_epochs), result.state)
         last = {**result.history[-1], **end.history[-1], "epoch": self.n_epochs + 1}
         return end._replace(history=[*result.history, last])
+
+    def _doubts(self, source: Source) -> list[str]:
+        return unused_steps(self) if self.loss == "nll" else []
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.

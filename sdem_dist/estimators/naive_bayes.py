@@ -39,6 +39,7 @@ from sdem_dist.estimators.parameters import (
     plan_of,
     real,
     short_lanes,
+    unused_steps,
 )
 from sdem_dist.estimators.weighed_words import (
     WeighedWords,
@@ -204,6 +205,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return Candidate(learner, self._plan(source), initial, stage)
 
     def _doubts(self, source: Source) -> list[str]:
+        if self.loss == "nll" and self.unlabelled is None:
+            return unused_steps(self)
         lanes_matter = self.loss != "nll" and self.merge == "mean" and not keep_their_length(source)
         return short_lanes(self._plan(source)) if lanes_matter else []
 

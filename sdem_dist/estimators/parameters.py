@@ -324,6 +324,28 @@ def check_steps(steps: Steps, closed_form: bool = False) -> None:
         raise ValueError("loss='nll' is fitted in closed form, without the paper's steps: leave steps at 'margin'")
 
 
+OF_STEPS = (
+    "n_epochs",
+    "step",
+    "step_decay",
+    "merge",
+    "rounds_per_epoch",
+    "calibrate",
+    "validation_fraction",
+    "patience",
+)
+"""Parameters that mean nothing where a loss is fitted in closed form."""
+
+
+def unused_steps(estimator: object) -> list[str]:
+    """Return a warning where parameters of steps were set, and the fit is in closed form."""
+    defaults = {declared.name: declared.default for declared in fields(estimator)}  # type: ignore[arg-type]
+    changed = [
+        f"{name}={value!r}" for name in OF_STEPS if (value := getattr(estimator, name, None)) != defaults.get(name)
+    ]
+    return [f"loss='nll' is fitted in closed form, and has no use for {', '.join(changed)}"] if changed else []
+
+
 def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if lanes.merge == "sum":

@@ -42,6 +42,7 @@ from sdem_dist.estimators.parameters import (
     or_none,
     param,
     real,
+    unused_steps,
 )
 from sdem_dist.families import Bernoulli, Poisson
 from sdem_dist.fitting import plans
@@ -170,6 +171,8 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         return final_stage(trainer, learner, plan, initial)
 
     def _doubts(self, source: Source) -> list[str]:
+        if self.loss == "nll" and self.unlabelled is None:
+            return unused_steps(self)
         rule = self.learner_.rule
         held_back = isinstance(rule, SafeStep) and rule.held_back(self.learner_, self.state_)
         return [_HELD_BACK.format(type(self).__name__)] if held_back else []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import warnings
 from inspect import signature
 
 import numpy as np
@@ -93,3 +94,24 @@ def test_the_first_parameter_of_mixtures_and_topic_models_needs_no_name():
 def test_settings_of_steps_are_refused_where_there_are_no_such_steps(estimator, ignored):
     with pytest.raises(ValueError, match=ignored):
         estimator.fit([[1, 0], [0, 1], [1, 1]], [0, 1, 1])
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("MultinomialNB", {"step": 0.5}),
+        ("MultinomialNB", {"merge": "sum", "n_epochs": 3}),
+        ("MultinomialNB", {"calibrate": False}),
+        ("ManyClassNB", {"step": 0.5}),
+        ("GaussianNB", {"n_epochs": 3, "step_decay": 0.1}),
+        ("BernoulliNB", {"merge": "mean"}),
+    ],
+)
+def test_settings_of_steps_that_a_closed_form_has_no_use_for_are_named(name, settings):
+    X, y = np.array([[0, 1], [1, 0]] * 10), [0, 1] * 10
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        estimator_class(name)(loss="nll").fit(X, y)
+        assert not caught
+        estimator_class(name)(loss="nll", **settings).fit(X, y)
+    assert all(f"{key}={value!r}" in str(caught[0].message) for key, value in settings.items())
