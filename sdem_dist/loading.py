@@ -20,7 +20,7 @@ from sdem_dist.records import restored
 from sdem_dist.saving import KIND, Metadata
 from sdem_dist.storage.archive import read_archive
 from sdem_dist.storage.encoding import decode_strings, from_json
-from sdem_dist.storage.places import for_a_reader, place
+from sdem_dist.storage.urls import for_a_reader, place
 from sdem_dist.text.files import plain_suffix
 from sdem_dist.text.sources import SUFFIXES
 from sdem_dist.text.vectorizer import VectorizerSettings

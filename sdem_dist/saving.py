@@ -11,8 +11,8 @@ from sdem_dist.inputs.spec import OF_THE_MACHINE, Estimator
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import is_archive, write_archive
 from sdem_dist.storage.encoding import encode_strings, to_json
-from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import check_writable
+from sdem_dist.storage.urls import is_url, place
 
 KIND = "sdem-model"
 Count = Annotated[int, msgspec.Meta(ge=0, lt=1 << 62)]

@@ -14,12 +14,12 @@ from importlib import import_module
 
 import click
 
-from sdem_dist.cli.shown import visible
+from sdem_dist.cli.outputs import visible
 from sdem_dist.compat import without_progress_bars
 from sdem_dist.counted import nearest
 from sdem_dist.errors import SdemError
 from sdem_dist.interrupts import reraise_interrupt
-from sdem_dist.storage.places import is_url
+from sdem_dist.storage.urls import is_url
 
 _COMMANDS = {
     "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
@@ -40,8 +40,12 @@ _COMMANDS = {
     "explain": ("sdem_dist.cli.explain", "explain", "Say which words spoke for the class of a text."),
     "report": ("sdem_dist.cli.report", "report", "Write a page about a model and how it does on a corpus."),
     "export": ("sdem_dist.cli.export", "export", "Write a model for scikit-learn or ONNX."),
-    "cluster": ("sdem_dist.cli.cluster", "cluster", "Prepare a cluster: certificates, environment."),
-    "help": ("sdem_dist.cli.help", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
+    "cluster": ("sdem_dist.cli.where", "cluster", "Prepare a cluster: certificates, environment."),
+    "help": (
+        "sdem_dist.cli.reading",
+        "help_command",
+        "Explain a command, or how sources are read (sdem help reading).",
+    ),
     "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 

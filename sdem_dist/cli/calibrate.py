@@ -4,10 +4,9 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.outputs import overwrite_option, refuse_existing, refuse_inputs
+from sdem_dist.cli.outputs import overwrite_option, refuse_existing, refuse_inputs, say
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.reading import SourceCommand
-from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
 

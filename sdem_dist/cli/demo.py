@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.outputs import table
 from sdem_dist.cli.parameters import LocalPath
-from sdem_dist.cli.shown import table
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:

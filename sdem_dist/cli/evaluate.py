@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.ingest_report import without_label
-from sdem_dist.cli.outputs import overwrite_option
+from sdem_dist.cli.outputs import overwrite_option, say
 from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.reading import SourceCommand
-from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     SourceOptions,
     examined_by_workers,

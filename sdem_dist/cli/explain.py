@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output, overwrite_option
+from sdem_dist.cli.outputs import check_output, overwrite_option, say
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.reading import format_option
-from sdem_dist.cli.shown import say
 from sdem_dist.counted import nearest
 from sdem_dist.errors import ModelError
 

@@ -4,9 +4,8 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.outputs import check_output, overwrite_option
+from sdem_dist.cli.outputs import check_output, overwrite_option, say
 from sdem_dist.cli.parameters import LocalPath, Place
-from sdem_dist.cli.shown import say
 
 
 @click.command(no_args_is_help=True)

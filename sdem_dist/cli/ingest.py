@@ -20,7 +20,7 @@ from sdem_dist.cli.reading import (
 from sdem_dist.cli.sources import label_column, spool_stdin
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.errors import SdemError
-from sdem_dist.storage.places import place
+from sdem_dist.storage.urls import place
 
 EPILOG = """\b
 Examples:

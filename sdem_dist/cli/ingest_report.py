@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sdem_dist.cli.shown import say, visible
+from sdem_dist.cli.outputs import say, visible
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.outputs import table, visible
 from sdem_dist.cli.reading import READING, SourceCommand, typed_options
-from sdem_dist.cli.shown import table, visible
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted, sized
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.places import place
+from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus

@@ -11,11 +11,11 @@ import click
 
 from sdem_dist.cli.parameters import Place
 from sdem_dist.counted import counted
-from sdem_dist.reports.table import Table
+from sdem_dist.reports.report import Table
 from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
-    from sdem_dist.engine.log import JsonLines
+    from sdem_dist.engine.callbacks import JsonLines
 
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
@@ -65,7 +65,7 @@ def written_log(path: Path, resume: bool) -> JsonLines:
 
     Raises ClickException: the file cannot be written, or a run is resumed and the file is something else than a log.
     """
-    from sdem_dist.engine.log import JsonLines
+    from sdem_dist.engine.callbacks import JsonLines
 
     try:
         if path.is_file() and resume:

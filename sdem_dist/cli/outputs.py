@@ -1,13 +1,17 @@
 """What commands leave: files, which replace others only with --overwrite, never inputs, models or corpora; messages."""
 
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from textwrap import indent
 
 import click
 
+from sdem_dist.counted import counted
+from sdem_dist.counted import visible as visible
 from sdem_dist.errors import SdemError
+from sdem_dist.reports.report import Table
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
 
@@ -83,3 +87,20 @@ def handle_errors(remains: str | None = None) -> Iterator[None]:
         raise
     except (ValueError, ImportError) as error:
         raise click.ClickException(str(error)) from error
+
+
+def say(text: object) -> None:
+    """Write a line that may hold parts of data."""
+    click.echo(visible(text))
+
+
+def table(title: str, rows: Iterable[tuple[str, ...]]) -> str:
+    """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
+    rows = list(rows)
+    return f"{visible(title)}\n{indent(Table((), rows, left=range(max(map(len, rows), default=0))).text(), '  ')}\n"
+
+
+def say_left_out(n: int, examples: Sequence[str]) -> None:
+    """Say on standard error how many lines of sources were left out, if any were, and why the first one was."""
+    if n:
+        click.echo(f"{counted(n, 'line')} left out, such as {examples[0]}", err=True)

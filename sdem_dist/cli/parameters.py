@@ -10,7 +10,7 @@ import click
 
 from sdem_dist.errors import SdemError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.places import is_url, place, refuse_url
+from sdem_dist.storage.urls import is_url, place, refuse_url
 
 if TYPE_CHECKING:
     ParamType = click.ParamType[object]

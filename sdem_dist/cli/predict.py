@@ -9,15 +9,13 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.outputs import overwrite_option
+from sdem_dist.cli.outputs import overwrite_option, say_left_out
 from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import HOW_READ, SourceCommand, format_option
-from sdem_dist.cli.shown import say_left_out
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from sdem_dist.cli.answers import Answers
-    from sdem_dist.cli.streaming import Block
+    from sdem_dist.cli.answers import Answers, Block
     from sdem_dist.estimators.base import EngineEstimator
 
 BLOCK = 1 << 14  # most documents predicted at a time
@@ -123,9 +121,8 @@ def _run(
     where: Where,
     **how_read: Any,
 ) -> None:
-    from sdem_dist.cli.answers import chosen
+    from sdem_dist.cli.answers import Sources, answered, answered_by_workers, chosen, lines_of, transformer_of
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
-    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, lines_of, transformer_of
     from sdem_dist.cli.tables import altered, check_table, part_of, write_parts
     from sdem_dist.loading import load_model
     from sdem_dist.text.sources import Reading

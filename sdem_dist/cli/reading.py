@@ -13,6 +13,7 @@ from sdem_dist.cli.parameters import Lengths, Share, StopWords
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings
 
+
 Command = TypeVar("Command", bound=Callable[..., Any])
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 HELP = """How sources are read, for all commands that take a SOURCE or CORPUS.
@@ -180,3 +181,20 @@ def by_options(message: str) -> str:
         pattern = rf"\b{setting}\b" if "_" in setting else rf"^{setting}\b"
         message = re.sub(pattern, parameter.opts[0], message)
     return message
+
+
+@click.command()
+@click.argument("topic", required=False)
+@click.pass_context
+def help_command(ctx: click.Context, topic: str | None) -> None:
+    """Explain TOPIC: a command, or reading, the options of sources."""
+    if topic == "reading":
+        click.echo(reading_help(ctx), nl=False)
+        return
+    parent = ctx.parent
+    assert parent is not None
+    assert isinstance(parent.command, click.Group)
+    command = parent.command if topic is None else parent.command.get_command(parent, topic)
+    if command is None:
+        raise click.UsageError(f"{topic!r} is neither a command nor reading")
+    click.echo(command.get_help(parent if topic is None else click.Context(command, info_name=topic, parent=parent)))

@@ -4,10 +4,9 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.outputs import check_output, overwrite_option
+from sdem_dist.cli.outputs import check_output, overwrite_option, say
 from sdem_dist.cli.parameters import LocalPath, Place
 from sdem_dist.cli.reading import SourceCommand
-from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 
 
@@ -28,7 +27,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     prints well.
     """
     from sdem_dist import load_model
-    from sdem_dist.inspection.report_page import report_page
+    from sdem_dist.inspection.reporting import report_page
     from sdem_dist.reports.page import write_page
 
     if output.suffix.lower() not in (".html", ".htm"):

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar
 import click
 
 from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
+from sdem_dist.cli.outputs import say_left_out
 from sdem_dist.cli.reading import (
     READING,
     WORDS,
@@ -24,10 +25,9 @@ from sdem_dist.cli.reading import (
     reading_options,
     typed_options,
 )
-from sdem_dist.cli.shown import say_left_out
 from sdem_dist.counted import counted
-from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import hidden_folder, set_aside
+from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -326,7 +326,7 @@ def examined_documents(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus
-    from sdem_dist.cli.streaming import transformer_of
+    from sdem_dist.cli.answers import transformer_of
     from sdem_dist.corpus.labels import set_named
     from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.text.sources import numeric_format

@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import handle_errors
+from sdem_dist.cli.outputs import handle_errors, say, table
 from sdem_dist.cli.parameters import option
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
-from sdem_dist.cli.shown import say, table
 from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
 from sdem_dist.cli.train import estimator_of, take_counts
 from sdem_dist.cli.where import Where, where_options
-from sdem_dist.storage.places import place
+from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus

@@ -11,12 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output
-from sdem_dist.cli.shown import visible
-from sdem_dist.counted import counted
+from sdem_dist.cli.outputs import check_output, visible
+from sdem_dist.counted import UNSEEN, counted, joined
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.texts import listed
-from sdem_dist.visible import UNSEEN, joined
 
 if TYPE_CHECKING:
     import pyarrow as pa

@@ -13,10 +13,9 @@ import click
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import handle_errors, refuse_existing, refuse_lasting
+from sdem_dist.cli.outputs import handle_errors, refuse_existing, refuse_lasting, say
 from sdem_dist.cli.parameters import Alpha, LossName, Place, option, parse_loss, read_costs
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
-from sdem_dist.cli.shown import say
 from sdem_dist.cli.sources import (
     corpus_of,
     label_column,

@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import csv
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, refuse_one_file
+from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, refuse_one_file, say, visible
 from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
-from sdem_dist.cli.searching import callbacks_of
-from sdem_dist.cli.shown import say, visible
 from sdem_dist.cli.sources import (
     corpus_of,
     refuse_far_sources,
@@ -29,6 +28,34 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.search import CorpusSearchCV
+    from sdem_dist.selection.search_run import SearchEvent
+
+
+def line(event: SearchEvent, folder: object = None) -> str:
+    """Return an event as a line for logs; `folder` is where the search is kept."""
+    from sdem_dist.selection.metrics import name_of
+    from sdem_dist.selection.search_run import FOLD, LAST, NESTED, RESUMED
+    from sdem_dist.selection.trials import described, ranked
+
+    best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
+    score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
+    what = f"{event.what} {event.done}"
+    if event.what == LAST:
+        what = LAST
+    elif event.what in (FOLD, NESTED):
+        what += f" of {event.n_folds}"
+    elif event.what == RESUMED:
+        what = f"going on after {counted(event.done, 'fit')} of {folder}"
+    if event.what == FOLD:
+        n_left = sum(trial.goes_on for trial in event.trials)
+        what += f": {n_left} of {counted(len(event.trials), 'setting')} go on"
+    return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
+
+
+def callbacks_of(quiet: bool, folder: object = None) -> list[Callable[[SearchEvent], None]]:
+    """Return what prints a line for each step of a search that is kept in `folder`."""
+    return [] if quiet else [lambda event: click.echo(line(event, folder), err=True)]
+
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 SETTLED = ("components", "unlabelled")
@@ -111,7 +138,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
 
     from sdem_dist import CorpusSearchCV
     from sdem_dist.saving import check_destination
-    from sdem_dist.selection.checkpoints import Checkpoints
+    from sdem_dist.selection.search_run import Checkpoints
 
     check_destination(model)
     overwrite = options["overwrite"] or options["resume"]

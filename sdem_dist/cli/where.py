@@ -6,12 +6,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
+from sdem_dist.cli.parameters import LocalPath
+
 if TYPE_CHECKING:
     from sdem_dist.cluster.client import Client
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
@@ -104,3 +108,36 @@ def check_jobs(where: Where, dry_run: bool, lifetime: str | None) -> None:
     """Refuse options that mean nothing without a file of ``--cluster``."""
     if (where.cluster is None or "://" in where.cluster) and (dry_run or lifetime is not None):
         raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
+
+
+@click.group()
+def cluster() -> None:
+    """Prepare a cluster."""
+
+
+@cluster.command(no_args_is_help=True, short_help="Make certificates and keys in a folder.")
+@click.argument("folder", type=LocalPath())
+@click.option("--days", type=click.IntRange(1), default=365, show_default=True, help="How long they are valid.")
+def certificates(folder: Path, days: int) -> None:
+    """Make certificates and keys in FOLDER, so that a cluster's connections are encrypted and strangers refused.
+
+    FOLDER has to be on a filesystem that all machines of the cluster see, and stay readable for you alone. Whoever has
+    a key of it can run code as you on the cluster.
+    """
+    from sdem_dist.cluster.certificates import make_certificates
+
+    path = make_certificates(folder, days)
+    click.echo(
+        f"{path.parent}: certificates of a scheduler, workers and clients, valid for {days} days\n"
+        f"Batch jobs: write   certificates: {path.parent}   under sdem-dist in the cluster file.\n"
+        f"Any other cluster: set   DASK_CONFIG={path}   where schedulers, workers and clients start."
+    )
+
+
+@cluster.command(short_help="Print the settings of a worker's environment.")
+def environment() -> None:
+    """Print the shell commands that set what a worker's environment should have: eval "$(sdem cluster environment)"."""
+    from sdem_dist.cluster import ENVIRONMENT
+
+    for name, value in ENVIRONMENT.items():
+        click.echo(f"export {name}={value}")

@@ -5,22 +5,129 @@ from __future__ import annotations
 import asyncio
 import json
 import logging
+import signal
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
-from sdem_dist.cluster.gateways import gateway_client
-from sdem_dist.cluster.interrupts import held_back
 from sdem_dist.engine.dask import TASK_STREAM
-from sdem_dist.engine.memory import LIBRARIES, LOADED, of_this_process
+from sdem_dist.engine.executor import LIBRARIES, LOADED, of_this_process
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
+
+
+CLUSTERS = "/clusters/"
+"""What stands between a gateway's address and the name of one of its clusters, as in the links to its dashboards."""
+
+
+@contextmanager
+def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
+    """Yield a client of a gateway's cluster.
+
+    How to sign in, and the options of a new cluster, are Dask's configuration below ``gateway``.
+
+    `address`: of the gateway, such as ``https://gateway.example.org``: a new cluster is started, and ended after. Or
+    of one of its clusters, ``https://gateway.example.org/clusters/NAME``, which is left as it is.
+    `n_workers`: how many workers the new cluster has.
+    Raises ClusterError: the gateway does not answer or refuses, dask-gateway is missing, the address holds credentials,
+    or `n_workers` is given with a cluster that is there already, or missing with a new one.
+    """
+    if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
+        raise ClusterError(
+            f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
+            "credentials: these belong in Dask's configuration (gateway.auth)"
+        )
+    url, _, name = address.rstrip("/").partition(CLUSTERS)
+    if bool(name) == (n_workers is not None):
+        raise ClusterError(
+            f"{address} is a cluster that has its workers: leave out their number"
+            if name
+            else f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
+            f"{CLUSTERS}NAME for a cluster that is there"
+        )
+    gateways = _dask_gateway()
+    with ended_by_signals(), ExitStack() as ends:
+        try:
+            known = gateways.GatewayCluster
+            cluster = known.from_name(name, address=url) if name else known(address=url)
+            ends.enter_context(cluster)
+            if n_workers is not None:
+                cluster.scale(n_workers)
+            client = ends.enter_context(cluster.get_client(set_as_default=False))
+        except _refusals(gateways) as error:
+            raise ClusterError(
+                f"the Dask Gateway at {url} gave no cluster ({type(error).__name__}: {error}); check the address, "
+                "how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
+            ) from error
+        yield client
+
+
+def _dask_gateway() -> ModuleType:
+    try:
+        import dask_gateway
+    except ImportError as error:
+        raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
+    compat.close_gateways_by_hand(dask_gateway.Gateway)
+    return dask_gateway
+
+
+def _refusals(gateways: ModuleType) -> tuple[type[Exception], ...]:
+    """Return what dask-gateway raises: its own errors, those of aiohttp, which comes with it, and Python's."""
+    import aiohttp
+
+    return OSError, ValueError, gateways.GatewayClusterError, gateways.GatewayServerError, aiohttp.ClientError
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
+
+    Processes that are started meanwhile never see one: a terminal sends Ctrl-C to all, and this process alone is to
+    end, and to end them. They inherit the mask of the thread that starts them, and that the mask of this one.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    compat.start_resource_tracker()
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, usual)
+        if came:
+            usual(came[0], None)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exit that ends what was started elsewhere, such as batch jobs, on its way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _: object) -> None:
+        for each in (signal.SIGTERM, signal.SIGHUP):  # a second interrupt would stop the clean-up halfway
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 ALLOCATOR = {

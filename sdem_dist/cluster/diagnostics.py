@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdem_dist import compat
 from sdem_dist.counted import counted
-from sdem_dist.engine.memory import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
+from sdem_dist.engine.executor import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE, default_blocks, needed_bytes
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
@@ -133,7 +133,7 @@ def threads(workers: Mapping[str, Facts]) -> list[Check]:
 
 
 def memory(workers: Mapping[str, Facts], n_features: int | None, n_classes: int | None) -> list[Check]:
-    """Compare each worker's memory limit with what training a model of this size takes (`sdem_dist.engine.memory`)."""
+    """Compare each worker's memory limit with what training a model of this size takes (`engine.executor`)."""
     state = 8 * (n_features or 0) * (n_classes or 0)
     needed = needed_bytes(state, default_blocks(state))
     advised = (LIBRARIES + needed + SMALLEST_CACHE) / SHARE

@@ -12,8 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from sdem_dist import compat
-from sdem_dist.cluster.client import QUIET
-from sdem_dist.cluster.interrupts import ended_by_signals
+from sdem_dist.cluster.client import QUIET, ended_by_signals
 from sdem_dist.cluster.job_settings import LOOPBACK, SYSTEMS, JobSettings, job_options, jobqueue, read_settings
 from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.errors import ClusterError

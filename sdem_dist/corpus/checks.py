@@ -33,7 +33,7 @@ def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -
 
     `indices`, `data`: shape (n_nonzeros,): of CSR arrays without repeated columns. Entries of 0 do not count.
     """
-    from sdem_dist.kernels.ragged import add_each  # numba comes with it
+    from sdem_dist.kernels.csr import add_each  # numba comes with it
 
     found = np.zeros(n_features, np.int64)
     add_each(found, indices if data.all() else indices[data != 0])

@@ -210,7 +210,7 @@ def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
 
 
 def _folds_of_groups(labels: np.ndarray | None, codes: np.ndarray, k: int, keys: np.ndarray) -> np.ndarray:
-    from sdem_dist.kernels.groups import deal_groups
+    from sdem_dist.kernels.csr import deal_groups
 
     n = int(codes.max(initial=-1)) + 1
     if n < k:

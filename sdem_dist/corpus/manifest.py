@@ -12,8 +12,8 @@ from typing import Annotated, Literal, cast
 import msgspec
 import numpy as np
 
+from sdem_dist.documents import offsets_of
 from sdem_dist.errors import CorpusError
-from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.encoding import JsonObject, in_parts
 
 FORMAT = "sdem-corpus"

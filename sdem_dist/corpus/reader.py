@@ -22,7 +22,7 @@ from sdem_dist.corpus.manifest import (
 from sdem_dist.corpus.shards import read_arrays, read_groups, read_ids, read_shard, read_texts
 from sdem_dist.corpus.stored import StoredCorpus, StoredDocument, stored_corpus
 from sdem_dist.errors import CorpusError
-from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group

@@ -9,7 +9,7 @@ from typing import BinaryIO, NamedTuple
 
 import numpy as np
 
-from sdem_dist.offsets import offsets_of
+from sdem_dist.documents import offsets_of
 
 
 class Canonical(NamedTuple):
@@ -173,7 +173,7 @@ def _gathered(picks: Picks, n: int) -> list[np.ndarray]:
 
     `picks` are the offsets and values of several sources, which ranges of each are taken, and where they go.
     """
-    from sdem_dist.kernels.ragged import gather  # numba comes with it
+    from sdem_dist.kernels.csr import gather  # numba comes with it
 
     moved = np.zeros(n + 1, np.int64)
     for (offsets, *_), rows, to in picks:

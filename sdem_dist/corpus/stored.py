@@ -24,8 +24,8 @@ from sdem_dist.corpus.manifest import (
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c, decode_strings
-from sdem_dist.storage.places import identity_of, is_url
 from sdem_dist.storage.publish import set_aside
+from sdem_dist.storage.urls import identity_of, is_url
 
 if TYPE_CHECKING:
     from sdem_dist.storage.arrays import Group

@@ -14,14 +14,14 @@ from typing import Any, Generic, NamedTuple, cast
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.engine.stages import StageResult
+from sdem_dist.engine.plan import StageResult
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.learners.protocol import State
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
-from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import check_writable, hidden_folder
+from sdem_dist.storage.urls import is_url, place
 
 Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"

@@ -131,7 +131,7 @@ class EpochEnded:
     transfer: float
     """Seconds that workers spent on fetching results from each other, added up, since the epoch before ended."""
     metrics: Mapping[str, float]
-    """What was evaluated after it, see ``sdem_dist.engine.monitoring``; empty where nothing was."""
+    """What was evaluated after it, see ``sdem_dist.engine.plan``; empty where nothing was."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,7 +163,7 @@ class StageEnded:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The training documents have been scored at a state, see ``sdem_dist.engine.stages.Scoring``."""
+    """The training documents have been scored at a state, see ``sdem_dist.engine.plan.Scoring``."""
 
     stage: str
     number: int

@@ -15,7 +15,7 @@ from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.checkpoint import SavedState
-from sdem_dist.engine.memory import Reservation, reservations
+from sdem_dist.engine.executor import Reservation, reservations
 from sdem_dist.engine.plan import LANES_COMBINED, reduce
 from sdem_dist.errors import DocumentError, SdemError
 from sdem_dist.interrupts import reraise_interrupt

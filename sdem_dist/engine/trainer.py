@@ -35,13 +35,11 @@ from sdem_dist.engine.events import (
     StageEnded,
     StageStarted,
 )
-from sdem_dist.engine.executor import Executor
-from sdem_dist.engine.memory import Reservation, check_state, needed_bytes, release, state_bytes
-from sdem_dist.engine.monitoring import UNSEEN, VALIDATION, History, Monitoring
+from sdem_dist.engine.executor import Executor, Reservation, check_state, needed_bytes, release, state_bytes
+from sdem_dist.engine.plan import UNSEEN, VALIDATION, AnyStage, History, MadeByWorkers, Monitoring, Stage, StageResult
 from sdem_dist.engine.rounds import EndedRound, RoundPipeline, evaluate, ranges_of_plan, ranges_to_score
-from sdem_dist.engine.stages import AnyStage, MadeByWorkers, Stage, StageResult
 from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
-from sdem_dist.storage.places import place
+from sdem_dist.storage.urls import place
 
 MANY_TASKS = 10_000
 """Without checkpoints, a state's value replaces the tasks behind it when there are this many, or later if the tasks

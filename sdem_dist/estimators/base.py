@@ -20,7 +20,7 @@ from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
 from sdem_dist.fitting.defaults import MAX_EPOCHS
-from sdem_dist.fitting.lazy_parameters import LazyParameters
+from sdem_dist.fitting.scoring import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.inputs.raw_text import are_texts
 from sdem_dist.inputs.source import source_of
@@ -337,3 +337,24 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not self.spec.either)
         tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
         return tags
+
+
+_MODEL = ("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight")
+_STEPS = ("step", "steps", "merge")
+_DOCUMENTS = ("weighting", "norm", "min_df", "ngram_range", "vectorizer")
+
+
+def settled(estimator: EngineEstimator) -> dict[str, object]:
+    """Return the parameters that later batches cannot change, with their values."""
+    return {name: getattr(estimator, name) for name in (*_MODEL, *_STEPS, *_DOCUMENTS)}
+
+
+def check_settled(estimator: EngineEstimator, begun_with: Mapping[str, object]) -> None:
+    """Raise ValueError where one of them has another value now than when training began."""
+    for name, now in settled(estimator).items():
+        then = begun_with[name]
+        if not np.array_equal(np.array(now, object), np.array(then, object)):
+            raise ValueError(
+                f"{name} is {now!r}, and was {then!r} when training began: partial_fit cannot change it; set it back, or "
+                "begin again with fit, or with a new estimator"
+            )

@@ -10,8 +10,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.base import EngineEstimator
@@ -29,11 +28,9 @@ from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Ncll
-from sdem_dist.models.evidence import largest_evidence
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.joint_gaussian import target_given_features
-from sdem_dist.models.regression import JointGaussian
+from sdem_dist.models.regression import JointGaussian, largest_evidence, target_given_features
 
 if TYPE_CHECKING:
     from distributed import Client

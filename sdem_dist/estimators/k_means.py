@@ -8,23 +8,22 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Clustering, Transforming
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.parameters import EVALUATE_EVERY, OfText, Seeded, estimator, integer, one_of, param
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
-from sdem_dist.fitting.weighting import with_frequencies
+from sdem_dist.fitting.plans import with_frequencies
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns
-from sdem_dist.models.em_forms import EmForm
-from sdem_dist.models.k_means import Centres, KMeansState
-from sdem_dist.models.k_means_start import TRIES, k_means
+from sdem_dist.models.k_means import TRIES, Centres, KMeansState, k_means
+from sdem_dist.models.mixture import EmForm
 from sdem_dist.models.weighting import Weighting
 
 

@@ -32,15 +32,15 @@ from sdem_dist.estimators.parameters import (
 )
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import LDA_BURN_IN, LDA_LANE_DOCUMENTS, LDA_LANES, LDA_NLL_ROUNDS, LDA_STEPS, ROUNDS
-from sdem_dist.fitting.weighting import sample
+from sdem_dist.fitting.plans import sample
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.rules import Merge, StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, kin
 from sdem_dist.models.heads import Classes as ClassesHead
+from sdem_dist.models.heads import unit_of
 from sdem_dist.models.lda import (
     INFERENCE,
     OCCURRENCES,
@@ -50,7 +50,6 @@ from sdem_dist.models.lda import (
     log_joint,
     log_word_probabilities,
 )
-from sdem_dist.models.unit import unit_of
 
 if TYPE_CHECKING:
     from sdem_dist.inspection.top_words import Topics

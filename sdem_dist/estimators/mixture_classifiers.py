@@ -12,8 +12,7 @@ import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.monitoring import History
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import History, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import WithDensity
 from sdem_dist.estimators.base import EngineEstimator
@@ -39,25 +38,23 @@ from sdem_dist.estimators.parameters import (
 )
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS, MIXTURE_MARGIN, MIXTURE_START_SHARE
-from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
+from sdem_dist.fitting.plans import sample
+from sdem_dist.fitting.scoring import drawn_from, sample_counts
 from sdem_dist.fitting.temperature import with_temperature
 from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
-from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
-from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.rules import STEP_OF_COUNTS, ClosedForm, Merge, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, margin_steps
 from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, named
 from sdem_dist.models.feature_classes import FeatureClasses, FeatureState, started
 from sdem_dist.models.features import FeatureModel
-from sdem_dist.models.heads import by_class
+from sdem_dist.models.heads import by_class, unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
-from sdem_dist.models.unit import unit_of
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:

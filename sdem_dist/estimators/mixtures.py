@@ -32,9 +32,8 @@ from sdem_dist.estimators.parameters import (
 )
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import EM_CONVERGED
-from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
 from sdem_dist.fitting.mixture_starts import ClusterKind, RowClusters, WordClusters
-from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.scoring import drawn_from, over_blocks, sample_counts
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Estimator, Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of

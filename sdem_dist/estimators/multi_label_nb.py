@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers
+from sdem_dist.engine.plan import MadeByWorkers, Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import LabelSets

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.base import OfValues
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes

@@ -11,12 +11,11 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage
+from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
-from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.base import EngineEstimator, check_settled, settled
 from sdem_dist.estimators.classifier import (
     EngineClassifier,
     JointClassifier,
@@ -24,7 +23,6 @@ from sdem_dist.estimators.classifier import (
     step_weights,
     weights_of_classes,
 )
-from sdem_dist.estimators.first_batch import check_settled, settled
 from sdem_dist.estimators.parameters import (
     Classes,
     Hidden,
@@ -67,7 +65,7 @@ from sdem_dist.fitting.holdout import (
     may_overlap,
     share_held_out,
 )
-from sdem_dist.fitting.lazy_parameters import drawn_from, sample_counts
+from sdem_dist.fitting.scoring import drawn_from, sample_counts
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.fitting.temperature import train_by_folds
 from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
@@ -75,9 +73,8 @@ from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.protocol import AnyModelLearner
-from sdem_dist.learners.rules import ClosedForm, Merge
+from sdem_dist.learners.rules import ClosedForm, Merge, paper_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.losses import Loss, kernel_form
 from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count

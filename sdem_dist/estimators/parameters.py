@@ -14,7 +14,7 @@ from sdem_dist.counted import counted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import GENERALISED_EM_STEP, ONLINE_EM_BATCH, SHORT_LANE, SUM_BATCH
-from sdem_dist.models.em_forms import COOLING, FORMS, EmForm
+from sdem_dist.models.mixture import COOLING, FORMS, EmForm
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 _Class = TypeVar("_Class", bound=type)

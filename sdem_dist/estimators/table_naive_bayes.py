@@ -16,8 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import numbering
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.answers import WithDensity
@@ -47,7 +46,7 @@ from sdem_dist.estimators.parameters import (
 from sdem_dist.families import Bernoulli, Poisson
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import MEAN_BATCH, MEAN_LANE_ROWS, SUM_LANE_ROWS
-from sdem_dist.fitting.lazy_parameters import drawn_from
+from sdem_dist.fitting.scoring import drawn_from
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of

@@ -13,8 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
@@ -48,8 +47,7 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
-from sdem_dist.models.held_out import log_probability
-from sdem_dist.models.supervised_lda import METHODS, MirrorDescent
+from sdem_dist.models.supervised_lda import METHODS, MirrorDescent, log_probability
 from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares
 from sdem_dist.models.topics import TopicModel as LearnedTopics
 from sdem_dist.models.topics import TopicState
@@ -326,8 +324,8 @@ class LatentDirichletAllocation(TopicModel):
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
-        Topics and proportions are summed out, see `sdem_dist.models.held_out.log_probability`. The prior is `alpha_`,
-        or ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
+        Topics and proportions are summed out, see
+        `sdem_dist.models.supervised_lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
 
         Parameters
         ----------

@@ -9,7 +9,7 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.checks import LARGEST
-from sdem_dist.engine.stages import MadeByWorkers
+from sdem_dist.engine.plan import MadeByWorkers
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
     Constraint,
@@ -24,12 +24,12 @@ from sdem_dist.estimators.parameters import (
     truth,
 )
 from sdem_dist.fitting.defaults import NORM
-from sdem_dist.fitting.prior_start import PriorStart
-from sdem_dist.fitting.weighting import sample, scaled, with_frequencies
-from sdem_dist.learners.step_sizes import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
+from sdem_dist.fitting.mixture_starts import PriorStart
+from sdem_dist.fitting.plans import sample, scaled, with_frequencies
+from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
 from sdem_dist.losses import Loss, kin
+from sdem_dist.models.heads import unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.unit import unit_of
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
 

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import expit, gammaln, logit
 
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
@@ -91,3 +92,109 @@ class Categorical(Family):
         p = self._probabilities(self.to_expectation(theta))
         drawn = (p.cumsum(axis=-1) < rng.random(p.shape[:-1])[..., None]).sum(axis=-1)
         return np.asarray(np.minimum(drawn, self.n_categories - 1), np.float64)[..., None]
+
+
+_BERNOULLI_MARGIN = 1e-10
+
+
+@record
+@dataclass(frozen=True)
+class Bernoulli(Family):
+    """Values 0 and 1; T(x) = x, mu is the probability of 1 and theta its logit.
+
+    Attributes
+    ----------
+    alpha : float
+        Pseudo-count of each of the two values.
+    threshold : float or None
+        Take any number, as 1 where it is above the threshold and as 0 elsewhere.
+    """
+
+    alpha: float = 1.0
+    threshold: float | None = None
+
+    @property
+    def centre(self) -> np.ndarray:
+        """One half."""
+        return np.array([0.5])
+
+    @property
+    def prior_weight(self) -> float:
+        """Both pseudo-counts."""
+        return 2.0 * self.alpha
+
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        """Return the value, or whether it is above the threshold."""
+        return np.asarray(x if self.threshold is None else x > self.threshold, np.float64)
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        """Return ``ln(mu / (1 - mu))``."""
+        return np.asarray(logit(mu))
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``1 / (1 + exp(-theta))``."""
+        return np.asarray(expit(theta))
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``ln(1 + exp(theta))``."""
+        return np.asarray(np.logaddexp(0.0, theta[..., 0]))
+
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        """Keep probabilities off 0 and 1."""
+        inside = np.clip(mu, _BERNOULLI_MARGIN, 1.0 - _BERNOULLI_MARGIN)
+        return inside, int(np.count_nonzero(inside != mu))
+
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return what is neither 0 nor 1; with a threshold, infinities."""
+        if self.threshold is not None:
+            return np.asarray(np.isinf(x).any(axis=-1))
+        return np.asarray(~(np.isnan(x) | (x == 0) | (x == 1)).all(axis=-1))
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw 0 or 1."""
+        return np.asarray(rng.random(theta.shape) < expit(theta), np.float64)
+
+
+@record
+@dataclass(frozen=True)
+class Multinomial(Categorical):
+    """Vectors of counts with one known sum; T(x) is the counts but the first, which the others determine.
+
+    Attributes
+    ----------
+    n_categories : int
+        Length of the vectors.
+    alpha : float
+        Pseudo-count of each category.
+    length : int
+        What the counts sum to.
+    """
+
+    length: int = 1
+
+    @property
+    def width(self) -> int:
+        """A column for each category."""
+        return self.n_categories
+
+    @property
+    def trials(self) -> int:
+        """The length."""
+        return self.length
+
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        """Return the counts but the first."""
+        return np.asarray(x[..., 1:], np.float64)
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        """Return the logarithm of the multinomial coefficient."""
+        return np.asarray(gammaln(self.length + 1.0) - gammaln(x + 1.0).sum(axis=-1))
+
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return vectors that are not counts of that sum."""
+        counts = ((x >= 0) & (x == np.floor(x))).all(axis=-1) & (x.sum(axis=-1) == self.length)
+        return np.asarray(~(np.isnan(x).any(axis=-1) | counts))
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw a vector of counts."""
+        return np.asarray(rng.multinomial(self.length, self._probabilities(self.to_expectation(theta))), np.float64)

@@ -3,8 +3,10 @@
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import digamma, gammaln
 
 from sdem_dist.families.family import Family
+from sdem_dist.records import record
 
 _SMALLEST, _LARGEST = 1e-10, 1e100
 
@@ -43,3 +45,57 @@ class PositiveMean(Family):
     def unfit(self, x: np.ndarray) -> np.ndarray:
         """Return what is negative or too large to be summed; weighted counts need not be whole."""
         return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
+
+
+@record
+@dataclass(frozen=True)
+class Exponential(PositiveMean):
+    """Numbers from 0 on; T(x) = x, mu is the mean and theta minus the rate, ``-1 / mu``."""
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        """Return ``-1 / mu``."""
+        return np.asarray(-1.0 / mu)
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``-1 / theta``."""
+        return np.asarray(-1.0 / theta)
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``-ln(-theta)``."""
+        return np.asarray(-np.log(-theta[..., 0]))
+
+    def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return expectations under a Gamma posterior of the rate."""
+        shape, rate = weight + 1.0, weight * mu[..., 0]
+        log_volume = gammaln(shape) - shape * np.log(rate)
+        return -(shape / rate)[..., None], np.log(rate) - digamma(shape), log_volume
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw a waiting time."""
+        return np.asarray(rng.exponential(-1.0 / theta))
+
+
+@record
+@dataclass(frozen=True)
+class Poisson(PositiveMean):
+    """Counts 0, 1, 2, ..., or weights in their place; T(x) = x, mu is the mean and theta its logarithm."""
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        """Return ``-ln x!``."""
+        return np.asarray(-gammaln(x[..., 0] + 1.0))
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        """Return ``ln mu``."""
+        return np.asarray(np.log(mu))
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``exp(theta)``."""
+        return np.asarray(np.exp(theta))
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        """Return ``exp(theta)``."""
+        return np.asarray(np.exp(theta[..., 0]))
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """Draw a count."""
+        return np.asarray(rng.poisson(np.exp(theta)), np.float64)

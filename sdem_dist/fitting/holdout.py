@@ -14,9 +14,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
-from sdem_dist.engine.monitoring import VALIDATION, Monitoring
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine.plan import VALIDATION, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.defaults import (
     DOCUMENTS_A_CLASS,

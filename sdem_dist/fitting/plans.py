@@ -1,20 +1,34 @@
 """How many lanes and rounds a run has: a function of the documents and the parameters, never of the cluster."""
 
-from dataclasses import replace
+from __future__ import annotations
 
-from sdem_dist.engine.memory import default_blocks
+from dataclasses import replace
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from sdem_dist.corpus import DenseMemoryCorpus
+from sdem_dist.documents import Documents
+from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting.defaults import (
     FIRST_BATCH,
     FIRST_ROUND_DOCUMENTS,
     MAX_LANE_DOCUMENTS,
     MAX_LANES,
+    NORM,
     ONE_LANE_DOCUMENTS,
     PASS_DOCUMENTS,
     ROUNDS,
+    SAMPLE_DOCUMENTS,
     STEP_LANES,
     SUM_TASK_DOCUMENTS,
 )
+from sdem_dist.models.heads import unit_of
+from sdem_dist.models.weighting import Weighting
+
+if TYPE_CHECKING:
+    from sdem_dist.inputs.spec import Source
 
 
 def lanes_of(n_documents: int, least: int, most: int = MAX_LANES) -> int:
@@ -72,3 +86,27 @@ def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DO
 def blocks_of(n_features: int, n_columns: int, asked: int | None = None) -> int:
     """Return in how many blocks of the vocabulary a table of float64 is merged and updated."""
     return min(asked or default_blocks(8 * n_features * n_columns), n_features)
+
+
+def with_frequencies(source: Source, weighting: Weighting) -> Source:
+    """Return training documents with the weighting that their document frequencies make."""
+    assert not isinstance(source.corpus, DenseMemoryCorpus)
+    corpus = source.corpus
+    # Documents of weight 0, which those outside of a fold have, count nowhere.
+    n_documents = source.n_documents if corpus.weights is None else int(np.count_nonzero(corpus.weights))
+    # Frequencies count the documents of damaged shards that training leaves out, too.
+    counted = max(n_documents, int(corpus.document_frequency.max(initial=0)))
+    return replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
+
+
+def sample(source: Source) -> Documents:
+    """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
+    return cast("Documents", source.documents.read(0, min(SAMPLE_DOCUMENTS, source.n_documents)))
+
+
+def scaled(source: Source) -> Source:
+    """Return documents with the factor that gives them a mean squared length of `NORM` squared."""
+    documents = sample(source)
+    mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+    assert source.weighting is not None
+    return replace(source, weighting=replace(source.weighting, scale=NORM / mean**0.5))

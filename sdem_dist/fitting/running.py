@@ -18,17 +18,17 @@ from sdem_dist.engine.callbacks import shown
 from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
-from sdem_dist.engine.monitoring import Monitoring
+from sdem_dist.engine.plan import Monitoring
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ClusterError
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
-from sdem_dist.fitting.lazy_parameters import one_blas_thread
+from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained
 from sdem_dist.inputs.validation import refuse_address, seed_of
 from sdem_dist.storage import buckets
-from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client

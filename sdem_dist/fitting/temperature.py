@@ -18,8 +18,7 @@ from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds, Selection
 from sdem_dist.documents import Documents
-from sdem_dist.engine.monitoring import VALIDATION, History, Monitoring
-from sdem_dist.engine.stages import AnyStage, Stage
+from sdem_dist.engine.plan import VALIDATION, AnyStage, History, Monitoring, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.fitting.defaults import FEW_HELD_OUT, FOLDS_HELD_OUT, HOLDOUT_PARTS, MAX_HELD_OUT, N_FOLDS

@@ -19,8 +19,7 @@ import numpy as np
 
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.documents import CorpusLike, Documents
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import AnyStage, MadeByWorkers, Stage
+from sdem_dist.engine.plan import AnyStage, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import (
@@ -35,8 +34,8 @@ from sdem_dist.fitting.defaults import (
     UNLABELLED_SHARE,
 )
 from sdem_dist.fitting.holdout import Candidate, Draws, HoldoutPolicy, first_loss, gain_of
+from sdem_dist.fitting.plans import sample
 from sdem_dist.fitting.temperature import train_by_folds
-from sdem_dist.fitting.weighting import sample
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.rules import ClosedForm

@@ -20,10 +20,10 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.label_sets import coded, members_of
 from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, text_column, warn_of_fixed_words
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import check_labels, seed_of, some
+from sdem_dist.inputs.weighted import coded, members_of
 
 if TYPE_CHECKING:
     from sdem_dist.models.weighting import Weighting

@@ -11,11 +11,9 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import MadeByWorkers, Stage
+from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.inputs.label_sets import WithMembers
-from sdem_dist.inputs.weighted import WeightedCorpus
+from sdem_dist.inputs.weighted import WeightedCorpus, WithMembers
 from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 
 if TYPE_CHECKING:

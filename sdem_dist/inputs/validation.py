@@ -17,10 +17,9 @@ from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.checks import VALUE_RULE, as_numbers, check_structure, first_invalid
 from sdem_dist.corpus.labels import are_label_sets, is_missing, plain_label
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, one_line
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
-from sdem_dist.visible import one_line
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator, Source

@@ -16,6 +16,7 @@ from sklearn.utils import _safe_indexing
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.checks import document_frequency
 from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.counted import joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces
@@ -28,7 +29,6 @@ from sdem_dist.reports.explanation import Explanation
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.storage.encoding import crc32c
 from sdem_dist.text.texts import Texts, texts_of_strings
-from sdem_dist.visible import joined
 
 BLOCK = 1000  # errors that are explained at a time
 GATHERED = 50_000  # errors that one pass over a corpus brings together

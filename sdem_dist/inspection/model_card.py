@@ -12,7 +12,7 @@ from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inspection.top_words import top_words
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.labels import LabelReport
-from sdem_dist.reports.table import Table, markdown
+from sdem_dist.reports.report import Table, markdown
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator

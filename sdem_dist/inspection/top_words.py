@@ -84,7 +84,7 @@ class Topics(list[Topic]):
     """Topics that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from sdem_dist.reports.table import Table
+        from sdem_dist.reports.report import Table
 
         rows = [(t.title, " ".join(t.words), " ".join(t.distinctive), f"{t.share:.1%}") for t in self]
         return Table(("topic", "most probable", "most distinctive", "share"), rows, left=range(3)).html()

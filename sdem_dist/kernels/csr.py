@@ -1,7 +1,12 @@
 """Products of documents with word-major tables."""
 
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
 import numpy as np
 
+from sdem_dist.interrupts import check
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
@@ -71,3 +76,124 @@ def add_statistics(data, indices, indptr, loss_weights, out):
     for d in range(indptr.size - 1):
         for j in range(indptr[d], indptr[d + 1]):
             add_row(data[j], loss_weights[d], out[indices[j]])
+
+
+SECOND = 5e8
+"""What a run of documents may cost."""
+
+
+class Counted(NamedTuple):
+    """Documents that are scored."""
+
+    data: np.ndarray
+    """Counts or weights of words, shape (n_nonzeros,)."""
+    indices: np.ndarray
+    """Rows of a table of words, shape (n_nonzeros,), unsigned integers."""
+    indptr: np.ndarray
+    """Shape (n_documents + 1,), int64."""
+
+
+class Visited(NamedTuple):
+    """Labelled documents, and the order in which they are visited."""
+
+    data: np.ndarray
+    indices: np.ndarray
+    indptr: np.ndarray
+    labels: np.ndarray
+    """Shape (n_documents,), int32."""
+    weights: np.ndarray
+    """Shape (n_documents,), float64."""
+    order: np.ndarray
+    """Documents, int64."""
+
+
+def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
+    """Yield the first document and the first after it of runs that a kernel takes one at a time.
+
+    An interrupt is heard between compiled calls only, so none may take over a second or two. A document is never cut.
+
+    `costs`: shape (n_documents,), nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
+    """
+    if 0.0 < costs.sum() < SECOND:  # the usual case, and quickly checked
+        check()
+        yield 0, len(costs)
+        return
+    starts = np.flatnonzero(np.diff(np.floor(np.cumsum(costs) / SECOND), prepend=-1.0))
+    for run in pairwise([*starts.tolist(), len(costs)]):
+        check()
+        yield run
+
+
+@jit
+def measured(documents, n_words):
+    """Return each document's sum of entries, and the most distinct words of one; check that the table has all words.
+
+    The pass goes in stored order: it also brings the documents into cache before they are visited at random.
+    """
+    data, indices, indptr = documents.data, documents.indices, documents.indptr
+    lengths = np.zeros(indptr.size - 1)
+    longest, beyond = 0, 0
+    for d in range(lengths.size):
+        longest = max(longest, indptr[d + 1] - indptr[d])
+        for j in range(indptr[d], indptr[d + 1]):
+            lengths[d] += data[j]
+            beyond |= indices[j] >= n_words
+    if beyond:
+        raise IndexError("a document has a word beyond the table of words")
+    return lengths, longest
+
+
+@jit
+def gather(source, offsets, order, size, starts, out):
+    """Copy rows.
+
+    `source`, `out`: ndarray of uint8, row ``r`` is ``source[size * offsets[r]:size * offsets[r + 1]]``.
+    `offsets`, `order`: ndarray of int64, where rows begin and the last ends, and which of them are copied.
+    `size`: bytes of an element. `starts`: ndarray of int64, row ``order[i]`` goes to ``out[size * starts[i]:]``.
+    """
+    for i in range(order.size):
+        row = order[i]
+        part = source[size * offsets[row] : size * offsets[row + 1]]
+        target = out[size * starts[i] : size * starts[i] + part.size]
+        for j in range(part.size):
+            target[j] = part[j]
+
+
+@jit
+def add_each(counts, places):
+    """Add 1 to ``counts[place]`` for every place."""
+    for place in places:
+        counts[place] += 1
+
+
+@jit
+def deal_groups(order, starts, classes, counts, totals, k):
+    """Return the fold of each group: in `order`, each goes where classes, and all documents, are spread most evenly.
+
+    The sum over folds and classes of squared shares grows least there.
+
+    `order`: int64 of shape (n_groups,).
+    `starts`: int64 of shape (n_groups + 1,), where each group's entries begin in `classes` and `counts`.
+    `classes`, `counts`: int64 of shape (n_entries,), a class of a group's documents, and how many have it.
+    `totals`: int64 of shape (n_classes,), documents of each class. `k`: int. Returns int16 of shape (n_groups,).
+    """
+    folds = np.empty(order.size, np.int16)
+    held, sizes = np.zeros((k, totals.size)), np.zeros(k)
+    whole = float(totals.sum())
+    for group in order:
+        size = 0.0
+        for e in range(starts[group], starts[group + 1]):
+            size += counts[e]
+        best, least = 0, np.inf
+        for fold in range(k):
+            cost = sizes[fold] * size / (whole * whole)
+            for e in range(starts[group], starts[group + 1]):
+                n = float(totals[classes[e]])
+                cost += held[fold, classes[e]] * counts[e] / (n * n)
+            if cost < least:
+                best, least = fold, cost
+        folds[group] = best
+        sizes[best] += size
+        for e in range(starts[group], starts[group + 1]):
+            held[best, classes[e]] += counts[e]
+    return folds

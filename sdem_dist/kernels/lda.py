@@ -6,11 +6,10 @@ Tables have a column for each topic and class, ``topic * n_classes + class``; wi
 
 import numpy as np
 
-from sdem_dist.kernels.documents import measured
+from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit
-from sdem_dist.kernels.losses import NLL, loss_weights
+from sdem_dist.kernels.losses import NLL, advanced, loss_weights, renew_prior
 from sdem_dist.kernels.randomness import content_key, derived
-from sdem_dist.kernels.schedule import advanced, renew_prior
 from sdem_dist.kernels.topics import EACH, GIBBS, MAP, gibbs, left_to_right, maximum_a_posteriori, plug_in
 
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.logarithm import log, log_single
+from sdem_dist.kernels.vectors import log, log_single
 
 ENTRIES = 2_048
 """Entries of lists that are looked at for rivals, about: the words of a document with the shortest lists come first."""

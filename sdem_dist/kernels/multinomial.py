@@ -7,10 +7,9 @@ classes whose loss weight is not negligible: with the hinge loss there are two.
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.logarithm import log, log_single
 from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
 from sdem_dist.kernels.rows import copy_row
-from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows
+from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
 NEGLIGIBLE = 0.01
 """Classes whose loss weight is below this share of the largest are left alone; it is less where classes are many."""

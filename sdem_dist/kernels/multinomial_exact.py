@@ -8,12 +8,11 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.documents import measured
+from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.logarithm import log
-from sdem_dist.kernels.losses import component_weights, loss_weights
+from sdem_dist.kernels.losses import advanced, component_weights, loss_weights, renew_prior
 from sdem_dist.kernels.rows import add_row, add_rows_at, clip_row, multiply_eighths, ones_first, shift_row
-from sdem_dist.kernels.schedule import advanced, renew_prior
+from sdem_dist.kernels.vectors import log
 
 
 class _Scratch(NamedTuple):

@@ -3,10 +3,9 @@
 import numpy as np
 
 from sdem_dist.kernels.jit import jit
-from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.losses import HINGE, loss_weights
 from sdem_dist.kernels.multinomial import add_scores, in_turn, move
-from sdem_dist.kernels.vectors import WIDTH, fetch, fetch_rows
+from sdem_dist.kernels.vectors import WIDTH, fetch, fetch_rows, log
 
 
 @jit

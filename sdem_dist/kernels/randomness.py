@@ -65,3 +65,56 @@ def log_normal(seed, first, scale, out):
             radius = np.sqrt(-2.0 * np.log(1.0 - uniform(counter)))
             counter = advanced(counter)
             out[i, c] = np.exp(scale * radius * np.cos(2.0 * np.pi * uniform(counter)))
+
+
+_M0, _M1 = np.uint64(0xD2E7470EE14C6C93), np.uint64(0xCA5A826395121157)
+_W0, _W1 = np.uint64(0x9E3779B97F4A7C15), np.uint64(0xBB67AE8584CAA73B)
+_HALF, _LOW = np.uint64(32), np.uint64(0xFFFFFFFF)
+ROUNDS = 10
+
+
+@jit_inline
+def _high_product(a, b):
+    """Return the upper 64 of the 128 bits of a product."""
+    a_high, a_low, b_high, b_low = a >> _HALF, a & _LOW, b >> _HALF, b & _LOW
+    middle = a_high * b_low + (a_low * b_low >> _HALF)
+    other = a_low * b_high + (middle & _LOW)
+    return a_high * b_high + (middle >> _HALF) + (other >> _HALF)
+
+
+@jit_inline
+def _block(number, key, second):
+    """Return the four 64-bit numbers of Philox 4x64 that belong to a counter (Salmon et al. 2011)."""
+    a, b, c, d = number, np.uint64(0), np.uint64(0), np.uint64(0)
+    for _ in range(ROUNDS):
+        a, b, c, d = _high_product(_M1, c) ^ b ^ key, _M1 * c, _high_product(_M0, a) ^ d ^ second, _M0 * a
+        key, second = key + _W0, second + _W1
+    return a, b, c, d
+
+
+@jit
+def permute(key, second, out):
+    """Fill `out`, int64, with a permutation of its positions, drawn with a key of two 64-bit numbers.
+
+    The last place is filled first, each with one of those before it or itself: numbers of as many bits are drawn until
+    one is not too large.
+    """
+    draws, number, used, mask = np.empty(4, np.uint64), np.uint64(0), 8, np.uint64(1)
+    for i in range(out.size):
+        out[i] = i
+    while mask < np.uint64(out.size):
+        mask = mask << np.uint64(1)
+    mask -= np.uint64(1)
+    for i in range(out.size - 1, 0, -1):
+        if np.uint64(i) <= mask >> np.uint64(1):
+            mask = mask >> np.uint64(1)
+        j = out.size
+        while j > i:
+            if used == 8:
+                number += np.uint64(1)
+                draws[0], draws[1], draws[2], draws[3] = _block(number, key, second)
+                used = 0
+            draw = draws[used >> 1] >> (_HALF * np.uint64(used & 1))  # the lower half comes first
+            used += 1
+            j = np.int64(draw & mask)
+        out[i], out[j] = out[j], out[i]

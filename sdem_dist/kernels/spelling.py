@@ -1,5 +1,7 @@
 """Texts of the n-grams of a tree, and their hashes; rows of counts in the order of columns."""
 
+from typing import NamedTuple
+
 import numpy as np
 
 from sdem_dist.kernels.code_points import load64, prefetch, store64
@@ -150,3 +152,231 @@ def arrange(indptr, nodes, counts, columns, n_columns, rows):
                 n += 1
         new_indptr[d + 1] = n
     return n
+
+
+NONE = -1
+"""Number of no node."""
+
+_FACTOR = np.uint64(0x9E3779B97F4A7C15)
+_OTHER = np.uint64(0xD6E8FEB86659FD93)
+_HALF = np.uint64(32)
+WORDS_AHEAD = 12  # words
+
+
+class Segments(NamedTuple):
+    """Documents as numbers."""
+
+    ids: np.ndarray
+    """Words, or code points, int32; an n-gram over a negative one does not count."""
+    bounds: np.ndarray
+    """Segment ``s`` is ``ids[bounds[s]:bounds[s + 1]]``, int64; n-grams do not cross its borders."""
+    documents: np.ndarray
+    """Document ``d`` is the segments ``documents[d]`` up to ``documents[d + 1]``, int64."""
+
+
+class Form(NamedTuple):
+    """Which n-grams count, and how."""
+
+    shortest: int
+    longest: int
+    whole_if_short: bool
+    """A segment shorter than the shortest n-gram counts as one n-gram."""
+    grow: bool
+    """New n-grams are added to the tree."""
+    base: int
+    """Entries that the tree's tally has counted before."""
+
+
+class Tree(NamedTuple):
+    """The nodes."""
+
+    node_of_word: np.ndarray
+    """Node of every word, -1 for none, int32."""
+    slots: np.ndarray
+    """Shape (n_slots, 2), int64."""
+    parents: np.ndarray
+    """Parent of every node, -1 for none, int32."""
+    lasts: np.ndarray
+    """Last word of every node, int32."""
+    tally: np.ndarray
+    """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs there.
+
+    Where no document is tallied only the first column is needed."""
+
+
+class Entries(NamedTuple):
+    """Counts in CSR, overwritten; columns are nodes in the order in which the document has them."""
+
+    indptr: np.ndarray
+    indices: np.ndarray
+    counts: np.ndarray
+
+
+@jit_inline
+def _first_slot(key, n_slots):
+    h = np.uint64(key) * _FACTOR
+    h = (h ^ (h >> _HALF)) * _OTHER
+    return np.int64((h >> _HALF) & np.uint64(n_slots - 1))
+
+
+@jit
+def rehash(slots, larger):
+    """Enter the nodes of a table into a larger one, which is empty."""
+    for i in range(slots.shape[0]):
+        if slots[i, 0]:
+            j = _first_slot(slots[i, 0], larger.shape[0])
+            while larger[j, 0]:
+                j = (j + 1) & (larger.shape[0] - 1)
+            larger[j, 0], larger[j, 1] = slots[i, 0], slots[i, 1]
+
+
+@jit_inline
+def _has_room(n, tree):
+    """Say whether the tree may have `n` nodes."""
+    return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
+
+
+@jit_inline
+def _new_node(n_nodes, parent, last, tree):
+    tree.parents[n_nodes], tree.lasts[n_nodes] = parent, last
+    tally = tree.tally
+    tally[n_nodes, 0] = -1
+    for column in range(1, tally.shape[1]):
+        tally[n_nodes, column] = 0
+
+
+@jit_inline
+def _first_level(words, level, grow, tree, n_nodes):
+    """Write the node of each word to `level`; return the number of nodes."""
+    node_of_word = tree.node_of_word
+    for t in range(words.size):
+        word, node = words[t], NONE
+        if word >= 0:
+            node = node_of_word[word]
+            if node < 0 and grow:
+                node = n_nodes
+                node_of_word[word] = node
+                _new_node(node, NONE, word, tree)
+                n_nodes += 1
+        level[t] = node
+    return n_nodes
+
+
+@jit_inline
+def _next_level(words, level, first, grow, tree, n_nodes):
+    """Lengthen the n-gram that ends before each word by it, from the last word on; return the number of nodes."""
+    slots = tree.slots
+    for t in range(words.size - 1, first - 1, -1):
+        if t - WORDS_AHEAD >= 1:
+            ahead = ((np.int64(level[t - WORDS_AHEAD - 1]) << 32) | np.int64(words[t - WORDS_AHEAD])) + 1
+            prefetch(slots, _first_slot(ahead, slots.shape[0]))
+        parent, word, node = np.int64(level[t - 1]), np.int64(words[t]), NONE
+        if parent >= 0 and word >= 0:
+            key = ((parent << 32) | word) + 1
+            j = _first_slot(key, slots.shape[0])
+            while slots[j, 0] != key and slots[j, 0] != 0:
+                j = (j + 1) & (slots.shape[0] - 1)
+            if slots[j, 0] == key:
+                node = slots[j, 1]
+            elif grow:
+                node = n_nodes
+                slots[j, 0], slots[j, 1] = key, node
+                _new_node(node, parent, word, tree)
+                n_nodes += 1
+        level[t] = node
+    return n_nodes
+
+
+@jit_inline
+def _counted(level, base, first_entry, n_entries, tally, entries):
+    """Add the nodes of a level to the entries of their document; return the number of entries."""
+    indices, counts = entries.indices, entries.counts
+    for t in range(level.size):
+        if t + WORDS_AHEAD < level.size and level[t + WORDS_AHEAD] >= 0:
+            prefetch(tally, level[t + WORDS_AHEAD])
+        node = level[t]
+        if node >= 0:
+            entry = tally[node, 0] - base
+            if entry >= first_entry:
+                counts[entry] += 1
+            else:
+                indices[n_entries], counts[n_entries] = node, 1
+                tally[node, 0] = base + n_entries
+                n_entries += 1
+    return n_entries
+
+
+@jit
+def count(segments, tallied, form, tree, done, level, entries):
+    """Count the n-grams of documents.
+
+    `segments`: Segments. `tallied`: bool of shape (n_documents,), the document is counted in the tree's tally.
+    `form`: Form. `tree`: Tree.
+    `done`: int64 of shape (4,), changed in place, nodes of the tree, entries, the document to go on with, and its
+    segment.
+    `level`: ndarray of int32, overwritten, as long as the longest segment. `entries`: Entries.
+    Returns how many nodes need room before it can go on, 0 if all is done.
+    """
+    ids, bounds, documents = segments
+    indptr, indices, counts = entries
+    tally, grow = tree.tally, form.grow
+    n_nodes, n = done[0], done[1]
+    for d in range(done[2], documents.size - 1):
+        first_entry = indptr[d]
+        for s in range(max(documents[d], done[3]), documents[d + 1]):
+            words = ids[bounds[s] : bounds[s + 1]]
+            here = level[: words.size]
+            low, high = form.shortest, min(form.longest, words.size)
+            if form.whole_if_short and words.size < low:
+                low = words.size
+            if low > high:
+                continue
+            if grow and not _has_room(n_nodes + high * words.size, tree):
+                done[0], done[1], done[2], done[3] = n_nodes, n, d, s
+                return n_nodes + high * words.size
+            n_nodes = _first_level(words, here, grow, tree, n_nodes)
+            for length in range(1, high + 1):
+                if length > 1:
+                    n_nodes = _next_level(words, here, length - 1, grow, tree, n_nodes)
+                if length >= low:
+                    n = _counted(here[length - 1 :], form.base, first_entry, n, tally, entries)
+        if tallied[d]:
+            for entry in range(first_entry, n):
+                tally[indices[entry], 1] += 1
+                tally[indices[entry], 2] += counts[entry]
+        indptr[d + 1] = n
+    done[0], done[1], done[2] = n_nodes, n, documents.size - 1
+    return 0
+
+
+@jit
+def insert(ids, offsets, tree, done, nodes):
+    """Add n-grams that are given, and those that they begin with, to a tree.
+
+    `ids`: ndarray of int32.
+    `offsets`: int64 of shape (n_grams + 1,), N-gram ``g`` is ``ids[offsets[g]:offsets[g + 1]]``; one with a negative
+    word gets no node.
+    `nodes`: int32 of shape (n_grams,), overwritten, node of every n-gram, -1 for none.
+    The others, and what is returned, are as for `count`.
+    """
+    level, pair = np.empty(2, np.int32), np.empty(2, np.int32)
+    n_nodes = done[0]
+    for g in range(done[2], offsets.size - 1):
+        length = offsets[g + 1] - offsets[g]
+        if not _has_room(n_nodes + length, tree):
+            done[0], done[2] = n_nodes, g
+            return n_nodes + length
+        node = NONE
+        for t in range(offsets[g], offsets[g + 1]):
+            if t == offsets[g]:
+                n_nodes = _first_level(ids[t : t + 1], level, True, tree, n_nodes)
+                node = level[0]
+            else:
+                level[0], pair[1] = node, ids[t]
+                n_nodes = _next_level(pair, level, 1, True, tree, n_nodes)
+                node = level[1]
+            if node < 0:
+                break
+        nodes[g] = node
+    done[0], done[2] = n_nodes, offsets.size - 1
+    return 0

@@ -10,8 +10,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.logarithm import log
 from sdem_dist.kernels.randomness import advanced, uniform
+from sdem_dist.kernels.vectors import log
 
 MAP, GIBBS = 0, 1
 """Inference."""

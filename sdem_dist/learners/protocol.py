@@ -6,7 +6,7 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 
 import numpy as np
 
-from sdem_dist.models.fields import Field
+from sdem_dist.records import Field
 
 State = TypeVar("State")
 Statistics = TypeVar("Statistics")

@@ -25,12 +25,10 @@ import numpy as np
 
 from sdem_dist import losses
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.permutation import permute
-from sdem_dist.kernels.randomness import document_keys
+from sdem_dist.kernels.randomness import document_keys, permute
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.class_weight import trained_part, weighted
-from sdem_dist.models.fields import Field
-from sdem_dist.records import record
+from sdem_dist.models.heads import trained_part, weighted
+from sdem_dist.records import Field, record
 
 ModelT = TypeVar("ModelT")
 

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sdem_dist.documents import CorpusLike, Documents
 from sdem_dist.models.feature_classes import FeatureState, started
 from sdem_dist.models.features import FeatureModel
-from sdem_dist.models.k_means_start import k_means
+from sdem_dist.models.k_means import k_means
 from sdem_dist.models.mixture import MixtureWeights
 from sdem_dist.models.nonnegative_rows import RowTransform
 

@@ -9,10 +9,9 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.fields import Field
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform, normalised_sum, row_sums
 from sdem_dist.models.word_counts import entries
-from sdem_dist.records import record
+from sdem_dist.records import Field, record
 
 _ROUNDING = 1e-13
 """Standard deviation, next to the mean, up to which a column or a target counts as constant."""

@@ -13,12 +13,11 @@ from scipy.special import digamma, gammaln
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.losses import Loss
-from sdem_dist.models.em_forms import EXACT, EmForm, EStep
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
-from sdem_dist.models.fields import Field
 from sdem_dist.models.heads import Classes, Number, first_components, one_hot
+from sdem_dist.models.mixture import EXACT, EmForm, EStep
 from sdem_dist.models.word_counts import check_log_prior
-from sdem_dist.records import record
+from sdem_dist.records import Field, record
 
 
 class FeatureState(NamedTuple):

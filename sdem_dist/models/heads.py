@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import numpy as np
 
 from sdem_dist import label_scores
+from sdem_dist.documents import Documents
 from sdem_dist.evaluation import (
     Scored,
     choosing_metrics,
@@ -20,6 +21,8 @@ from sdem_dist.evaluation import (
     finish,
     joined,
 )
+from sdem_dist.kernels.csr import row_sums, weighed_squares
+from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Loss, marginal_log_likelihood
 from sdem_dist.records import record
 
@@ -235,3 +238,49 @@ class Number:
         """Return the mean of each loss per row."""
         weight, nll, ncll = sums.tolist()
         return {"nll": nll / weight, "ncll": ncll / weight}
+
+
+def weighted(weights: np.ndarray, labels: np.ndarray, class_weight: tuple[float, ...] | None) -> np.ndarray:
+    """Return the weights of documents in training; prepared documents keep their own, which evaluation takes.
+
+    `weights`: shape (n_documents,).
+    `labels`: shape (n_documents,), integers: documents of label -1 keep their weight.
+    `class_weight`: what the documents of each class are multiplied by.
+    """
+    if class_weight is None:
+        return weights
+    return weights * np.where(labels < 0, 1.0, np.asarray(class_weight)[labels])
+
+
+HELD_OUT = (1 << 32) - 1
+"""Stands where an epoch would in the keys that decide what is held out."""
+
+
+def trained_part(seed: int, start: int, stop: int, held_out: float) -> np.ndarray:
+    """Return which documents at the stored positions ``start:stop`` are trained on, bool, where a share is held out."""
+    keys = document_keys(seed, HELD_OUT, start, stop)
+    return np.asarray(keys >= np.uint64(held_out * 2.0**64))
+
+
+class Unit(NamedTuple):
+    """Means over documents."""
+
+    margin: float  # ``s' (d theta / d mu) s`` of their statistics s, at the prior
+    mean_square: float  # squared Euclidean length
+
+
+def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
+    """Return the unit of steps over documents by their weights, those without words left out.
+
+    `prior`: shape (n_features,), float64: pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M
+    / M``.
+    """
+    lengths = row_sums(documents.data, documents.indptr)
+    squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, 1.0 / prior)
+    weights = np.where(squares > 0, 1.0 if documents.weights is None else documents.weights, 0.0)
+    if not weights.any():
+        return Unit(1.0, 1.0)
+    margin = float(np.average(shares - lengths**2 / prior.sum(), weights=weights))
+    mean_square = float(np.average(squares, weights=weights))
+    # A document of one word, or with equal shares of all words, has a score that no step moves.
+    return Unit(max(margin, 1e-6 / float(prior.max()) * mean_square), mean_square)

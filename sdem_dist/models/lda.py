@@ -8,10 +8,11 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels import lda as kernel
-from sdem_dist.kernels import topics, variational
-from sdem_dist.kernels.documents import Counted, runs
+from sdem_dist.kernels import left_to_right as variational
+from sdem_dist.kernels import topics
+from sdem_dist.kernels.csr import Counted, runs
+from sdem_dist.kernels.losses import Moment, Objective, Table
 from sdem_dist.kernels.randomness import log_normal, mixed
-from sdem_dist.kernels.schedule import Moment, Objective, Table
 from sdem_dist.losses import Loss, Nll, kernel_form
 from sdem_dist.models.word_counts import (
     LocalDocuments,

@@ -13,12 +13,10 @@ import numpy as np
 from sdem_dist.calibration import cautious_temperature, tempered_sums
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, scored
-from sdem_dist.kernels.csr import row_sums
-from sdem_dist.kernels.documents import Counted, Visited, runs
+from sdem_dist.kernels.csr import Counted, Visited, row_sums, runs
+from sdem_dist.kernels.losses import Schedule
 from sdem_dist.kernels.many_classes import EMPTY, ENTRIES, ClassCounts, Lists, add_rises, fill, moved, run_documents
-from sdem_dist.kernels.schedule import Schedule
-from sdem_dist.models.fields import Field
-from sdem_dist.records import record
+from sdem_dist.records import Field, record
 
 MARGIN = 1.0
 """Of the hinge loss."""

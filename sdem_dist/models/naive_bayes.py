@@ -15,15 +15,14 @@ from scipy.special import digamma
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels import multinomial_exact as literal
-from sdem_dist.kernels.csr import add_scores, add_statistics
-from sdem_dist.kernels.documents import runs
-from sdem_dist.kernels.logarithm import take_logarithms
+from sdem_dist.kernels.csr import add_scores, add_statistics, runs
+from sdem_dist.kernels.losses import Moment, Objective
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.kernels.one_against_rest import run_labels
-from sdem_dist.kernels.schedule import Moment, Objective
+from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss
-from sdem_dist.models.em_forms import EmForm, EStep
 from sdem_dist.models.heads import Labels, ScoredLabels, one_hot
+from sdem_dist.models.mixture import EmForm, EStep
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,

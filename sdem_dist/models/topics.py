@@ -10,11 +10,10 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.kernels.topic_outputs import Response
-from sdem_dist.models.fields import Field
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
 from sdem_dist.models.topic_heads import Seen, TopicHead
 from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, localised, rows_added, words_of
-from sdem_dist.records import record
+from sdem_dist.records import Field, record
 
 
 class TopicState(NamedTuple):
@@ -48,7 +47,7 @@ class TopicStatistics(NamedTuple):
     n_averaged: float
     weight: float  # documents
     labelled: float  # those that have a label, or all where there are no labels
-    evidence: np.ndarray  # what documents say of alpha, see `sdem_dist.kernels.topic_prior`; empty unless it is learned
+    evidence: np.ndarray  # what documents say of alpha, see `sdem_dist.kernels.topic_steps`; empty unless it is learned
 
 
 @record

@@ -5,9 +5,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdem_dist.documents import Documents
-from sdem_dist.kernels.weighting import FORMS, weigh
-from sdem_dist.offsets import offsets_of
+from sdem_dist.documents import Documents, offsets_of
+from sdem_dist.kernels.rows import FORMS, weigh
 from sdem_dist.records import record
 
 

@@ -8,15 +8,13 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.csr import column_sums, row_squares
+from sdem_dist.kernels.csr import Visited, column_sums, row_squares
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
-from sdem_dist.kernels.documents import Visited
-from sdem_dist.kernels.losses import LossForm
+from sdem_dist.kernels.losses import LossForm, Moment, Schedule, Table
 from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
 from sdem_dist.kernels.rows import column_sums as sums_of_columns
-from sdem_dist.kernels.schedule import Moment, Schedule, Table
-from sdem_dist.models.fields import Field
 from sdem_dist.models.heads import Classes, Labels
+from sdem_dist.records import Field
 
 COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 """Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""

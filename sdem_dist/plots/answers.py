@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.visible import one_line
+from sdem_dist.counted import one_line
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

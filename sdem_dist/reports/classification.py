@@ -10,11 +10,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sdem_dist.calibration import Reliability, bin_sums, brier_scores, reliability
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, one_line
 from sdem_dist.evaluation import macro_f1
-from sdem_dist.reports.report import NAME_WIDTH, Report, by_class_table, most_wrong
-from sdem_dist.reports.table import Table
-from sdem_dist.visible import one_line
+from sdem_dist.reports.report import NAME_WIDTH, Report, Table, by_class_table, most_wrong
 
 if TYPE_CHECKING:
     import pandas as pd

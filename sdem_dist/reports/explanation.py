@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
 
 import numpy as np
 
-from sdem_dist.counted import counted
-from sdem_dist.reports.table import Table, cell
+from sdem_dist.counted import counted, one_line, visible
+from sdem_dist.reports.report import Table, cell
 from sdem_dist.storage.encoding import null_for_nan
-from sdem_dist.visible import one_line, visible
 
 if TYPE_CHECKING:
     import pandas as pd

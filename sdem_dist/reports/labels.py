@@ -10,8 +10,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
-from sdem_dist.reports.report import Report, by_class_table
-from sdem_dist.reports.table import Table
+from sdem_dist.reports.report import Report, Table, by_class_table
 
 if TYPE_CHECKING:
     import pandas as pd

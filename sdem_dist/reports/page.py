@@ -13,9 +13,9 @@ import numpy as np
 
 from sdem_dist import glossary, plots
 from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.clusters import TopicReport
 from sdem_dist.reports.explanation import AGAINST, FOR, Explanation
-from sdem_dist.reports.table import Html, Table, cell
-from sdem_dist.reports.topics import TopicReport
+from sdem_dist.reports.report import Html, Table, cell
 from sdem_dist.storage.publish import publish_file
 
 if TYPE_CHECKING:

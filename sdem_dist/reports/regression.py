@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.glossary import metric
-from sdem_dist.reports.report import Report
-from sdem_dist.reports.table import Table
+from sdem_dist.reports.report import Report, Table
 
 
 @dataclass(frozen=True, repr=False)

@@ -14,16 +14,15 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.fitting.lazy_parameters import one_blas_thread
 from sdem_dist.fitting.running import forgetting
+from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import summary
-from sdem_dist.selection.checkpoints import Checkpoints
 from sdem_dist.selection.fold_fits import FoldFits, fits_on
 from sdem_dist.selection.metrics import LABEL_METRICS, Metric, check_metric, metric_of, name_of, sign_of
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
-from sdem_dist.selection.search_run import LAST, NESTED, SearchEvent, SearchRun
+from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun
 from sdem_dist.selection.spaces import Space, checked_spaces, default_space
 from sdem_dist.selection.trials import Trial, best_of, results_of
 

@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import stdtrit
 
 from sdem_dist.counted import counted
-from sdem_dist.reports.table import Table, cell
+from sdem_dist.reports.report import Table, cell
 from sdem_dist.selection.metrics import Metric, mean_and_error, name_of, per_document, sign_of
 from sdem_dist.selection.trials import Search, Trial, accuracy_lost, described, paired, ranked, shortened
 

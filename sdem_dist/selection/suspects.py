@@ -12,9 +12,9 @@ from sdem_dist.corpus.labels import are_label_sets
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
-from sdem_dist.inputs.label_sets import indicator_of_labels, members_of
 from sdem_dist.inputs.validation import positions_of
-from sdem_dist.reports.table import Table
+from sdem_dist.inputs.weighted import indicator_of_labels, members_of
+from sdem_dist.reports.report import Table
 from sdem_dist.selection.search import CorpusSearchCV
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ import numpy as np
 
 from sdem_dist.errors import BucketError, ModelError
 from sdem_dist.storage.encoding import JsonObject, crc32c
-from sdem_dist.storage.places import place
 from sdem_dist.storage.publish import publish_file
+from sdem_dist.storage.urls import place
 
 FORMAT_VERSION = 3
 MAX_JSON_BYTES = 64 * 2**20

@@ -20,8 +20,8 @@ from sdem_dist.errors import BucketError, CorpusError, UnreadableError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.buckets import named
 from sdem_dist.storage.encoding import JsonObject, in_parts
-from sdem_dist.storage.places import is_url, place
-from sdem_dist.storage.shared_files import REQUESTS
+from sdem_dist.storage.kept import REQUESTS
+from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from numcodecs.blosc import Blosc

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from sdem_dist.offsets import offsets_of, offsets_of_lengths
+from sdem_dist.documents import offsets_of, offsets_of_lengths
 
 
 def crc32c(array: np.ndarray) -> int:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from sdem_dist.errors import CorpusError, SdemError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.places import is_url, place
+from sdem_dist.storage.urls import is_url, place
 
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2

@@ -13,15 +13,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.publishing import destination, reopened, write_contents
-from sdem_dist.corpus.sorted_rows import SortedDocuments
-from sdem_dist.corpus.writer import plain_json
+from sdem_dist.corpus.spill import SortedDocuments
+from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.kept import kept_folder
-from sdem_dist.storage.places import place as to_place
-from sdem_dist.storage.shared_files import driver_folder, load_array, save_array
+from sdem_dist.storage.kept import driver_folder, kept_folder, load_array, save_array
+from sdem_dist.storage.urls import place as to_place
 from sdem_dist.text.counting import Tally
 from sdem_dist.text.plan import CorpusPlan, IngestConfig, IngestReport
 from sdem_dist.text.runs import MergedTerms, bounds_of, limit, no_word, vocabulary_file

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.kernels import grams as gram_kernels
+from sdem_dist.documents import offsets_of
+from sdem_dist.kernels import spelling as gram_kernels
 from sdem_dist.kernels import spelling as spelling_kernels
-from sdem_dist.kernels.grams import Segments
-from sdem_dist.offsets import offsets_of
+from sdem_dist.kernels.spelling import Segments
 from sdem_dist.text.texts import Texts
 from sdem_dist.text.tokens import Scratch, grow_array, tokenizer_of
 from sdem_dist.text.vectorizer import VectorizerSettings

@@ -14,8 +14,8 @@ from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.manifest import index_dtype
 from sdem_dist.corpus.rows import Canonical
 from sdem_dist.corpus.spill import GOLDEN, mixed
+from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
-from sdem_dist.offsets import offsets_of
 from sdem_dist.storage.encoding import decode_strings
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, arranged, csr, pieces

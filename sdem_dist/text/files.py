@@ -19,7 +19,7 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING
-from sdem_dist.storage.places import for_a_reader
+from sdem_dist.storage.urls import for_a_reader
 
 if TYPE_CHECKING:
     import zstandard

@@ -15,9 +15,9 @@ import numpy as np
 from sdem_dist.corpus import write_corpus
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.places import is_url, place
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
+from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counters import Vocabulary
 from sdem_dist.text.counting import Batch, Progress, SecondPass, Tally, TextSpool, count_matrices, count_text, silent
 from sdem_dist.text.plan import (

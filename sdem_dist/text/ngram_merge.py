@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
-from sdem_dist.kernels.ragged import gather
-from sdem_dist.offsets import offsets_of, offsets_of_lengths
+from sdem_dist.kernels.csr import gather
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.texts import Texts

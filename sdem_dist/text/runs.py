@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 
+from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels import merging
-from sdem_dist.offsets import offsets_of, offsets_of_lengths
 from sdem_dist.storage.encoding import Strings
-from sdem_dist.storage.shared_files import read_values
+from sdem_dist.storage.kept import read_values
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import CsrCounts, LearningCounter
 from sdem_dist.text.ngram_merge import ALL, sorted_parts, sorted_terms

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.places import for_a_reader
+from sdem_dist.storage.urls import for_a_reader
 from sdem_dist.text.files import COMPRESSIONS, is_utf8_name
 from sdem_dist.text.readers.folder import LabelledFile, files_of, read_folder
 from sdem_dist.text.readers.lines import read_tab_lines, whole_lines

@@ -9,13 +9,13 @@ from typing import Protocol
 
 import numpy as np
 
+from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.kernels import code_points as code_point_kernels
 from sdem_dist.kernels import spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING
-from sdem_dist.kernels.grams import Segments
-from sdem_dist.offsets import offsets_of, offsets_of_lengths
-from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
+from sdem_dist.kernels.spelling import Segments
+from sdem_dist.text.marking import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings, build_analyzer, stemming, stopped_words
 

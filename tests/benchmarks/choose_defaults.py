@@ -16,7 +16,7 @@ from sklearn.metrics import log_loss
 from sklearn.model_selection import KFold
 
 from sdem_dist import MultinomialNB
-from sdem_dist.fitting import prior_start
+from sdem_dist.fitting import mixture_starts as prior_start
 
 NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng 20 a class")
 LARGE = 10_000

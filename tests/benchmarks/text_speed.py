@@ -23,8 +23,7 @@ import numpy as np
 from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
-from sdem_dist.cli.answers import predictions_of
-from sdem_dist.cli.streaming import answered, lines_of, transformer_of
+from sdem_dist.cli.answers import answered, lines_of, predictions_of, transformer_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 from sdem_dist.text.counters import LearningCounter, pieces

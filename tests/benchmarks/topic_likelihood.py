@@ -19,7 +19,7 @@ from sklearn.linear_model import RidgeCV
 
 from sdem_dist import LatentDirichletAllocation
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.models.held_out import log_probability
+from sdem_dist.models.supervised_lda import log_probability
 
 
 def word_likelihood(topics: np.ndarray, X: Any, alpha: float) -> float:

@@ -17,7 +17,7 @@ from buckets.test_corpora import X, Y, state
 from sdem_dist import BucketError, CorpusError, ModelError, MultinomialNB, load_model, open_corpus, write_corpus
 from sdem_dist.errors import SdemError, UnreadableError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.places import refuse_url
+from sdem_dist.storage.urls import refuse_url
 
 
 def test_no_such_bucket(bucket):

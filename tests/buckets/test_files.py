@@ -17,11 +17,10 @@ from buckets.needs import everywhere
 from buckets.test_corpora import X, Y
 
 from sdem_dist import ModelError, MultinomialNB, ingest, load_model, open_corpus
-from sdem_dist.engine.log import JsonLines
+from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.errors import OtherRunError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.places import place
-from sdem_dist.storage.urls import BLOCK
+from sdem_dist.storage.urls import BLOCK, place
 
 
 @everywhere

@@ -83,7 +83,7 @@ def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     from sdem_dist import load_model
     from sdem_dist.cli.sources import SourceOptions, examined_by_workers
-    from sdem_dist.storage.places import place
+    from sdem_dist.storage.urls import place
     from sdem_dist.text import Reading
 
     MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
@@ -122,7 +122,7 @@ def test_training_on_dask_arrays_through_a_bucket(bucket, client, tmp_path):
 
 @everywhere
 def test_from_bucket_to_bucket_in_the_shell(bucket, scheme, source, tmp_path):
-    from sdem_dist.storage.places import place
+    from sdem_dist.storage.urls import place
 
     run = CliRunner()
     for line in (

@@ -11,8 +11,8 @@ from reference.random_documents import random_counts
 from sdem_dist import MultinomialNB, load_model, write_corpus
 from sdem_dist.cli import main
 from sdem_dist.cli.log import epochs, read_events
+from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import ShardsLeftOut
-from sdem_dist.engine.log import JsonLines
 
 
 @pytest.fixture

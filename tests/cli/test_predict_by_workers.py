@@ -9,7 +9,7 @@ import pytest
 from commands import run
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cli.streaming import Sources, answers_task, transformer_of
+from sdem_dist.cli.answers import Sources, answers_task, transformer_of
 from sdem_dist.errors import IngestError
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit, predict_splits

@@ -8,7 +8,7 @@ import threading
 
 import pytest
 
-from sdem_dist.cluster.interrupts import held_back
+from sdem_dist.cluster.client import held_back
 
 
 def test_an_interrupt_waits_until_the_block_has_ended():

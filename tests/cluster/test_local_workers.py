@@ -16,8 +16,7 @@ import pytest
 from sdem_dist import ClusterError, MultinomialNB, compat
 from sdem_dist.cluster import client, connected
 from sdem_dist.cluster.client import worker_memory
-from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.memory import LOADED
+from sdem_dist.engine.executor import LOADED, InProcess
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 7, 64])

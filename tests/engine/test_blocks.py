@@ -11,8 +11,7 @@ from reference.random_documents import random_counts
 from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import tasks
-from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.memory import Reservation
+from sdem_dist.engine.executor import InProcess, Reservation
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import submit_round
 from sdem_dist.learners.protocol import Lane

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sdem_dist import byte_cache
-from sdem_dist.engine import memory
-from sdem_dist.engine.memory import LIBRARIES, SHARE, SMALLEST_CACHE, Reservation, Reservations
+from sdem_dist.engine import executor as memory
+from sdem_dist.engine.executor import LIBRARIES, SHARE, SMALLEST_CACHE, Reservation, Reservations
 
 MEMORY = 16 << 30
 FREE = int(SHARE * MEMORY) - LIBRARIES

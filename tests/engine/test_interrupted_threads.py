@@ -10,7 +10,7 @@ import pytest
 
 from sdem_dist.engine.executor import InProcess
 from sdem_dist.interrupts import reraise_interrupt
-from sdem_dist.kernels import documents
+from sdem_dist.kernels import csr as documents
 
 
 def test_threads_end_between_compiled_calls():

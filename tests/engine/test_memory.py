@@ -7,11 +7,9 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.engine import memory
-from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.memory import cache_bytes, check_state, needed_bytes, of_this_process, state_bytes
-from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.stages import Stage
+from sdem_dist.engine import executor as memory
+from sdem_dist.engine.executor import InProcess, cache_bytes, check_state, needed_bytes, of_this_process, state_bytes
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
 from sdem_dist.learners.rules import Merge

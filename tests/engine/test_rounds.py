@@ -13,8 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.memory import Reservation
+from sdem_dist.engine.executor import InProcess, Reservation
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
 from sdem_dist.engine.rounds import TaskSizes, submit_round, submit_together
 from sdem_dist.learners.protocol import Lane

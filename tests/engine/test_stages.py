@@ -22,8 +22,7 @@ from sdem_dist.engine.events import (
     StageStarted,
 )
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.engine.monitoring import Monitoring
-from sdem_dist.engine.stages import Stage, StageResult
+from sdem_dist.engine.plan import Monitoring, Stage, StageResult
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError, OtherRunError
 

@@ -15,7 +15,7 @@ from sdem_dist import CorpusError, ModelError, MultinomialMixture, cluster_score
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.inspection.model_card import model_facts
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.em_forms import EmForm
+from sdem_dist.models.mixture import EmForm
 
 
 def documents(n=600, n_words=60, n_topics=4, seed=0):

@@ -12,7 +12,7 @@ import scipy.sparse as sp
 
 import sdem_dist as sd
 from sdem_dist.errors import ModelError
-from sdem_dist.learners.step_sizes import StepSizes
+from sdem_dist.learners.rules import StepSizes
 from sdem_dist.losses import Blend, Ncll
 from sdem_dist.records import plain, record, restored
 from sdem_dist.saving import KIND

@@ -15,7 +15,7 @@ import sdem_dist as sd
 from sdem_dist.cli import main
 from sdem_dist.errors import ModelError, TrainingError
 from sdem_dist.inputs.validation import as_documents
-from sdem_dist.kernels.topic_prior import add_evidence
+from sdem_dist.kernels.topic_steps import add_evidence
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, renewed
 
 N, V, K = 1_200, 60, 4

@@ -16,7 +16,8 @@ from faults.clusters import is_end_of, local_cluster, model, wait_until
 
 from sdem_dist import ClusterError
 from sdem_dist.cluster import connected
-from sdem_dist.engine import cluster_monitor, dask
+from sdem_dist.engine import dask
+from sdem_dist.engine import dask as cluster_monitor
 
 SILENCE = 3.0
 

@@ -19,8 +19,8 @@ from reference.trained_bits import bits
 from sdem_dist import CorpusError, IngestError, ModelError, ingest, load_model, write_corpus
 from sdem_dist.cli import main
 from sdem_dist.cli.log import read_events
+from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import CheckpointWritten
-from sdem_dist.engine.log import JsonLines
 from sdem_dist.storage import archive
 
 PAGE = 4096

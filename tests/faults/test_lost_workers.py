@@ -7,7 +7,8 @@ from faults.clusters import SETTINGS, all_gone, is_end_of, local_cluster, model,
 from faults.saboteur import killed, plan_faults, sabotaged, work
 from reference.trained_bits import bits
 
-from sdem_dist.engine import cluster_monitor, rounds
+from sdem_dist.engine import dask as cluster_monitor
+from sdem_dist.engine import rounds
 
 POINTS = {
     "map": "map 1 2 3",

@@ -11,7 +11,7 @@ import numpy as np
 from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
-from sdem_dist.fitting.lazy_parameters import LazyParameters
+from sdem_dist.fitting.scoring import LazyParameters
 
 X, Y = random_counts(60, 20, 3, seed=5)
 

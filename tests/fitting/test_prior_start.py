@@ -7,7 +7,7 @@ import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.fitting.prior_start import PriorStart
+from sdem_dist.fitting.mixture_starts import PriorStart
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.weighting import Weighting

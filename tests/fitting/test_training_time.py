@@ -14,7 +14,7 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS
 from sdem_dist.fitting.holdout import share_held_out
 from sdem_dist.inputs.weighted import HeldOut
-from sdem_dist.models.class_weight import trained_part
+from sdem_dist.models.heads import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
 (X, Y), (X_NEW, Y_NEW) = (ALL[:2_200], LABELS[:2_200]), (ALL[2_200:], LABELS[2_200:])

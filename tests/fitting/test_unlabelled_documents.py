@@ -16,8 +16,7 @@ from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm, Merge
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models.class_weight import trained_part
-from sdem_dist.models.heads import Classes
+from sdem_dist.models.heads import Classes, trained_part
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import SdemState
 

@@ -17,9 +17,8 @@ from sdem_dist import ManyClassNB, MultinomialMixture, MultinomialNB
 from sdem_dist.kernels.code_points import load64
 from sdem_dist.kernels.csr import row_squares, row_sums, weighed_squares
 from sdem_dist.kernels.jit import jit
-from sdem_dist.kernels.logarithm import log, log_single
-from sdem_dist.kernels.vectors import add_columns
-from sdem_dist.kernels.weighting import FORMS, weigh
+from sdem_dist.kernels.rows import FORMS, weigh
+from sdem_dist.kernels.vectors import add_columns, log, log_single
 
 MOST = 10**6
 DTYPES = ["uint32", "int32", "int64", "float32", "float64"]

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.kernels.logarithm import take_logarithms
 from sdem_dist.kernels.multinomial import with_logarithms
+from sdem_dist.kernels.vectors import take_logarithms
 
 SMALLEST = np.finfo(np.float64).tiny
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.small_topics import csr, problem
 
-from sdem_dist.kernels.documents import Counted
+from sdem_dist.kernels.csr import Counted
 from sdem_dist.kernels.mirror_descent import (
     ACCELERATED,
     FLOOR,
@@ -334,7 +334,7 @@ def test_where_calls_are_cut_changes_no_bit(averaging, prior, monkeypatch):
         return [*made[0], made[1], *totals, *map(np.asarray, kept)]
 
     whole = run()
-    monkeypatch.setattr("sdem_dist.kernels.documents.SECOND", 1.0)  # a call a document
+    monkeypatch.setattr("sdem_dist.kernels.csr.SECOND", 1.0)  # a call a document
     for one, other in zip(whole, run(), strict=True):
         np.testing.assert_array_equal(one, other)
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.kernels.permutation import permute
+from sdem_dist.kernels.randomness import permute
 
 keys = st.integers(0, 2**64 - 1)
 

@@ -11,10 +11,9 @@ from hypothesis import strategies as st
 from sdem_dist.documents import Documents
 from sdem_dist.families import Categorical, Multinomial
 from sdem_dist.kernels import multinomial_exact as literal
-from sdem_dist.kernels.csr import add_scores, add_statistics
-from sdem_dist.kernels.documents import Visited
+from sdem_dist.kernels.csr import Visited, add_scores, add_statistics
+from sdem_dist.kernels.losses import Moment, Objective, Schedule, Table
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
-from sdem_dist.kernels.schedule import Moment, Objective, Schedule, Table
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
 from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths, weighted_statistics
 

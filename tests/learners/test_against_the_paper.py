@@ -14,11 +14,10 @@ from reference.random_documents import as_pairs, random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.learners import step_sizes
+from sdem_dist.learners import rules as step_sizes
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.rules import Merge, paper_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import paper_steps
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 

@@ -10,9 +10,8 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models.em_forms import EmForm
-from sdem_dist.models.k_means import Centres
-from sdem_dist.models.k_means_start import k_means, squared_distances, squared_lengths, unit_rows
+from sdem_dist.models.k_means import Centres, k_means, squared_distances, squared_lengths, unit_rows
+from sdem_dist.models.mixture import EmForm
 from sdem_dist.testing import check_learner
 
 RNG = np.random.default_rng(0)

@@ -9,13 +9,11 @@ from reference.random_documents import random_counts, topic_counts
 from sdem_dist import LDAClassifier, MultinomialNB
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.rules import Merge
+from sdem_dist.learners.rules import Merge, margin_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import margin_steps
-from sdem_dist.models.heads import Classes
+from sdem_dist.models.heads import Classes, Unit
 from sdem_dist.models.lda import Inference, LdaClasses
 from sdem_dist.models.naive_bayes import NaiveBayes
-from sdem_dist.models.unit import Unit
 
 
 def documents_of(X, y):

@@ -11,11 +11,10 @@ import scipy.sparse as sp
 from sdem_dist.documents import Documents
 from sdem_dist.kernels import many_classes as kernels
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.rules import AddSteps, ClosedForm
+from sdem_dist.learners.rules import AddSteps, ClosedForm, margin_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import margin_steps
+from sdem_dist.models.heads import unit_of
 from sdem_dist.models.many_classes import SparseCounts, VeryManyClasses, joint_scores, lists_of
-from sdem_dist.models.unit import unit_of
 from sdem_dist.testing import check_learner
 
 N, WIDTH, K = 60, 40, 90

@@ -16,9 +16,8 @@ from sdem_dist import losses
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.learners.rules import DAMPING, ClosedForm, Merge
+from sdem_dist.learners.rules import DAMPING, ClosedForm, Merge, StepSizes
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.step_sizes import StepSizes
 from sdem_dist.models import naive_bayes
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes

@@ -7,7 +7,7 @@ import pytest
 from scipy.linalg import null_space
 from scipy.stats import multivariate_normal
 
-from sdem_dist.models.evidence import LEVEL, PENALTIES, largest_evidence
+from sdem_dist.models.regression import LEVEL, PENALTIES, largest_evidence
 
 
 def sums(X, y):

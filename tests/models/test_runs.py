@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 import sdem_dist as sd
-from sdem_dist.kernels import documents
+from sdem_dist.kernels import csr as documents
 
 RNG = np.random.default_rng(0)
 X, Y = sp.csr_matrix(RNG.poisson(0.7, (90, 30))), np.arange(90) % 3

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sdem_dist import GaussianRegressor, LDAClassifier, MultiLabelNB, MultinomialMixture, MultinomialNB
-from sdem_dist.reports.table import Html, Table
+from sdem_dist.reports.report import Html, Table
 
 ODD = "<b>|\x1b[1m `x` a.name"
 RNG = np.random.default_rng(0)

@@ -20,8 +20,8 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.code_points import CHANGING, every_code_point
 from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary, arranged
+from sdem_dist.text.marking import CHANGING, every_code_point
 from sdem_dist.text.ngram_merge import sorted_terms
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer

@@ -11,8 +11,7 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.surveys import OnePass
-from sdem_dist.models.fields import Field
-from sdem_dist.records import record
+from sdem_dist.records import Field, record
 
 
 class Sums(NamedTuple):

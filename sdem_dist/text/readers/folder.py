@@ -9,8 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.places import place
-from sdem_dist.storage.urls import Url
+from sdem_dist.storage.urls import Url, place
 from sdem_dist.text.files import HEAD, foreign, is_utf8_name, open_text, plain_suffix
 from sdem_dist.text.texts import BLOCK_CHARACTERS, Columns, RecordBatch
 from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode

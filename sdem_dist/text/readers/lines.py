@@ -12,8 +12,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.cells import tab_fields
-from sdem_dist.kernels.lines import lines
+from sdem_dist.kernels.lines import lines, tab_fields
 from sdem_dist.text.files import LineBlock, Part, line_blocks
 from sdem_dist.text.texts import ROLES, Columns, RecordBatch, Texts, arrow_of_texts
 from sdem_dist.text.validation import NoLabelError, Problems, not_unicode

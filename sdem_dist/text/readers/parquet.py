@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.places import for_a_reader
+from sdem_dist.storage.urls import for_a_reader
 from sdem_dist.text.readers.csv import column_positions
 from sdem_dist.text.texts import Columns, RecordBatch
 
