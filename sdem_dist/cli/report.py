@@ -27,7 +27,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     prints well.
     """
     from sdem_dist import load_model
-    from sdem_dist.inspection.reporting import report_page
+    from sdem_dist.inspection.report_page import report_page
     from sdem_dist.reports.page import write_page
 
     if output.suffix.lower() not in (".html", ".htm"):

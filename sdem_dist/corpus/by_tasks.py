@@ -15,9 +15,11 @@ import numpy as np
 from sdem_dist.corpus.collect import Batch, batches, collect
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.manifest import Classes
+from sdem_dist.corpus.publishing import destination, reopened, write_contents
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.rows import KeyedRows
-from sdem_dist.corpus.spill import SortedDocuments, rows_between, shuffle_keys, write_pieces, write_rows
+from sdem_dist.corpus.sorted_rows import SortedDocuments, rows_between, write_pieces, write_rows
+from sdem_dist.corpus.spill import shuffle_keys
 from sdem_dist.corpus.tables import (
     TABLE,
     categories_by_column,
@@ -26,7 +28,6 @@ from sdem_dist.corpus.tables import (
     joined_categories,
     numbering,
 )
-from sdem_dist.corpus.writer import destination, reopened, write_contents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.encoding import JsonObject

@@ -180,8 +180,6 @@ def place(location: str | Path) -> Path:
     """Return a location as a path, or as a `Url` where it is a URL, also one that was made a Path."""
     if not is_url(location):
         return Path(location)
-    from sdem_dist.storage.urls import Url
-
     return location if isinstance(location, Url) else Url(str(location))
 
 

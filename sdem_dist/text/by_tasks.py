@@ -13,8 +13,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.spill import SortedDocuments
-from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
+from sdem_dist.corpus.publishing import destination, reopened, write_contents
+from sdem_dist.corpus.sorted_rows import SortedDocuments
+from sdem_dist.corpus.writer import plain_json
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.encoding import JsonObject

@@ -15,7 +15,7 @@ import numpy as np
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.corpus.writer import refuse_taken
+from sdem_dist.corpus.publishing import refuse_taken
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.buckets import split

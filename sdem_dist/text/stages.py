@@ -19,8 +19,9 @@ from sdem_dist.corpus import open_corpus
 from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.labels import column_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.corpus.spill import shuffle_keys, write_groups, write_rows
-from sdem_dist.corpus.writer import MEMORY_LIMIT
+from sdem_dist.corpus.publishing import MEMORY_LIMIT
+from sdem_dist.corpus.sorted_rows import write_groups, write_rows
+from sdem_dist.corpus.spill import shuffle_keys
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.kept import REQUESTS, SUMMARY, at_hand, load_array, once, read_values, save_array

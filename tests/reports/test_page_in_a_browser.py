@@ -12,7 +12,7 @@ from PIL import Image
 
 from sdem_dist import MultinomialNB
 from sdem_dist.inspection.evaluation_set import EvaluationSet
-from sdem_dist.inspection.reporting import report_page
+from sdem_dist.inspection.report_page import report_page
 from sdem_dist.reports.page import write_page
 from sdem_dist.text.texts import texts_of_strings
 
