@@ -325,8 +325,8 @@ class LatentDirichletAllocation(TopicModel):
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
         Topics and proportions are summed out, see
-        `sdem_dist.models.supervised_lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was learned:
-        the pseudo-counts that make the counts of topics most probable.
+        `sdem_dist.models.supervised_lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was
+        learned: the pseudo-counts that make the counts of topics most probable.
 
         Parameters
         ----------
