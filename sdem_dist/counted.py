@@ -1,4 +1,4 @@
-"""Numbers of things, and names, as people say them."""
+"""Numbers of things and names as people say them; texts that a terminal can show."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""A batch of documents, as flat CSR arrays or as a dense table: what readers return and learners take."""
+"""A batch of documents, as flat CSR arrays or as a dense table; offsets of rows."""
 
 from __future__ import annotations
 

@@ -181,8 +181,10 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
         raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
     figures = _figures(estimator, options["validation"])
     epochs = counted(estimator.n_iter_, "epoch") + _unless_last(estimator.kept_, estimator.n_iter_)
-    won = f", loss {estimator.learner_.loss}" if getattr(estimator, "loss", None) == "auto" else ""
-    say(f"{model}: {options['estimator']}{won}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
+    loss = getattr(estimator, "loss", None)
+    loss = estimator.learner_.loss if loss == "auto" else loss
+    of_loss = "" if loss is None else f", loss {loss}"
+    say(f"{model}: {options['estimator']}{of_loss}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
     if hidden:
         say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
         for how in ("with", "without"):

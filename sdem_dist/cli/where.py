@@ -1,4 +1,4 @@
-"""The options of where a command runs, and the client that they ask for."""
+"""The options of where a command runs, the client that they ask for, and ``sdem cluster``."""
 
 from __future__ import annotations
 

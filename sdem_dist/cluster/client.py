@@ -1,4 +1,4 @@
-"""Getting a Dask client: a cluster of this machine's processes, or a scheduler somewhere."""
+"""Getting a Dask client: processes of this machine, a scheduler somewhere, or a Dask Gateway."""
 
 from __future__ import annotations
 

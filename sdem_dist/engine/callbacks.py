@@ -1,4 +1,4 @@
-"""Progress for people: a bar in a notebook's cell or a terminal, else plain lines."""
+"""Progress for people, a bar or plain lines, and the log of a run as lines of JSON."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Running tasks on a Dask cluster, through `distributed.Client` alone: submit, wait, gather."""
+"""Running tasks on a Dask cluster: submit, wait, gather, and watch workers that are lost or paused."""
 
 import asyncio
 import logging

@@ -1,4 +1,4 @@
-"""Where tasks run: the one small interface, and the executor of this process."""
+"""Where tasks run: the one small interface, the executor of this process, and the memory that a run needs."""
 
 from __future__ import annotations
 

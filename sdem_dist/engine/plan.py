@@ -1,4 +1,4 @@
-"""Which documents are processed when, and in which order sums are added: never a matter of the cluster."""
+"""Plans and stages: which documents are processed when, what is evaluated, and when a stage ends."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The categorical family: one of a few categories, numbered from 0."""
+"""Families of categories: the categorical, the Bernoulli and the multinomial."""
 
 from dataclasses import dataclass
 

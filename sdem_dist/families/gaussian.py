@@ -1,4 +1,4 @@
-"""The Gaussian family of single columns; several of them side by side are a Gaussian with diagonal covariance."""
+"""Gaussian families: of single columns, and of several columns with their covariances."""
 
 from dataclasses import dataclass
 

@@ -1,4 +1,4 @@
-"""What families of numbers from 0 on share whose statistic is the number itself: a positive mean with a Gamma prior."""
+"""Families whose statistic is the value itself, with a positive mean: Poisson and exponential; Gamma priors."""
 
 from dataclasses import dataclass
 

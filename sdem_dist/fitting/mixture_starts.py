@@ -1,4 +1,4 @@
-"""Where mixtures start, at random documents or clusters of k-means; clusters of words and of rows."""
+"""Where training starts: mixtures at random documents or clusters of k-means, words at frequencies in the corpus."""
 
 from __future__ import annotations
 

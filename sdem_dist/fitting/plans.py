@@ -1,4 +1,4 @@
-"""How many lanes and rounds a run has: a function of the documents and the parameters, never of the cluster."""
+"""How many lanes and rounds a run has, by the documents and the parameters; the weights of counts in training."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Documents of a corpus as a model weighs them, and those that are held out of training."""
+"""Documents of a corpus as a model weighs them, without those held out, and with sets of labels."""
 
 from __future__ import annotations
 

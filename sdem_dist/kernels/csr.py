@@ -1,4 +1,4 @@
-"""Products of documents with word-major tables."""
+"""Documents in CSR: runs of them, products with word-major tables, copies of rows."""
 
 from collections.abc import Iterator
 from itertools import pairwise

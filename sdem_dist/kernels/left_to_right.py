@@ -1,4 +1,4 @@
-"""How probable documents are under LDA, topics and proportions summed out, over CSR arrays."""
+"""How probable documents are under LDA: estimated from left to right, and bounded from below."""
 
 import math
 

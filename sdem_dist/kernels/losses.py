@@ -1,4 +1,4 @@
-"""The losses for one document, as the sequential kernels need them; `sdem_dist.losses` has them over batches."""
+"""The losses for one document, and the schedule of steps, as the sequential kernels need them."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Sorted runs of texts become one, a window of each at a time."""
+"""Sorted runs of texts become one, a window of each at a time; lanes of counts become one."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Loops over one row of class values, and over sets of rows named by their word."""
+"""Loops over one row of class values, over sets of rows named by their word, and over weights of entries."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""Texts of the n-grams of a tree, and their hashes; rows of counts in the order of columns."""
+"""N-grams counted by document, as a tree of nodes; their texts and hashes; rows of counts in the order of columns."""
 
 from typing import NamedTuple
 

@@ -1,4 +1,4 @@
-"""Stochastic mirror descent on topics over batches of documents (Chen et al. 2015, Algorithm 2)."""
+"""Stochastic mirror descent on topics (Chen et al. 2015, Algorithm 2), and what documents say of alpha."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""What LLVM does not do of itself: eight sums of rows in one register, and what is fetched before it is needed."""
+"""What LLVM does not do of itself: eight sums of rows in one register, prefetching, a fast logarithm."""
 
 import numpy as np
 from llvmlite import ir

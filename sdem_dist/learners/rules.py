@@ -1,4 +1,4 @@
-"""Rules for expectation parameters: in closed form (counting, EM), and steps whose lanes are merged (words)."""
+"""Rules for expectation parameters, and the sizes of their steps: closed forms (counting, EM), merged lanes."""
 
 from dataclasses import dataclass, field
 from typing import Any, ClassVar

@@ -1,4 +1,4 @@
-"""k-means: hard EM of spherical Gaussians of one variance; rows of length 1 make it spherical k-means."""
+"""k-means: hard EM of spherical Gaussians of one variance, and its start; of rows of length 1 spherical k-means."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field

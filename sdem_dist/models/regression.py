@@ -1,4 +1,4 @@
-"""A joint Gaussian of features and target as a model for sdEM: loss -ln p(y, x) or -ln p(y | x)."""
+"""A joint Gaussian of features and target as a model for sdEM, and the evidence for its prior."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Topic models by mirror descent: the topics of a document from its words, and the outputs from its topics."""
+"""Topic models by mirror descent: topics of a document, outputs from them, and the probability of its words."""
 
 from __future__ import annotations
 

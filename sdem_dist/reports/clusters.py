@@ -1,4 +1,4 @@
-"""What clusters hold, and how well they agree with classes that are known."""
+"""What clusters and topics hold, and how well clusters agree with classes that are known."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What all reports are: figures over documents, tables, plain values, and a pandas table."""
+"""What all reports are: figures over documents, and tables of them as text, HTML, Markdown or pandas."""
 
 from __future__ import annotations
 

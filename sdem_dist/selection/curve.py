@@ -1,4 +1,4 @@
-"""How good an estimator is by how many documents it learns from: `learning_curve`."""
+"""Folds of one estimator: how good it is (`cross_validate`), and by how many documents (`learning_curve`)."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A search under way: settings in turns, each turn fold by fold, and what callbacks are told."""
+"""A search under way: settings in turns, fold by fold; its checkpoints; what callbacks are told."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A URL with the methods of a path, so that code for files also works for objects."""
+"""Paths and URLs alike: a URL with the methods of a path, so that code for files also works for objects."""
 
 from __future__ import annotations
 

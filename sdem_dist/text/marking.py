@@ -1,4 +1,4 @@
-"""Where the terms of a model occur in a text, so that their parts can be marked there."""
+"""Where the terms of a model occur in a text, and tables of code points."""
 
 import re
 import unicodedata
