@@ -27,7 +27,7 @@ class Metadata(msgspec.Struct, frozen=True):
     feature_names: list[str] | None
     vectorizer: dict[str, Any] | None
     label_separator: Annotated[str, msgspec.Meta(min_length=1)] | None
-    history: list[dict[str, float | None]]
+    history: list[dict[str, int | float | None]]
     n_iter: Count
     damaged_shards: list[str]
     weighting: Any

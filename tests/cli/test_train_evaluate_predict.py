@@ -45,7 +45,7 @@ def made(tmp_path_factory) -> Path:
 def test_train_and_evaluate(made, tmp_path):
     options = ("--epochs", "3", "--quiet", "--loss", "ncll", "--set", "evaluate_every=1")
     shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options)
-    assert f"{tmp_path / 'm'}: MultinomialNB, 3 epochs; training accuracy" in shown
+    assert f"{tmp_path / 'm'}: MultinomialNB, loss ncll, 3 epochs; training accuracy" in shown
     assert load_model(tmp_path / "m").loss == "ncll"
     model, held_out = load_model(tmp_path / "m"), str(made / "docs.zarr-held-out")
     expected = model.evaluate(open_corpus(held_out))
@@ -346,7 +346,7 @@ def test_other_estimators_are_trained_and_used(made, tmp_path):
     corpus, model = str(made / "docs.zarr"), tmp_path / "m"
     options = ("--estimator", "LDAClassifier", "--set", "n_components=3", "--set", "inference=gibbs", "--epochs", "2")
     shown = ok("train", corpus, str(model), *options, "--set", "verbose=false")
-    assert "LDAClassifier, 2 epochs; training accuracy" in shown
+    assert "LDAClassifier, loss ncll, 2 epochs; training accuracy" in shown
     loaded = load_model(model)
     assert (loaded.n_components, loaded.inference, loaded.n_epochs, loaded.loss) == (3, "gibbs", 2, "ncll")
     assert "accuracy" in ok("evaluate", str(model), corpus)

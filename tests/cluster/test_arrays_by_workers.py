@@ -25,7 +25,7 @@ from sdem_dist import (
     open_corpus,
     write_corpus,
 )
-from sdem_dist.corpus import spill as sorted_rows
+from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.skip_damaged import check_corpus
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from sdem_dist import IngestError, open_corpus
 from sdem_dist.cluster import connected
-from sdem_dist.corpus import spill as sorted_rows
+from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.skip_damaged import check_corpus
 from sdem_dist.text import Reading, VectorizerSettings, by_tasks, ingest, splits
 

@@ -14,7 +14,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.corpus import spill as sorted_rows
+from sdem_dist.corpus import sorted_rows
 from sdem_dist.corpus.rows import KeyedRows, cut
 from sdem_dist.corpus.sorted_rows import rows_between, write_pieces
 from sdem_dist.corpus.spill import Spill, shuffle_keys

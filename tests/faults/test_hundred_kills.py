@@ -18,7 +18,7 @@ import pytest
 from faults.clusters import local_cluster, wait_until
 
 from sdem_dist import ClusterError, ingest, open_corpus
-from sdem_dist.corpus import spill as sorted_rows
+from sdem_dist.corpus import sorted_rows
 from sdem_dist.engine.executor import in_order
 from sdem_dist.text import by_tasks, splits
 

@@ -45,6 +45,6 @@ def test_the_seed_alone_decides():
     assert a == b != c
 
 
-def test_weights_are_not_words():
-    with pytest.raises(ValueError, match="whole numbers"):
-        log_probability(TOPICS, of([[0.5, 1.0, 0.0]]), 1.0)
+def test_a_fraction_of_a_word_counts_as_an_occurrence_of_that_weight():
+    whole, half, next_whole = (log_probability(TOPICS, of([[1.0, n, 0.0]]), 1.0, 5_000)[0] for n in (1.0, 1.5, 2.0))
+    assert whole > half > next_whole
