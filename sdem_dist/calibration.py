@@ -139,8 +139,8 @@ def _between(values: np.ndarray, where: float, n: int = 6) -> float:
 
 def possible(scores: np.ndarray) -> np.ndarray:
     """Return scores in which documents without a possible class have all classes equal."""
-    known = np.isfinite(scores.max(axis=1, keepdims=True, initial=-np.inf))  # a NaN is the largest of its row
-    return np.where(known, scores, 0.0)
+    finite = np.isfinite(scores.max(axis=1, keepdims=True, initial=-np.inf))  # a NaN is the largest of its row
+    return np.where(finite, scores, 0.0)
 
 
 def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -184,11 +184,11 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
 def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
     """Return Brier score and calibration error; with sums by temperature `cautious_temperature`, and its log-loss."""
     n_binned = 1 + len(BINS)
-    found = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
+    metrics = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
     if len(sums) == n_binned:
-        return found
+        return metrics
     temperature, loss = cautious_temperature(sums[n_binned:], weight)
-    return found | {"temperature": temperature, "tempered_log_loss": loss}
+    return metrics | {"temperature": temperature, "tempered_log_loss": loss}
 
 
 def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:

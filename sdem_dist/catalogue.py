@@ -24,5 +24,5 @@ ESTIMATORS = tuple(name for name, module in PUBLIC.items() if module.startswith(
 
 def estimator_class(name: str) -> type[EngineEstimator]:
     """Return an estimator's class; its module, and what that needs, is imported now."""
-    found: type[EngineEstimator] = getattr(import_module(PUBLIC[name]), name)
-    return found
+    cls: type[EngineEstimator] = getattr(import_module(PUBLIC[name]), name)
+    return cls

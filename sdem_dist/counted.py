@@ -26,8 +26,8 @@ def nearest(name: str, known: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     names = {k.lower(): k for k in known}
-    found = get_close_matches(name.lower(), names, n=1) or [k for k in names if name.lower() in k][:3]
-    return f"did you mean {' or '.join(names[k] for k in found)}? " if found and name else ""
+    matches = get_close_matches(name.lower(), names, n=1) or [k for k in names if name.lower() in k][:3]
+    return f"did you mean {' or '.join(names[k] for k in matches)}? " if matches and name else ""
 
 
 UNSEEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -49,5 +49,5 @@ def one_line(text: object, width: int | None = None) -> str:
 
 def joined(names: Iterable[object]) -> str:
     """Return names with | between them; as a JSON list where one has a | itself, so that readers tell them apart."""
-    found = list(map(str, names))
-    return json.dumps(found, ensure_ascii=False) if any("|" in name for name in found) else "|".join(found)
+    texts = list(map(str, names))
+    return json.dumps(texts, ensure_ascii=False) if any("|" in name for name in texts) else "|".join(texts)

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def offsets_of(sizes: ArrayLike) -> np.ndarray:
     """Return where ranges of these sizes begin, one after another, and where the last ends: int64 of shape (n + 1,)."""
     sizes = np.asarray(sizes)
-    found = np.zeros(len(sizes) + 1, np.int64)
-    np.cumsum(sizes, dtype=np.int64, out=found[1:])
-    return found
+    offsets = np.zeros(len(sizes) + 1, np.int64)
+    np.cumsum(sizes, dtype=np.int64, out=offsets[1:])
+    return offsets
 
 
 def offsets_of_lengths(values: Sequence[Sized]) -> np.ndarray:

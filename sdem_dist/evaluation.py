@@ -82,9 +82,9 @@ def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
     """
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
-    found = np.array([weights.sum(), weights[scores.argmax(axis=1) == labels].sum()])
+    counts = np.array([weights.sum(), weights[scores.argmax(axis=1) == labels].sum()])
     losses_and_classes = calibration.tempered_losses(scores, labels, weights), class_sums(scores, labels, weights)
-    return np.concatenate([found, *losses_and_classes])
+    return np.concatenate([counts, *losses_and_classes])
 
 
 def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
@@ -94,8 +94,8 @@ def choosing_metrics(sums: np.ndarray) -> dict[str, float]:
         means = sums[1:last] / sums[0]
     temperature, loss = calibration.best_temperature(means[1:])
     temperature = temperature if sums[0] else float("nan")
-    found = {"accuracy": float(means[0]), "macro_f1": macro_f1(sums[last:])}
-    return found | {"temperature": temperature, "tempered_log_loss": loss}
+    metrics = {"accuracy": float(means[0]), "macro_f1": macro_f1(sums[last:])}
+    return metrics | {"temperature": temperature, "tempered_log_loss": loss}
 
 
 def evaluation_sums(documents: Scored) -> np.ndarray:
@@ -128,8 +128,8 @@ def class_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> n
 def macro_f1(sums: np.ndarray) -> float:
     """Return the mean F1 of the classes that occur or were predicted, from `class_sums`."""
     present, predicted, right = sums.reshape(3, -1)
-    seen = present + predicted
-    return float((2.0 * right[seen > 0] / seen[seen > 0]).mean()) if seen.any() else float("nan")
+    occurring = present + predicted
+    return float((2.0 * right[occurring > 0] / occurring[occurring > 0]).mean()) if occurring.any() else float("nan")
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:

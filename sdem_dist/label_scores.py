@@ -55,26 +55,26 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
     """
     used = weights > 0
     odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]
-    given = probabilities(odds) >= decisions.thresholds
-    exact = float((weights * (given == present).all(axis=1)).sum())
+    predicted = probabilities(odds) >= decisions.thresholds
+    exact = float((weights * (predicted == present).all(axis=1)).sum())
     best = np.argsort(-odds, axis=1, kind="stable")[:, : max(PLACES)]
     right = np.take_along_axis(present, best, axis=1)
     hits = [float((weights * right[:, :k].sum(axis=1)).sum()) / k for k in PLACES]
     losses = np.logaddexp(0.0, np.where(present, -odds, odds))
     column = weights[:, None]
-    by_label = [(column * values).sum(axis=0) for values in (present, given, present & given, losses)]
+    by_label = [(column * values).sum(axis=0) for values in (present, predicted, present & predicted, losses)]
     return np.concatenate([[weights.sum(), exact, *hits], *by_label])
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:
     """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and log-loss per label."""
     counts = dict(zip(COUNTS, sums[: len(COUNTS)].tolist(), strict=True))
-    present, given, right, losses = sums[len(COUNTS) :].reshape(4, -1)
+    present, predicted, right, losses = sums[len(COUNTS) :].reshape(4, -1)
     weight = counts["weight"]
     if weight == 0.0:
         names = (*OF_THRESHOLDS, *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
         return dict.fromkeys(names, float("nan"))
-    some = present + given
+    some = present + predicted
     f1 = 2.0 * right / np.where(some > 0, some, 1.0)
     return {
         "accuracy": counts["exact"] / weight,
@@ -99,8 +99,8 @@ def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> 
     losses = [(column * np.logaddexp(0.0, signed / t)).sum(axis=0) for t in TEMPERATURES]
     bins = np.searchsorted(EDGES, odds, side="right")
     places = (np.arange(n_labels) * 2 + (members > 0)) * n_bins + bins
-    found = np.bincount(places.ravel(), np.repeat(weights, n_labels), 2 * n_labels * n_bins)
-    return np.concatenate([*losses, found])
+    histograms = np.bincount(places.ravel(), np.repeat(weights, n_labels), 2 * n_labels * n_bins)
+    return np.concatenate([*losses, histograms])
 
 
 def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]]:
@@ -110,8 +110,8 @@ def fitted(sums: np.ndarray, n_labels: int) -> tuple[Decisions, dict[str, float]
     documents with the label, and as many without it as belong to them, are added that are like those of all labels.
     """
     n_losses = len(TEMPERATURES) * n_labels
-    losses, found = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
-    weight, present = float(found[0].sum()), max(float(found[:, 1].sum()), 1.0)
+    losses, histograms = sums[:n_losses].reshape(-1, n_labels), sums[n_losses:].reshape(n_labels, 2, -1)
+    weight, present = float(histograms[0].sum()), max(float(histograms[:, 1].sum()), 1.0)
     pulled = losses + MORE / present * losses.sum(axis=1, keepdims=True)
     temperatures = np.array([best_temperature(column / weight)[0] for column in pulled.T])
     thresholds = best_thresholds(sums, temperatures)
@@ -144,8 +144,8 @@ def best_thresholds(sums: np.ndarray, temperatures: np.ndarray) -> np.ndarray:
 def _cut(histograms: np.ndarray) -> float:
     """Return the log-odds from which on a label is given, for the largest F1; of equal ones in their middle."""
     without, with_ = histograms
-    right, given = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))
-    f1 = 2.0 * right[1:] / np.maximum(given[1:] + with_.sum(), 1e-300)  # from the edge below each bin on
+    right, predicted = (np.cumsum(h[::-1])[::-1] for h in (with_, without + with_))
+    f1 = 2.0 * right[1:] / np.maximum(predicted[1:] + with_.sum(), 1e-300)  # from the edge below each bin on
     best = np.flatnonzero(f1 >= f1.max() - 1e-12)
     first = np.split(best, np.flatnonzero(np.diff(best) > 1) + 1)[0]
     return float(EDGES[first[0]] + EDGES[first[-1]]) / 2.0

@@ -65,21 +65,21 @@ class Answers:
             names = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
             return dict(zip(names, map(_numbers, rows.T), strict=True))
         labels, which, ordered = self._ranked(rows)
-        found = {self.what: _named(labels, which)}
+        table = {self.what: _named(labels, which)}
         if self.given is not None:
-            found = {self.what: _typed_sets(self.names, self._given(rows))}
+            table = {self.what: _typed_sets(self.names, self._given(rows))}
         if self.sets is not None:
-            found["set"] = _typed_sets(self.names, self.sets(rows))
+            table["set"] = _typed_sets(self.names, self.sets(rows))
         if self.alone:
-            return found
+            return table
         shares = np.take_along_axis(rows, ordered, axis=1).T
-        found[self.share] = _numbers(shares[0])
+        table[self.share] = _numbers(shares[0])
         for rank in range(1, len(shares) if self.top is not None else 0):
-            found[f"{self.what}_{rank + 1}"] = _named(self.names, ordered[:, rank])
-            found[f"{self.share}_{rank + 1}"] = _numbers(shares[rank])
+            table[f"{self.what}_{rank + 1}"] = _named(self.names, ordered[:, rank])
+            table[f"{self.share}_{rank + 1}"] = _numbers(shares[rank])
         if self.top is None:
-            found |= {f"{self.share}_{name}": _numbers(column) for name, column in zip(self.names, rows.T, strict=True)}
-        return found
+            table |= {f"{self.share}_{name}": _numbers(column) for name, column in zip(self.names, rows.T, strict=True)}
+        return table
 
     def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:
         """Return a line for each document: its id, where there is one, its label, and NAME=SHARE pairs."""
@@ -89,9 +89,9 @@ class Answers:
             written = ["\t".join(f"{value:.6g}" for value in row) + "\n" for row in numbers]
             return _with_ids(written, ids)
         names = [on_a_line(name) for name in self.names]
-        known, which, ordered = self._ranked(rows)
-        shown = list(map(on_a_line, known))
-        labels = [shown[k] for k in which.tolist()]
+        ranked, which, ordered = self._ranked(rows)
+        cells = list(map(on_a_line, ranked))
+        labels = [cells[k] for k in which.tolist()]
         if self.given is not None:
             labels = [joined(names[k] for k in np.flatnonzero(row)) for row in self._given(rows)]
         if self.sets is not None:
@@ -170,21 +170,21 @@ def predictions_of(estimator: EngineEstimator, name: object) -> Answers:
     Raises ModelError: it predicts nothing.
     """
     predicts = estimator.spec.predicts
-    made: Any = estimator
+    model: Any = estimator
     if predicts is None:
         raise ModelError(
             f"{name} is a {type(estimator).__name__}, which predicts nothing: sdem transform gives the topics of documents"
         )
     if predicts == "number":
-        return Answers(made.predict, None)
+        return Answers(model.predict, None)
     if estimator.several_labels:
-        return Answers(made.predict_proba, estimator.classes_.tolist(), what="labels", given=made.thresholds_)
+        return Answers(model.predict_proba, estimator.classes_.tolist(), what="labels", given=model.thresholds_)
     if predicts == "class":
         top = 1 if len(estimator.classes_) > MANY else None
-        return Answers(made.predict_proba, estimator.classes_.tolist(), top=top)
-    if not hasattr(made, "predict_proba"):
-        return Answers(made.predict, None, what="cluster")
-    return Answers(made.predict_proba, range(len(made.component_log_prior_)), what="cluster")
+        return Answers(model.predict_proba, estimator.classes_.tolist(), top=top)
+    if not hasattr(model, "predict_proba"):
+        return Answers(model.predict, None, what="cluster")
+    return Answers(model.predict_proba, range(len(model.component_log_prior_)), what="cluster")
 
 
 def with_sets(answers: Answers, estimator: EngineEstimator, coverage: float) -> Answers:
@@ -206,16 +206,16 @@ def topics_of(estimator: EngineEstimator, name: object) -> Answers:
 
     Raises ModelError: it has none.
     """
-    made: Any = estimator
+    model: Any = estimator
     kind = estimator.spec.topics
     if kind is None:
         raise ModelError(f"{name} is a {type(estimator).__name__}, which has no topics: sdem predict is for it")
-    n_topics = int(made._n_features_out)
+    n_topics = int(model._n_features_out)
     names: Sequence[Any] = range(n_topics)
     if kind == "classes":
         each = n_topics // len(estimator.classes_)
         names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(each)]
-    return Answers(made.transform, names, what="topic", share="share")
+    return Answers(model.transform, names, what="topic", share="share")
 
 
 def chosen(answers: Answers, top: int | None, alone: bool, threshold: float | None) -> Answers:
@@ -357,8 +357,8 @@ def answered(
     def worker() -> Callable[[Records | CorpusRange], Made]:
         return partial(_answer, None if transformer is None else transformer.counter(), answer)
 
-    with closing(in_threads(blocks, worker, n_jobs)) as found:
-        yield from found
+    with closing(in_threads(blocks, worker, n_jobs)) as results:
+        yield from results
 
 
 def answered_by_workers(
@@ -398,10 +398,12 @@ def answers_task(shared: Shared[Made], job: Job) -> tuple[list[Made], int, list[
     transformer, answer, on_error = shared
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
-        made = [_answer(count, answer, block) for block in (job.read(gate) if isinstance(job, InputSplit) else [job])]
+        outputs = [
+            _answer(count, answer, block) for block in (job.read(gate) if isinstance(job, InputSplit) else [job])
+        ]
     except IngestError as error:
         return error
-    return made, gate.skipped, gate.examples
+    return outputs, gate.skipped, gate.examples
 
 
 def lines_of(answers: Answers, *, with_ids: bool = False) -> Callable[[Any, Block], str]:

@@ -113,12 +113,12 @@ def evaluate(
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=particles)
     with where.client() as client:
-        there: AbstractContextManager[EvaluationSet]
+        context: AbstractContextManager[EvaluationSet]
         if client is None or not of_source:
-            there = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))
+            context = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))
         else:
-            there = examined_by_workers(estimator, corpus, source, model, client)
-        with there as examined:
+            context = examined_by_workers(estimator, corpus, source, model, client)
+        with context as examined:
             documents, labels = examined.documents, examined.labels
             metrics = estimator.evaluate(documents, labels, client=client)
             report = estimator.report(documents, labels) if full or errors is not None else None
@@ -131,8 +131,8 @@ def evaluate(
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
-        found = (report.to_dict() if full and report is not None else {}) | metrics
-        click.echo(json.dumps(null_for_nan(found), allow_nan=False))
+        document = (report.to_dict() if full and report is not None else {}) | metrics
+        click.echo(json.dumps(null_for_nan(document), allow_nan=False))
     else:
         if isinstance(documents, Corpus) and estimator.spec.target == "labels" and (hidden := without_label(documents)):
             n -= hidden
@@ -170,8 +170,8 @@ def _of_labels(metrics: dict[str, float]) -> dict[str, float]:
 
 
 def _show(metrics: dict[str, float], weighted: bool) -> None:
-    shown = named({name: value for name, value in metrics.items() if name not in UNSHOWN})
-    width = max(map(len, shown), default=0)
-    for name, value in shown.items():
+    figures = named({name: value for name, value in metrics.items() if name not in UNSHOWN})
+    width = max(map(len, figures), default=0)
+    for name, value in figures.items():
         note = " per word, as the model weighs words" if weighted else " per word"
         click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")

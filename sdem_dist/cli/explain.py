@@ -77,11 +77,11 @@ def explain(
             "--against is for one label a document; with several, each is compared with all documents without it"
         )
     label = () if against is None else (_class(estimator.classes_.tolist(), against),)
-    found = estimator.explain(list(texts), *label)  # type: ignore[attr-defined]
+    explanations = estimator.explain(list(texts), *label)  # type: ignore[attr-defined]
     if html is not None:
-        _write(html, found)
+        _write(html, explanations)
         return
-    for i, explanation in enumerate(found):
+    for i, explanation in enumerate(explanations):
         if as_json:
             click.echo(json.dumps(explanation.to_dict()))
             continue
@@ -101,13 +101,13 @@ def _of_standard_input(reading: Reading) -> tuple[str, ...]:
 
 def _class(classes: list[object], name: str) -> object:
     """Return the class that a text names."""
-    known = {str(c): c for c in classes}
-    if name not in known:
-        some = ", ".join(list(known)[:10]) + (", ..." if len(known) > 10 else "")
+    by_name = {str(c): c for c in classes}
+    if name not in by_name:
+        some = ", ".join(list(by_name)[:10]) + (", ..." if len(by_name) > 10 else "")
         raise click.ClickException(
-            f"{name!r} is not among the model's classes ({some}); {nearest(name, known)}".rstrip("; ")
+            f"{name!r} is not among the model's classes ({some}); {nearest(name, by_name)}".rstrip("; ")
         )
-    return known[name]
+    return by_name[name]
 
 
 def _show(explanation: Explanation | NumberExplanation) -> None:

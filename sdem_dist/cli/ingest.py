@@ -95,8 +95,8 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
     except ValueError as error:
         raise click.UsageError(by_options(str(error))) from error
     except KeyboardInterrupt:
-        there = "" if where.here else "; the same command goes on with what was counted"
-        click.echo(f"Interrupted; nothing was written{there}.", err=True)
+        resume_hint = "" if where.here else "; the same command goes on with what was counted"
+        click.echo(f"Interrupted; nothing was written{resume_hint}.", err=True)
         raise SystemExit(130) from None
     show_report(report)
     if not followed:  # a test set may have one document of each class
@@ -105,8 +105,8 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
 
 def _refuse_settings() -> None:
     """Refuse options that --vocabulary-from decides."""
-    given = typed_options(("held_out", *WORDS))
-    if given:
+    named = typed_options(("held_out", *WORDS))
+    if named:
         raise ValueError(
-            f"--vocabulary-from takes over the settings of that corpus, so {', '.join(given)} cannot be given"
+            f"--vocabulary-from takes over the settings of that corpus, so {', '.join(named)} cannot be given"
         )

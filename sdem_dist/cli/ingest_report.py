@@ -27,11 +27,11 @@ def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int |
 
     console = Console(stderr=True)
     if not console.is_terminal:
-        said: dict[str, int] = {}
+        last_counts: dict[str, int] = {}
 
         def line(stage: str, done: int, total: int | None) -> None:
-            if done >= 2 * said.get(stage, 5000) or (done == total and stage in said):
-                said[stage] = done
+            if done >= 2 * last_counts.get(stage, 5000) or (done == total and stage in last_counts):
+                last_counts[stage] = done
                 click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
 
         yield line

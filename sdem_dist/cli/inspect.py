@@ -41,8 +41,8 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
-    if measured is None and (given := typed_options((*READING, "on_error"))):
-        raise click.UsageError(f"{', '.join(given)}: only for a source after --card --on")
+    if measured is None and (options_used := typed_options((*READING, "on_error"))):
+        raise click.UsageError(f"{', '.join(options_used)}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
     from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
@@ -164,11 +164,11 @@ def _without_defaults(vectorizer: Mapping[str, object] | None) -> Mapping[str, o
 
 
 def _listed(values: Mapping[str, object]) -> str:
-    said = []
+    parts = []
     for key, value in values.items():
         if value not in (None, [], 0.0, False, ""):
-            said.append(f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
-    return ", ".join(said) or "not recorded"
+            parts.append(f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
+    return ", ".join(parts) or "not recorded"
 
 
 def model_shown(path: Path) -> str:

@@ -55,9 +55,9 @@ def log(log: Path) -> None:
         ("CheckpointWritten", "checkpoint", "checkpoints"),
         ("Scored", "pass that scored the documents", "passes that scored the documents"),
     ):
-        found = [e for e in events if e["event"] == name]
-        if found:
-            click.echo(counted(len(found), *what))
+        of_name = [e for e in events if e["event"] == name]
+        if of_name:
+            click.echo(counted(len(of_name), *what))
 
 
 def written_log(path: Path, resume: bool) -> JsonLines:

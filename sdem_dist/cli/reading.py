@@ -139,9 +139,9 @@ def reading_help(ctx: click.Context) -> str:
     formatter = ctx.make_formatter()
     formatter.write_text(HELP)
     for title, options in (("Reading", _READING), ("Words", _WORDS)):
-        shown: Any = _with(options)(lambda: None)
+        command: Any = _with(options)(lambda: None)
         records = []
-        for option in reversed(shown.__click_params__):
+        for option in reversed(command.__click_params__):
             option.hidden = False
             records.append(option.get_help_record(ctx))
         with formatter.section(title):

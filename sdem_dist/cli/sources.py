@@ -64,8 +64,8 @@ def source_options(command: Command) -> Command:
 
 def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
     """Raise UsageError where options of a source are given beside a corpus."""
-    if given := typed_options(names):
-        raise click.UsageError(f"{', '.join(given)}: only for a source; a corpus has been read and counted already")
+    if named := typed_options(names):
+        raise click.UsageError(f"{', '.join(named)}: only for a source; a corpus has been read and counted already")
 
 
 def is_source(path: str) -> bool:
@@ -73,11 +73,13 @@ def is_source(path: str) -> bool:
 
     Raises click.ClickException: there is nothing.
     """
-    there = place(path)
-    if not there.exists() and not is_url(path):
-        kept = "".join(f"; {old} was there before a process died: rename that" for old in set_aside(there)[-1:])
-        raise click.ClickException(f"{path}: there is no such file or folder{kept}")
-    return there.exists() and not (there / "zarr.json").exists()
+    location = place(path)
+    if not location.exists() and not is_url(path):
+        rename_hint = "".join(
+            f"; {old} was there before a process died: rename that" for old in set_aside(location)[-1:]
+        )
+        raise click.ClickException(f"{path}: there is no such file or folder{rename_hint}")
+    return location.exists() and not (location / "zarr.json").exists()
 
 
 def refuse_no_model(corpora: Sequence[str], model: Path) -> None:
@@ -128,18 +130,18 @@ def corpus_of(
             f"(sdem ingest {source} NAME.zarr --vocabulary-from CORPUS), and give that"
         )
     _refuse_tables(options.get("estimator"), paths[0])
-    given = dict(options)
+    reading_options = dict(options)
     with hidden_folder(beside.absolute(), "corpus") as folder:
-        counted_there = folder / "corpus.zarr"
+        target = folder / "corpus.zarr"
         try:
-            reading, settings = pop_reading(given), pop_words(given)
+            reading, settings = pop_reading(reading_options), pop_words(reading_options)
             with shown_progress(quiet=options.get("quiet", False)) as progress:
                 ingest(
                     list(paths),
-                    counted_there,
+                    target,
                     settings,
                     reading=reading,
-                    on_error=given["on_error"],
+                    on_error=reading_options["on_error"],
                     targets=_learns_numbers(options.get("estimator")),
                     keep_text=keep_text and numeric_format([place(path) for path in paths], reading) is None,
                     progress=progress,
@@ -148,8 +150,8 @@ def corpus_of(
             raise
         except ValueError as error:
             raise click.UsageError(by_options(str(error))) from error
-        warn_of_single_labels(corpus := open_corpus(counted_there))
-        with _by_source(counted_there, paths):
+        warn_of_single_labels(corpus := open_corpus(target))
+        with _by_source(target, paths):
             yield corpus
 
 
@@ -198,18 +200,18 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
         yield None if path is None else open_corpus(path)
         return
     with hidden_folder(beside.absolute(), "validation") as folder:
-        counted_there, reading = folder / "validation.zarr", pop_reading(dict(options))
+        target, reading = folder / "validation.zarr", pop_reading(dict(options))
         with shown_progress(quiet=options["quiet"]) as progress:
             ingest(
                 path,
-                counted_there,
+                target,
                 reading=reading,
                 on_error=options["on_error"],
                 vocabulary_from=documents.paths[0],
                 progress=progress,
             )
-        with _by_source(counted_there, [path]):
-            yield open_corpus(counted_there)
+        with _by_source(target, [path]):
+            yield open_corpus(target)
 
 
 def label_column(paths: Sequence[str], label: str | None, form: str | None) -> str | None:
@@ -348,8 +350,8 @@ def examined_documents(
     classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
     several = estimator.several_labels
     separator = _separator_of(estimator, source) if several else None
-    known_classes = frozenset(classes) if classes else None
-    gate = RowValidator(source.on_error, known_classes, target == "numbers", separator=separator, owner="model")
+    trained_classes = frozenset(classes) if classes else None
+    gate = RowValidator(source.on_error, trained_classes, target == "numbers", separator=separator, owner="model")
     gate.unlabelled = source.reading.unlabelled
     counts, labels, texts = [], [], []
     ids: list[object] = []
@@ -372,14 +374,14 @@ def examined_documents(
     if not counts:
         what = "no document with a label" if gate.skipped or n_unlabelled else "no document"
         raise click.ClickException(f"{path} holds {what}{_PREDICT.format(path) if gate.skipped else ''}")
-    known: list[object] = list(labels)
+    label_list: list[object] = list(labels)
     if several:
-        known = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
+        label_list = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
     elif classes:
-        known = [classes[name] for name in labels]
+        label_list = [classes[name] for name in labels]
     if target == "numbers":
-        known = [float(name) for name in labels]
-    return EvaluationSet(sp.vstack(counts, format="csr"), known, texts, transformer.unknown_share, ids)
+        label_list = [float(name) for name in labels]
+    return EvaluationSet(sp.vstack(counts, format="csr"), label_list, texts, transformer.unknown_share, ids)
 
 
 _PREDICT = "; documents without labels are for sdem predict MODEL {}"

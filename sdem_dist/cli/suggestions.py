@@ -44,9 +44,9 @@ def _parameter(name: str, command: str | None, estimators: Sequence[str], *, exa
     """Return how a parameter of estimators is given that an option is named after; nothing where none is like it."""
     from sdem_dist.cli.train import PARAMETERS
 
-    known = {p: p for estimator in estimators for p in estimator_class(estimator)().get_params(deep=False)}
-    known |= {other: p for other, p in SAME.items() if p in known}
+    parameters = {p: p for estimator in estimators for p in estimator_class(estimator)().get_params(deep=False)}
+    parameters |= {other: p for other, p in SAME.items() if p in parameters}
     flags = {p: f"--{of.replace('_', '-')}" for of, p in PARAMETERS.items()} if command == "train" else {}
-    for match in [name] if name in known else get_close_matches(name, () if exact else known, n=1):
-        return flags.get(known[match], f"--set {known[match]}=VALUE")
+    for match in [name] if name in parameters else get_close_matches(name, () if exact else parameters, n=1):
+        return flags.get(parameters[match], f"--set {parameters[match]}=VALUE")
     return ""

@@ -60,8 +60,8 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
         take_counts(estimator, documents, options)
         take_unlabelled(estimator, documents)
         how: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
-        found = label_suspects(documents, estimator=estimator, n=None, **how)
-        show(found, documents, corpus, options["number"], options["as_json"])
+        result = label_suspects(documents, estimator=estimator, n=None, **how)
+        show(result, documents, corpus, options["number"], options["as_json"])
 
 
 def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:
@@ -88,14 +88,14 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
         )
     if as_json:
         return
-    kept = "text" if documents.has_texts else ""
+    text_column = "text" if documents.has_texts else ""
     if isinstance(found, LabelSuspects):
-        head: tuple[str, ...] = ("document", "label", "given", "doubt", "p(label)", kept)
+        head: tuple[str, ...] = ("document", "label", "given", "doubt", "p(label)", text_column)
         doubted = (
             f"in {found.n_documents:,} documents {int((found.doubt > 0.5).sum()):,} labels would be added or taken away"
         )
     else:
-        head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", kept)
+        head = ("document", "label", "rather", "doubt", "p(label)", "p(other)", text_column)
         n_doubted = int((found.other_proba > found.label_proba).sum())
         doubted = f"of {found.n_documents:,} documents {n_doubted:,} would get another label"
     by_place = found.documents.dtype.kind == "i"
@@ -116,5 +116,5 @@ def _classifier(name: str, options: dict[str, Any]) -> EngineEstimator:
     if name in ("MultinomialNB", "MultiLabelNB"):
         usual["loss"] = "ncll"
     chosen = {setting.partition("=")[0] for setting in options["settings"]}
-    known = estimator.get_params(deep=False)
-    return estimator.set_params(**{k: v for k, v in usual.items() if k in known and k not in chosen})
+    params = estimator.get_params(deep=False)
+    return estimator.set_params(**{k: v for k, v in usual.items() if k in params and k not in chosen})

@@ -144,10 +144,10 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     estimator = estimator_of(options)
     refuse_far_sources((*corpora, options["validation"]), where.far)
     folder = options["checkpoint"]
-    kept = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
+    resume_hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     try:
         with (
-            handle_errors(kept if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
+            handle_errors(resume_hint if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
             where.client(options["lifetime"]) as client,
@@ -203,19 +203,19 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
     """Return what is known of the model that was kept."""
     from sdem_dist.cli.evaluate import OF_WORDS, explains_words
 
-    kept, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
+    entry, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
     unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
     names = [
-        name for name in kept if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
+        name for name in entry if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
     ]
     of_held_out = [name for name in names if name.startswith("held_out_")]
     own = [name for name in names if not name.startswith(("validation_", "held_out_"))] + of_held_out
-    figures = [f"{called(name)} {kept[name]:.4f}" for name in own]
+    figures = [f"{called(name)} {entry[name]:.4f}" for name in own]
     if of_held_out:
-        of = "a held-out part of the training documents" if held_out in kept else "the held-out documents"
+        of = "a held-out part of the training documents" if held_out in entry else "the held-out documents"
         figures[-1] += f" (by a model that had not learned from {of})"
-    if held_out in kept:
-        figures.append(f"{called(held_out)} {kept[held_out]:.4f} on {validation}")
+    if held_out in entry:
+        figures.append(f"{called(held_out)} {entry[held_out]:.4f} on {validation}")
     if any(name in METRICS and not name.startswith("held_out_") for name in own):
         figures[0] = f"training {figures[0]}"
         if estimator.spec.target != "nothing" and len(own) == len(figures) and not of_held_out:
@@ -225,13 +225,13 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
 
 def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
     """Return what came of documents without a label."""
-    weight, asked = estimator.kept_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
+    weight, requested = estimator.kept_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
     if weight is None:
         return "the model learned from them, too"
     if weight:
         return f"the model learned from them, too, with unlabelled_weight {weight:g}"
-    alone = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
-    return f"they did not help; {alone}" if asked == "auto" else alone
+    without = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
+    return f"they did not help; {without}" if requested == "auto" else without
 
 
 def take_counts(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
@@ -252,15 +252,15 @@ def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
 
 def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
     """Say which estimators a corpus is for, where it is not for this one."""
-    there = documents.header.layout
-    if there in estimator.layouts:
+    layout = documents.header.layout
+    if layout in estimator.layouts:
         return
-    fit = [name for name in ESTIMATORS if there in estimator_class(name)().layouts]
+    fit = [name for name in ESTIMATORS if layout in estimator_class(name)().layouts]
     raise click.UsageError(
-        f"{documents.path} holds {'counts of words' if there == 'sparse' else 'a table'} ({there} documents), and "
+        f"{documents.path} holds {'counts of words' if layout == 'sparse' else 'a table'} ({layout} documents), and "
         f"{type(estimator).__name__}{_components(estimator)} takes {estimator._layout} ones: take --estimator "
         f"{', '.join(fit[:-1])} or {fit[-1]}, or "
-        f"write {'a table' if there == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={there == 'sparse'})"
+        f"write {'a table' if layout == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={layout == 'sparse'})"
     )
 
 
@@ -287,8 +287,8 @@ def estimator_of(options: Mapping[str, Any], target: str | None = None) -> Engin
         raise click.UsageError(
             f"--estimator {estimator}: {nearest(estimator, ESTIMATORS)}choose one of {', '.join(ESTIMATORS)}"
         )
-    made = estimator_class(estimator)()
-    if options["label_separator"] is not None and made.spec.target == "labels" and not made.spec.label_sets:
+    model = estimator_class(estimator)()
+    if options["label_separator"] is not None and model.spec.target == "labels" and not model.spec.label_sets:
         several = " or ".join(f"--estimator {name}" for name in ESTIMATORS if estimator_class(name).spec.label_sets)
         raise click.UsageError(
             f"--label-separator is for several labels per document, and {estimator} learns one: add {several}"
@@ -301,16 +301,18 @@ def estimator_of(options: Mapping[str, Any], target: str | None = None) -> Engin
         if name in chosen:
             raise click.UsageError(f"--set {setting}: {name} is given twice")
         chosen[name] = _value(name, value)
-    known = made.get_params(deep=False)
+    params = model.get_params(deep=False)
     for name in chosen:
-        if name not in known:
+        if name not in params:
             offered = [other for other in ESTIMATORS if target in (None, estimator_class(other).spec.target)]
             others = [other for other in offered if name in estimator_class(other)().get_params(deep=False)]
             hint = (
-                f"{', '.join(others)} do{'es' * (len(others) == 1)} (--estimator); " if others else nearest(name, known)
+                f"{', '.join(others)} do{'es' * (len(others) == 1)} (--estimator); "
+                if others
+                else nearest(name, params)
             )
-            raise click.UsageError(f"{estimator} has no {name}; {hint}it has {', '.join(known)}")
-    return made.set_params(**{"verbose": not options["quiet"], **chosen})
+            raise click.UsageError(f"{estimator} has no {name}; {hint}it has {', '.join(params)}")
+    return model.set_params(**{"verbose": not options["quiet"], **chosen})
 
 
 def _value(name: str, text: str) -> object:

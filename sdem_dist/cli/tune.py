@@ -217,7 +217,7 @@ def space_of(given: tuple[str, ...]) -> Any:
 
 def parts(text: str) -> list[str]:
     """Cut a text at the commas outside brackets and quotes."""
-    found, depth, quoted = [""], 0, ""
+    pieces_of_text, depth, quoted = [""], 0, ""
     for c in text:
         if quoted:
             quoted = "" if c == quoted else quoted
@@ -225,10 +225,10 @@ def parts(text: str) -> list[str]:
             quoted = c
         depth += (c in "([{") - (c in ")]}")
         if c == "," and not depth and not quoted:
-            found.append("")
+            pieces_of_text.append("")
         else:
-            found[-1] += c
-    return [part.strip() for part in found if part.strip()]
+            pieces_of_text[-1] += c
+    return [part.strip() for part in pieces_of_text if part.strip()]
 
 
 def _of_file(path: Path) -> list[dict[str, Any]]:
@@ -285,14 +285,14 @@ def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int)
 
     from sdem_dist import learning_curve, plots
 
-    found = learning_curve(estimator, documents, random_state=seed)
-    named, scores = ("accuracy", found.accuracy) if found.micro_f1 is None else ("micro-F1", found.micro_f1)
+    curve = learning_curve(estimator, documents, random_state=seed)
+    named, scores = ("accuracy", curve.accuracy) if curve.micro_f1 is None else ("micro-F1", curve.micro_f1)
     say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds (+-: standard deviation):")
-    for n, of, losses in zip(found.n_documents, scores, found.log_loss, strict=True):
+    for n, of, losses in zip(curve.n_documents, scores, curve.log_loss, strict=True):
         loss = "" if np.isnan(losses).all() else f"  log-loss {losses.mean():.4f}"
         say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}{loss}")
     figure = Figure(figsize=(6, 4), layout="constrained")
-    metric = "accuracy" if found.micro_f1 is None else "micro_f1"
-    plots.learning_curve(found.n_documents, {"held-out folds": scores}, figure.subplots(), metric=metric)
+    metric = "accuracy" if curve.micro_f1 is None else "micro_f1"
+    plots.learning_curve(curve.n_documents, {"held-out folds": scores}, figure.subplots(), metric=metric)
     figure.savefig(path)
     say(f"{path}: picture")

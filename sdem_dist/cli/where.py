@@ -88,10 +88,10 @@ def where_options(command: Command) -> Command:
     def placed(*arguments: Any, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any) -> Any:
         return command(*arguments, where=Where(scheduler, workers, cluster), **options)
 
-    found: Any = placed
+    decorated: Any = placed
     for option in reversed(_OPTIONS):
-        found = option(found)
-    return found  # type: ignore[no-any-return]
+        decorated = option(decorated)
+    return decorated  # type: ignore[no-any-return]
 
 
 def job_options(command: Command) -> Command:

@@ -244,14 +244,14 @@ def _ask(client: Client, function: Any, *args: Any, workers: list[str] | None = 
         return await asyncio.wait_for(run, ANSWER_SECONDS)
 
     try:
-        answers = client.sync(within_deadline)
+        by_worker = client.sync(within_deadline)
     except TimeoutError as error:
         names = ", ".join(workers or client.scheduler_info(n_workers=-1)["workers"])
         raise ClusterError(f"no answer within {ANSWER_SECONDS:g} s from all of: {names}") from error
-    for worker, answer in answers.items():
-        if isinstance(answer, Exception):
-            raise ClusterError(f"the worker {worker} did not answer: {type(answer).__name__}: {answer}") from answer
-    return answers
+    for worker, reply in by_worker.items():
+        if isinstance(reply, Exception):
+            raise ClusterError(f"the worker {worker} did not answer: {type(reply).__name__}: {reply}") from reply
+    return by_worker
 
 
 def _seconds(client: Client, worker: str, payload: bytes) -> float:

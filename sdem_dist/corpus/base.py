@@ -104,9 +104,9 @@ class BaseCorpus(ABC):
         return {name: value for name, value in self.__dict__.items() if name in self._state}
 
     def _with(self, **changes: object) -> Self:
-        found = object.__new__(type(self))
-        found.__dict__.update({**self.__getstate__(), **changes})
-        return found
+        copy = object.__new__(type(self))
+        copy.__dict__.update({**self.__getstate__(), **changes})
+        return copy
 
     def within(self, mask: Mask) -> Self:
         """Return the documents in a subset: all are read, and those outside have weight 0."""
@@ -160,9 +160,9 @@ class BaseCorpus(ABC):
         if labels is not None:
             inside = labels[(labels >= 0) & (True if self.mask is None else self.mask)]
             counts = np.bincount(inside, minlength=len(header.classes)).tolist()
-        found = replace(header, n_documents=self.n_documents, class_counts=tuple(counts))
-        found.__dict__["uid"] = hashlib.sha256(f"{header.uid} {self.name}".encode()).hexdigest()
-        return found
+        changed = replace(header, n_documents=self.n_documents, class_counts=tuple(counts))
+        changed.__dict__["uid"] = hashlib.sha256(f"{header.uid} {self.name}".encode()).hexdigest()
+        return changed
 
     @property
     def n_documents(self) -> int:
@@ -247,8 +247,8 @@ class BaseCorpus(ABC):
         labels = None if self.weights is None else self.labels()
         if labels is None:
             return tuple(map(float, self.header.class_counts))
-        known, weights = labels >= 0, cast(np.ndarray, self.weights)
-        return tuple(np.bincount(labels[known], weights[known], len(self.header.classes)).tolist())
+        labelled, weights = labels >= 0, cast(np.ndarray, self.weights)
+        return tuple(np.bincount(labels[labelled], weights[labelled], len(self.header.classes)).tolist())
 
     def all_groups(self) -> np.ndarray | None:
         """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none were kept."""

@@ -107,9 +107,9 @@ def _beside_an_array(X: Any, column: Any, name: str) -> Sequence[Any]:
                 f"{name} is cut into blocks of {column.chunks[0]} and X into blocks of {X.chunks[0]}: cut both alike, "
                 f"{name}.rechunk"
             )
-        whole = column if column.ndim == 1 else column.rechunk({1: -1})
-        found: Sequence[Any] = whole.to_delayed().ravel()
-        return found
+        by_rows = column if column.ndim == 1 else column.rechunk({1: -1})
+        blocks: Sequence[Any] = by_rows.to_delayed().ravel()
+        return blocks
     if hasattr(column, "to_delayed"):
         return _beside_partitions(X, column, name)
     if np.isnan(X.shape[0]):
@@ -129,18 +129,18 @@ def _beside_partitions(X: Any, column: Any, name: str) -> Sequence[Any]:
         raise CorpusError(
             f"the lengths of the parts of X are not known, and {name} is in memory: make a Dask collection of it"
         )
-    found: Sequence[Any] = np.ravel(column.to_delayed()).tolist()
-    if len(found) != n_parts:
+    blocks: Sequence[Any] = np.ravel(column.to_delayed()).tolist()
+    if len(blocks) != n_parts:
         raise CorpusError(
-            f"{name} is cut into {len(found)} parts and X into {n_parts}: cut both alike, {name}.repartition"
+            f"{name} is cut into {len(blocks)} parts and X into {n_parts}: cut both alike, {name}.repartition"
         )
-    return found
+    return blocks
 
 
 def _cut(column: Any, bounds: list[int]) -> Iterator[Any]:
-    whole = column if isinstance(column, list) else np.asarray(column)
+    values = column if isinstance(column, list) else np.asarray(column)
     for start, stop in pairwise(bounds):
-        yield whole[start:stop]
+        yield values[start:stop]
 
 
 @dataclass(frozen=True)
@@ -191,8 +191,8 @@ def write_collection(
         if is_url(path):  # inside the corpus to be, so that the next writer removes it after a kill
             scratch = to_place(where) / "scratch"
         jobs = ((scratch / f"part-{i}", i, storing, *part.computed(client)) for i, part in enumerate(parts))
-        found = list(in_order(executor, store_part, jobs))
-        documents = _arranged(executor, found, storing, scratch, seed)
+        stored_parts = list(in_order(executor, store_part, jobs))
+        documents = _arranged(executor, stored_parts, storing, scratch, seed)
         header = write_contents(
             where,
             documents,
@@ -273,11 +273,11 @@ def store_part(
         spill = partial_folder / "spill"
         spill.mkdir()
         try:
-            given = [batch for batch in _batches(storing, X, (y, ids, targets, weights)) if np.shape(batch[0])[0]]
-            if not given:
+            nonempty = [batch for batch in _batches(storing, X, (y, ids, targets, weights)) if np.shape(batch[0])[0]]
+            if not nonempty:
                 return {"n_documents": 0}
             collected = collect(
-                given,
+                nonempty,
                 spill,
                 1 << 62,
                 storing.classes,
@@ -288,12 +288,12 @@ def store_part(
             )
         except CorpusError as error:
             raise CorpusError(f"part {number} of X (from 0), documents counted within it: {error}") from error
-        first = given[0][2]
+        first = nonempty[0][2]
         kind = "positions" if first is None else "strings" if isinstance(next(iter(first)), str) else "integers"
         return write_rows(partial_folder, collected) | {
             "n_features": collected.n_features,
             "weighted": collected.weighted,
-            "labelled": given[0][1] is not None,
+            "labelled": nonempty[0][1] is not None,
             "names": list(collected.classes),
             "ids": kind,
         }

@@ -35,9 +35,9 @@ def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -
     """
     from sdem_dist.kernels.csr import add_each  # numba comes with it
 
-    found = np.zeros(n_features, np.int64)
-    add_each(found, indices if data.all() else indices[data != 0])
-    return found
+    counts = np.zeros(n_features, np.int64)
+    add_each(counts, indices if data.all() else indices[data != 0])
+    return counts
 
 
 def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
@@ -113,8 +113,8 @@ def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
     try:
         return np.asarray(targets, np.float64)
     except (TypeError, ValueError):
-        found = np.ndenumerate(np.asarray(targets, object))
-        (row, *column), odd = next(((place or (0,), v) for place, v in found if not _is_number(v)), ((0,), targets))
+        entries = np.ndenumerate(np.asarray(targets, object))
+        (row, *column), odd = next(((place or (0,), v) for place, v in entries if not _is_number(v)), ((0,), targets))
         of = f"document {row} (from 0)" + (f", column {column[0]}" if column else "")
         raise CorpusError(f"{where} has targets that are not numbers, first {brief(odd)} of {of}") from None
 

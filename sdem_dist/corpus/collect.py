@@ -226,7 +226,7 @@ def collect(
     n_features: int | None = None
     n_targets: int | None = None
     has_weights: bool | None = None
-    whole = True
+    all_integers = True
     for X, y, ids, targets, weights in source:
         how = dense_rows if dense else canonical_csr
         data, indices, indptr, width = X if isinstance(X, Canonical) else how(X, n_documents)
@@ -237,7 +237,7 @@ def collect(
         if data.dtype.kind == "f":
             if weighted is False:
                 raise CorpusError(f"weighted=False, but the batch from document {n_documents} on is not all counts")
-            whole = False
+            all_integers = False
         stop = n_documents + len(indptr) - 1
         keys = np.arange(n_documents, stop, dtype=np.uint64) if seed is None else shuffle_keys(seed, n_documents, stop)
         codes = encoder.encode(y, len(keys), n_documents)
@@ -275,7 +275,7 @@ def collect(
         n_nonzeros,
         names if encoder.labelled else (),
         tuple(final.tolist()),
-        (not whole) if weighted is None else weighted,
+        (not all_integers) if weighted is None else weighted,
         dense,
         n_targets or 0,
         bool(has_weights),
@@ -307,8 +307,8 @@ class _IdReader:
     def read(self, ids: Ids | None, start: int, stop: int) -> tuple[np.ndarray, np.ndarray | None]:
         """Return int64 ids and None, or the offsets and the joined bytes of string ids."""
         place = f"the batch from document {start} on"
-        whole = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
-        plain = None if ids is None else ids if whole else _plain_list(ids)
+        are_integers = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
+        plain = None if ids is None else ids if are_integers else _plain_list(ids)
         if plain is not None and len(plain) != stop - start:
             raise CorpusError(f"{place} has {stop - start} documents and {len(plain)} ids")
         if not (plain is None or stop > start):
@@ -324,7 +324,7 @@ class _IdReader:
             if strings:
                 joined, offsets = encode_strings(cast(list[str], plain))
                 return offsets, joined
-            if not whole and not all(type(i) is int for i in plain):
+            if not are_integers and not all(type(i) is int for i in plain):
                 raise TypeError("they are not all integers")
             return np.array(plain, np.int64), None
         except (TypeError, OverflowError, UnicodeEncodeError) as error:

@@ -238,11 +238,11 @@ def groups_of_shards(header: Header, groups: Callable[[int], np.ndarray]) -> np.
 
     Where only some corpora of those that were joined keep groups, each document of the others is a group of its own.
     """
-    kept = ["groups" in shard.checksums for shard in header.shards]
-    if not any(kept):
+    have_groups = ["groups" in shard.checksums for shard in header.shards]
+    if not any(have_groups):
         return None
     borders = pairwise(header.shard_starts.tolist())
-    return np.concatenate([groups(i) if kept[i] else shuffle_keys(0, *pair) for i, pair in enumerate(borders)])
+    return np.concatenate([groups(i) if have_groups[i] else shuffle_keys(0, *pair) for i, pair in enumerate(borders)])
 
 
 def groups_at(

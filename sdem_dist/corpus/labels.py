@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 def array_of(classes: Classes) -> np.ndarray:
     """Return classes as an array; whole numbers beyond int64, such as hashes, as uint64, where NumPy takes floats."""
-    whole = len(classes) > 0 and all(type(label) is int for label in classes)
-    if whole and max(cast("Sequence[int]", classes)) >= 1 << 63:
+    all_integers = len(classes) > 0 and all(type(label) is int for label in classes)
+    if all_integers and max(cast("Sequence[int]", classes)) >= 1 << 63:
         return np.array(classes, np.uint64 if min(cast("Sequence[int]", classes)) >= 0 else object)
     return np.array(classes)
 
@@ -83,8 +83,8 @@ class LabelEncoder:
                 return np.fromiter(map(self._seen.__getitem__, pairs), np.int32, n_documents)
             except TypeError:  # one is not hashable
                 return np.array([self._code(v, first + i) for i, v in enumerate(labels)], np.int32)
-        found, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
-        codes = [self._code(label, first + int(at)) for label, at in zip(found, where, strict=True)]
+        distinct, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
+        codes = [self._code(label, first + int(at)) for label, at in zip(distinct, where, strict=True)]
         return np.array(codes, np.int32)[inverse]
 
     def _code(self, label: object, document: int) -> int:
@@ -102,16 +102,16 @@ class LabelEncoder:
 
     def finish(self) -> tuple[Classes, np.ndarray]:
         """Return the classes in their final order, and the position there of each code: int32."""
-        found = list(self._codes)
+        labels = list(self._codes)
         if self._fixed:
-            return tuple(found), np.arange(len(found), dtype=np.int32)
+            return tuple(labels), np.arange(len(labels), dtype=np.int32)
         try:
-            order = sorted(range(len(found)), key=found.__getitem__)
+            order = sorted(range(len(labels)), key=labels.__getitem__)
         except TypeError as error:
             raise CorpusError(f"the labels are of kinds that cannot be sorted together: {error}") from error
-        positions = np.zeros(max(1, len(found)), np.int32)
-        positions[order] = np.arange(len(found))
-        return tuple(found[code] for code in order), positions
+        positions = np.zeros(max(1, len(labels)), np.int32)
+        positions[order] = np.arange(len(labels))
+        return tuple(labels[code] for code in order), positions
 
 
 _DATES = "dates and times are not labels; make texts of them (y.astype(str))"
@@ -193,13 +193,13 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
                 return None
             raise ValueError("y is a matrix of several columns but not an indicator matrix: its values must be 0 and 1")
         y = table
-    found = csr_matrix(y)
-    if (found.data != 1).any():
-        found.eliminate_zeros()
-        if (found.data != 1).any():
+    matrix = csr_matrix(y)
+    if (matrix.data != 1).any():
+        matrix.eliminate_zeros()
+        if (matrix.data != 1).any():
             raise ValueError("y is a sparse matrix but not an indicator matrix: its values must be 0 and 1")
-    found.sort_indices()
-    return found
+    matrix.sort_indices()
+    return matrix
 
 
 def _ragged(rows: Any) -> bool:
@@ -222,15 +222,15 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
         named = range(n) if names is None else names
         places, bounds = indicator.indices.tolist(), indicator.indptr.tolist()
         return [tuple(named[k] for k in places[a:b]) for a, b in pairwise(bounds)]
-    found = []
+    sets = []
     for i, labels in enumerate(y):
         if isinstance(labels, str) or not isinstance(labels, Iterable):
             raise CorpusError(f"document {i} has the label {labels!r}, and others have collections of labels")
         try:
-            found.append(label_set(labels))
+            sets.append(label_set(labels))
         except CorpusError as error:
             raise CorpusError(f"document {i}: {error}") from error
-    return found
+    return sets
 
 
 def as_column(y: object) -> object:
@@ -263,7 +263,7 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
     from scipy.sparse import csr_matrix
 
     place = {label: i for i, label in enumerate(labels)}
-    indices = [place[label] for found in sets for label in found]
+    indices = [place[label] for members in sets for label in members]
     indptr = np.cumsum([0, *map(len, sets)])
     return csr_matrix((np.ones(len(indices), np.uint8), indices, indptr), shape=(len(sets), len(labels)))
 

@@ -158,8 +158,8 @@ class Header:
     @property
     def label_separator(self) -> str | None:
         """What stood between the labels of a document in the sources, where the corpus knows it."""
-        found = self.made_by.get("label_separator")
-        return found if isinstance(found, str) and found else None
+        separator = self.made_by.get("label_separator")
+        return separator if isinstance(separator, str) and separator else None
 
     @property
     def has_weights(self) -> bool:
@@ -169,11 +169,11 @@ class Header:
     @property
     def documents_by_label(self) -> dict[ClassLabel, int]:
         """How many documents have each label."""
-        found: dict[ClassLabel, int] = {}
+        totals: dict[ClassLabel, int] = {}
         for classes, n in zip(self.classes, self.class_counts, strict=True):
             for label in classes if isinstance(classes, tuple) else (classes,):
-                found[label] = found.get(label, 0) + n
-        return found
+                totals[label] = totals.get(label, 0) + n
+        return totals
 
     @property
     def data_dtypes(self) -> tuple[str, ...]:

@@ -190,8 +190,8 @@ class MemoryCorpus(InMemory[Documents]):
             matrix.sum_duplicates()
         data, indptr = matrix.data if canonical else _compact(matrix.data), matrix.indptr.astype(np.int64)
         documents = Documents(data, matrix.indices, indptr, n_features, labels, column, table)
-        known = documents if labels is None else replace(documents, labels=np.where(labels == -1, 0, labels))
-        if (problem := find_problem(known, len(classes))) is not None:
+        labelled = documents if labels is None else replace(documents, labels=np.where(labels == -1, 0, labels))
+        if (problem := find_problem(labelled, len(classes))) is not None:
             raise CorpusError(f"the matrix cannot be used: {problem}")
         super().__init__(documents, tuple(classes), order, n_documents)
 

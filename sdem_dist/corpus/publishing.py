@@ -149,11 +149,12 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
     """Raise CorpusError if corpora at `paths` must be kept, or if something there is not a corpus."""
-    taken = [str(path) for path in paths if _holds_corpus(path, overwrite)]
-    if taken and not overwrite:
-        exist, them = ("exists", "it") if len(taken) == 1 else ("exist", "them")
+    existing = [str(path) for path in paths if _holds_corpus(path, overwrite)]
+    if existing and not overwrite:
+        exist, them = ("exists", "it") if len(existing) == 1 else ("exist", "them")
         raise CorpusError(
-            f"{' and '.join(taken)} {exist} already", hint=f"choose another name, or replace {them}: {{overwrite=True}}"
+            f"{' and '.join(existing)} {exist} already",
+            hint=f"choose another name, or replace {them}: {{overwrite=True}}",
         )
 
 
@@ -162,9 +163,9 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     from sdem_dist.storage import arrays
     from sdem_dist.storage.contents import WRITER, contents_of
 
-    there = to_place(path)
+    path_ = to_place(path)
     try:
-        if not (there / "zarr.json" if is_url(path) else there).exists():
+        if not (path_ / "zarr.json" if is_url(path) else path_).exists():
             return False
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -177,7 +178,7 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
         raise
     except CorpusError:
         present = False
-    if not present and (is_url(path) or not (overwrite and there.is_dir() and not any(there.iterdir()))):
+    if not present and (is_url(path) or not (overwrite and path_.is_dir() and not any(path_.iterdir()))):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
     return present
 

@@ -151,10 +151,10 @@ def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows
             rows = next(source)
             held.append(rows)
             n_held += rows.n_documents
-        whole = KeyedRows.concatenate(held)
-        yield whole.slice(0, size)
+        joined_rows = KeyedRows.concatenate(held)
+        yield joined_rows.slice(0, size)
         n_held -= size
-        held = [whole.slice(size, whole.n_documents)] if n_held else []
+        held = [joined_rows.slice(size, joined_rows.n_documents)] if n_held else []
 
 
 def alike(parts: list[KeyedRows]) -> list[KeyedRows]:
@@ -180,11 +180,11 @@ def _gathered(picks: Picks, n: int) -> list[np.ndarray]:
         moved[to + 1] = offsets[rows + 1] - offsets[rows]
     np.cumsum(moved, out=moved)
     (_, *like), _, _ = picks[0]
-    found = [np.empty(int(moved[-1]), array.dtype) for array in like]
+    arrays = [np.empty(int(moved[-1]), array.dtype) for array in like]
     for (offsets, *values), rows, to in picks:
-        for array, out in zip(values, found, strict=True):
+        for array, out in zip(values, arrays, strict=True):
             gather(array.view(np.uint8), offsets, rows, array.itemsize, moved[to], out.view(np.uint8))
-    return [moved, *found]
+    return [moved, *arrays]
 
 
 def _sliced(offsets: np.ndarray, *values: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, ...]:

@@ -120,8 +120,8 @@ def read_shard(root: Group, header: Header, shard: int, where: str) -> Documents
         expected["targets"] = (n, header.n_targets), "float64"
     if header.has_weights:
         expected["weights"] = (n,), "float64"
-    found = read_arrays(root, info, shard, expected, where)
-    documents = DenseDocuments(**found) if dense else Documents(n_features=header.n_features, **found)
+    contents = read_arrays(root, info, shard, expected, where)
+    documents = DenseDocuments(**contents) if dense else Documents(n_features=header.n_features, **contents)
     if (problem := find_problem(documents, len(header.classes))) is not None:
         raise CorpusError(f"{where}: shard {shard}: {problem}")
     return documents
@@ -138,14 +138,14 @@ def read_arrays(
 
     try:
         shapes = {shard_path(shard, name): shape for name, (shape, _) in expected.items()}
-        found = dict(zip(expected, arrays.read_arrays(root, shapes), strict=True))
+        by_name = dict(zip(expected, arrays.read_arrays(root, shapes), strict=True))
     except CorpusError as error:
         raise type(error)(f"{where}: shard {shard}: {error}") from error
-    for name, array in found.items():
+    for name, array in by_name.items():
         if array.dtype != np.dtype(expected[name][1]):
             raise CorpusError(f"{where}: shard {shard}: array {name!r} is {array.dtype}, not {expected[name][1]}")
         check_sum(info, name, array, f"{where}: shard {shard}")
-    return found
+    return by_name
 
 
 def read_ids(root: Group, header: Header, shard: int, where: str) -> np.ndarray | list[str]:

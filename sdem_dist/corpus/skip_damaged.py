@@ -52,16 +52,16 @@ def without_damaged(corpus: Corpus, statuses: Sequence[ShardStatus]) -> Corpus:
     `statuses`: one for every shard, in order.
     Raises CorpusError: no document is left.
     """
-    sound = [status for status in statuses if not status.problem]
-    if len(sound) == len(statuses):
+    undamaged = [status for status in statuses if not status.problem]
+    if len(undamaged) == len(statuses):
         return corpus
     if len(corpus.paths) > 1 or corpus.name:
         problem = next(status.problem for status in statuses if status.problem)
         raise CorpusError(f"{corpus!r} has a damaged shard: {problem}; of parts and joined corpora none is left out")
-    if not any(corpus.header.shards[status.shard].n_documents for status in sound):
+    if not any(corpus.header.shards[status.shard].n_documents for status in undamaged):
         raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {statuses[0].problem}")
-    counts = np.array([status.class_counts for status in sound], np.int64).sum(axis=0)
-    return corpus.of_shards([status.shard for status in sound], counts.tolist())
+    counts = np.array([status.class_counts for status in undamaged], np.int64).sum(axis=0)
+    return corpus.of_shards([status.shard for status in undamaged], counts.tolist())
 
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:
@@ -82,12 +82,12 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
         groups = [corpus.groups] if "groups" in record.checksums else []
         for read in [*readers_of_shards, *groups]:
             try:
-                found = read(shard)
+                status = read(shard)
             except CorpusError as error:
                 damaged = True
                 yield Problem(shard, str(error))
                 continue
-            labels = getattr(found, "labels", None)
+            labels = getattr(status, "labels", None)
             if labels is not None:
                 counts += np.bincount(labels[labels >= 0], minlength=len(counts))
     if not damaged and counts.tolist() != list(header.class_counts):

@@ -170,7 +170,7 @@ def write_some_shards(
     parent = arrays.group_to_fill(place)
     n_features, dense, labelled = int(str(kind["n_features"])), bool(kind["dense"]), bool(kind["labelled"])
     weights = bool(kind["weights"])
-    made, ends = [], np.cumsum(sizes)
+    infos, ends = [], np.cumsum(sizes)
     for number, part in enumerate(cut([rows], sizes)):
         own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
         info = write_shard(
@@ -184,10 +184,10 @@ def write_some_shards(
             groups=own,
             overwrite=True,
         )
-        made.append({**vars(info), "checksums": dict(info.checksums)})
+        infos.append({**vars(info), "checksums": dict(info.checksums)})
     if not dense:
         save_array(_frequencies(scratch, first), _frequency(rows.counted_words(weights), n_features))
-    return made
+    return infos
 
 
 def _frequency(words: np.ndarray, n_features: int) -> np.ndarray:
@@ -195,8 +195,8 @@ def _frequency(words: np.ndarray, n_features: int) -> np.ndarray:
     if n_features > 4 * len(words):
         return np.stack(np.unique(words.astype(np.int64), return_counts=True))
     often = np.bincount(words, minlength=n_features)
-    there = np.flatnonzero(often)
-    return np.stack([there, often[there]])
+    present = np.flatnonzero(often)
+    return np.stack([present, often[present]])
 
 
 def _frequencies(scratch: Path, first: int) -> Path:

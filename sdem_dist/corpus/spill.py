@@ -175,8 +175,8 @@ class _Bucket:
 
     def sorted(self) -> KeyedRows:
         """Return all documents by ascending key."""
-        found = alike(list(self.pieces()))
-        return KeyedRows.gathered(found, np.argsort(np.concatenate([rows.keys for rows in found])))
+        parts = alike(list(self.pieces()))
+        return KeyedRows.gathered(parts, np.argsort(np.concatenate([rows.keys for rows in parts])))
 
 
 def _given(rows: KeyedRows) -> KeyedRows:

@@ -91,13 +91,13 @@ def stored_corpus(path: str, share: bool) -> StoredCorpus:
             if share:
                 _urls[path] = contents
         return contents
-    known = _opened.get(path)
-    if known is None or known[0] != identity:
-        known = identity, _open(path)
+    cached = _opened.get(path)
+    if cached is None or cached[0] != identity:
+        cached = identity, _open(path)
         while len(_opened) >= MAX_OPENED:
             _opened.pop(next(iter(_opened)), None)
-        _opened[path] = known
-    return known[1]
+        _opened[path] = cached
+    return cached[1]
 
 
 def _open(path: str) -> StoredCorpus:
@@ -115,8 +115,8 @@ def _check_folder(path: Path) -> None:
     """Raise CorpusError where there cannot be a corpus; the message says what is at the path and what to do."""
     advice = "a corpus is a folder that sdem ingest or write_corpus made"
     if not path.exists():
-        for kept in set_aside(path)[-1:]:
-            advice = f"a process died while it replaced it, and what was there is now {kept}: rename that"
+        for backup in set_aside(path)[-1:]:
+            advice = f"a process died while it replaced it, and what was there is now {backup}: rename that"
         raise CorpusError(f"{path}: there is no such corpus; {advice}")
     if not path.is_dir():
         raise CorpusError(

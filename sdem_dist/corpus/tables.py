@@ -81,11 +81,11 @@ def _numbered(column: pd.Series, categories: np.ndarray) -> np.ndarray:
 
     codes = pd.Index(categories).get_indexer(column).astype(np.float64)
     if len(codes) and len(categories) and codes.max() < 0:
-        known, found = _kinds(categories.tolist()), _kinds(column.dropna().unique().tolist())
-        if found and not known & found:
+        kinds, new_kinds = _kinds(categories.tolist()), _kinds(column.dropna().unique().tolist())
+        if new_kinds and not kinds & new_kinds:
             raise ValueError(
-                f"column {column.name!r} holds values of type {', '.join(sorted(found))}, and held {', '.join(known)} when its "
-                "categories were numbered: turn it into the same"
+                f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, and held {', '.join(kinds)} when "
+                "its categories were numbered: turn it into the same"
             )
     return np.where(codes < 0, np.nan, codes)
 
@@ -121,8 +121,10 @@ def facts_of_table(
 ) -> tuple[Sequence[str] | None, JsonObject | None]:
     """Return the vocabulary and `vectorizer` for a table's corpus; raises as `corpus_of_table`."""
     if categories and not dense:
-        found = ", ".join(str(names[i]) for i in categories)
-        raise CorpusError(f"columns of text, categories or booleans ({found}) are stored with dense=True, for MixedNB")
+        names_of_columns = ", ".join(str(names[i]) for i in categories)
+        raise CorpusError(
+            f"columns of text, categories or booleans ({names_of_columns}) are stored with dense=True, for MixedNB"
+        )
     named = all(isinstance(name, str) for name in names)
     if vectorizer is not None and vectorizer["columns"] != (names if named else None):
         raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
@@ -145,7 +147,7 @@ def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[o
 
     Raises CorpusError: a column holds values of several kinds.
     """
-    found: dict[int, np.ndarray] = {}
+    by_column: dict[int, np.ndarray] = {}
     for i, name in enumerate(names):
         held = [part[i] for part in parts if i in part]
         values = {value for some in held for value in some}
@@ -155,8 +157,8 @@ def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[o
             raise CorpusError(
                 f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
             )
-        found[i] = np.array(sorted(values))  # type: ignore[type-var]
-    return found
+        by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
+    return by_column
 
 
 def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:
@@ -168,8 +170,8 @@ def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:
 
 def _categories(column: pd.Series) -> np.ndarray:
     """Return what a column holds, sorted, or both booleans; ValueError where it cannot be sorted or saved."""
-    found = column.dropna().unique().tolist()
-    kinds = {type(c) for c in found}
+    values = column.dropna().unique().tolist()
+    kinds = {type(c) for c in values}
     if kinds == {bool}:
         return np.array([False, True])
     if len(kinds) > 1 or not kinds <= {str, int, float}:
@@ -180,4 +182,4 @@ def _categories(column: pd.Series) -> np.ndarray:
             f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
             f"type or all booleans; {advice}"
         )
-    return np.array(sorted(found))
+    return np.array(sorted(values))

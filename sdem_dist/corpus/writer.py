@@ -218,8 +218,8 @@ def _write_shards(
         if frequency is not None:
             with counting:
                 add_each(frequency, rows.counted_words(collected.has_weights))
-        found = None if groups is None else groups(ids_of_rows(rows))
-        return write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=found)
+        group_ids = None if groups is None else groups(ids_of_rows(rows))
+        return write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=group_ids)
 
     with closing(in_threads(enumerate(collected.parts(sizes)), lambda: write, n_jobs)) as shards:
         return tuple(shards), frequency

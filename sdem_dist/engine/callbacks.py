@@ -74,8 +74,8 @@ class LogLines:
                 f"{counted(event.n_workers, 'thread')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
         elif isinstance(event, EpochEnded) and self._stage is not None and _worth_a_line(event, self._stage):
-            said = brief(event, self._stage.shown)
-            self._write(f"{event.stage}  {said}  {event.documents_per_second:,.0f} documents/s")
+            line = brief(event, self._stage.shown)
+            self._write(f"{event.stage}  {line}  {event.documents_per_second:,.0f} documents/s")
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
         elif isinstance(event, StageEnded) and event.why:
@@ -87,8 +87,8 @@ class LogLines:
 
 def _worth_a_line(event: EpochEnded, stage: StageStarted) -> bool:
     """Whether an epoch gets a line: of many quick ones without a figure, one in ten does."""
-    said = any(name.removeprefix(VALIDATION) in stage.shown for name in event.metrics)
-    return said or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
+    has_figures = any(name.removeprefix(VALIDATION) in stage.shown for name in event.metrics)
+    return has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
 
 
 class _TerminalLines:

@@ -84,9 +84,9 @@ class ClusterMonitor:
             while workers := [worker for worker in group if worker in self.workers]:
                 options: dict[str, Any] = {"workers": workers, "on_error": "ignore", "asynchronous": True}
                 run = partial(self._client.run, _in_thread, function, *args, **options)
-                answers = self.alive(partial(self._answers, run, workers))
-                if answers is not None:
-                    values += answers.values()
+                results = self.alive(partial(self._answers, run, workers))
+                if results is not None:
+                    values += results.values()
                     break
                 if all(worker in self.workers for worker in workers):
                     return []
@@ -96,13 +96,13 @@ class ClusterMonitor:
         self, run: Callable[[], Awaitable[Mapping[str, Answer]]], workers: list[str]
     ) -> Mapping[str, Answer] | None:
         """Return what workers answer; None if one does not in time, or is lost: Dask would keep calling it for 30 s."""
-        answers, deadline = asyncio.ensure_future(run()), time.monotonic() + ALL_WORKERS_SECONDS
+        pending, deadline = asyncio.ensure_future(run()), time.monotonic() + ALL_WORKERS_SECONDS
         try:
-            while not answers.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):
-                await asyncio.wait({answers}, timeout=PULSE / 4)
-            return answers.result() if answers.done() else None
+            while not pending.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):
+                await asyncio.wait({pending}, timeout=PULSE / 4)
+            return pending.result() if pending.done() else None
         finally:
-            answers.cancel()
+            pending.cancel()
 
     async def _while_alive(self, start: Callable[[], Awaitable[Answer]]) -> Answer:
         work = asyncio.ensure_future(start())
@@ -179,8 +179,8 @@ def _in_known_order(known: list[str], present: Iterable[str]) -> list[str]:
     hashing fewer would, but of two tasks a worker one gets four or five in every round, and the others wait for it.
     """
     new = iter(sorted(set(present) - set(known)))
-    kept = [worker if worker in present else next(new, None) for worker in known]
-    return [worker for worker in kept if worker is not None] + list(new)
+    ordered = [worker if worker in present else next(new, None) for worker in known]
+    return [worker for worker in ordered if worker is not None] + list(new)
 
 
 TRANSIENT = (OSError, MemoryError, UnreadableError)

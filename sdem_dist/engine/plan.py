@@ -257,8 +257,8 @@ def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
     """Return what fits on a line: the metrics `shown`, those of held-out documents if there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
     names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
-    said = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
-    return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *said])
+    figures = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
+    return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
 
 
 def kept(event: StageEnded) -> str:

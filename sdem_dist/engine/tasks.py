@@ -108,12 +108,12 @@ class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
 
             return prepared_cache.get((*names, start, stop), make)
 
-        read_ahead: Future[Prepared] | None = None
+        prefetched: Future[Prepared] | None = None
         for i, span in enumerate(spans):
-            documents = load(*span) if read_ahead is None else read_ahead.result()
+            documents = load(*span) if prefetched is None else prefetched.result()
             following = spans[i + 1 : i + 2]
             absent = bool(following) and (*names, *following[0]) not in prepared_cache
-            read_ahead = _readers.pool.submit(load, *following[0]) if absent else None
+            prefetched = _readers.pool.submit(load, *following[0]) if absent else None
             yield documents
 
 
@@ -289,8 +289,8 @@ def naming_bad_document(
             return False
 
         position = _first_bad(fails, lane.start, lane.stop)
-        together = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
-        what = together if position is None else corpus.place(position)
+        place_of_all = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        what = place_of_all if position is None else corpus.place(position)
         raise DocumentError(
             f"{what} cannot be trained on: {type(error).__name__}: {error} (in lane {lane.lane} of round {lane.round} of "
             f"epoch {lane.epoch}, counted from 0)"

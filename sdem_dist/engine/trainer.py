@@ -168,8 +168,8 @@ class Trainer:
 
     def emit(self, event: Event) -> bool:
         """Tell every callback, and return whether one that may ask to stop does."""
-        answers = [(callback(event), getattr(callback, "may_stop", False)) for callback in self._callbacks]
-        return any(answer is True and may for answer, may in answers)
+        results = [(callback(event), getattr(callback, "may_stop", False)) for callback in self._callbacks]
+        return any(result is True and may for result, may in results)
 
     def _compile(
         self, stage: Stage[State, Statistics, Prepared], inputs: tasks.TaskInput[State, Statistics, Prepared]
@@ -246,13 +246,13 @@ class _StageRun(Generic[State, Statistics, Prepared]):
 
     def announce(self) -> None:
         """Tell that the stage begins."""
-        plan, shown = self._plan, self._monitoring.shown or (self._monitoring.monitor,)
+        plan, metrics = self._plan, self._monitoring.shown or (self._monitoring.monitor,)
         self._emit(
             StageStarted(
                 self._name,
                 self._record.number,
                 self._monitored,
-                shown if self._monitored else (),
+                metrics if self._monitored else (),
                 plan.n_epochs,
                 plan.n_rounds,
                 plan.n_lanes,
@@ -273,10 +273,10 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         finally:  # also if the run ends with an error
             self._emit_events_of_workers()
         n_epochs, best = len(self._history), self._best
-        kept = n_epochs if best is None else self._best_epoch + 1
+        best_epoch = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
-        why, then = self._monitoring.said(reason, kept, n_epochs)
-        self._emit(StageEnded(self._name, self._record.number, n_epochs, reason, kept, why, then))
+        why, then = self._monitoring.said(reason, best_epoch, n_epochs)
+        self._emit(StageEnded(self._name, self._record.number, n_epochs, reason, best_epoch, why, then))
         return StageResult(best if best is not None else self._pipeline.release_state(), self._history)
 
     @property

@@ -65,8 +65,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     @property
     def _n_epochs(self) -> int:
         """Epochs of a fit: `n_epochs`, or what stands for it where it is no number, at most; 1 where there is none."""
-        given = self.get_params(deep=False).get("n_epochs", 1)
-        return int(given) if isinstance(given, int | np.integer) else MAX_EPOCHS
+        n_epochs = self.get_params(deep=False).get("n_epochs", 1)
+        return int(n_epochs) if isinstance(n_epochs, int | np.integer) else MAX_EPOCHS
 
     def _check_compatible(self, source: Source) -> None:
         """Raise CorpusError where a corpus does not match the training documents."""
@@ -180,8 +180,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         if self.spec.either:
             rows = getattr(X, "_meta", X)  # of a dask array this tells what its blocks are
             corpus = X.corpus if isinstance(X, Source) else X
-            known = corpus.header.layout if isinstance(corpus, BaseCorpus) else None
-            sparse = known == "sparse" if known else sp.issparse(rows) or are_texts(X)
+            layout = corpus.header.layout if isinstance(corpus, BaseCorpus) else None
+            sparse = layout == "sparse" if layout else sp.issparse(rows) or are_texts(X)
             self._trained_layout = "sparse" if sparse else "dense"
 
     def _fitted_to(self, X: object) -> None:
@@ -245,8 +245,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         from sdem_dist.inspection.reporting import agreement
 
         check_is_fitted(self)
-        found = evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
-        return found | agreement(self, X, y, client) if self.spec.predicts == "cluster" else found
+        metrics = evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
+        return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 
     def report(self, X: object, y: object = None) -> Report:
         """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
@@ -325,8 +325,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                 "predict takes numbers"
             )
         # Held-out texts are counted before there are parameters.
-        kept = getattr(self, "_lazy_parameters", None) or LazyParameters(dict)
-        return kept.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
+        lazy = getattr(self, "_lazy_parameters", None) or LazyParameters(dict)
+        return lazy.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
 
     def __sklearn_is_fitted__(self) -> bool:
         return hasattr(self, "state_")

@@ -243,9 +243,9 @@ def _most_probable_prior(products: np.ndarray, summary: ColumnSummary, n: float)
     """Return alpha, and what columns are to be divided by: each feature by its own deviation, or all by one."""
     one = summary.scale.copy()
     one[:-1] = np.sqrt(summary.variance[:-1].mean()) or 1.0
-    found = []
+    priors = []
     for scale in (summary.scale, one):
         factor = summary.scale / scale
-        found.append((largest_evidence(products * factor * factor[:, None], n), scale))
-    best, scale = max(found, key=lambda pair: pair[0].log_evidence)
+        priors.append((largest_evidence(products * factor * factor[:, None], n), scale))
+    best, scale = max(priors, key=lambda pair: pair[0].log_evidence)
     return best.penalty, scale

@@ -80,8 +80,8 @@ class MixedNB(FeatureNB):
         super()._check_columns(source)
         if isinstance(source.corpus, Corpus):
             theirs, ours = (
-                {i: c.tolist() for i, c in found.items()}
-                for found in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
+                {i: c.tolist() for i, c in numberings.items()}
+                for numberings in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
             )
             if theirs != ours:
                 raise CorpusError(
@@ -114,11 +114,11 @@ class MixedNB(FeatureNB):
         if kind == "categorical" or isinstance(kind, Categorical):
             return
         for c in columns:
-            found = getattr(self, "categories_", {}).get(c)
-            if found is not None and found.dtype != bool:
+            words = getattr(self, "categories_", {}).get(c)
+            if words is not None and words.dtype != bool:
                 names = getattr(self, "feature_names_in_", range(c + 1))
                 raise ValueError(
-                    f"kinds: column {names[c]!r} holds categories ({some(found)}), and {kind!r} is for numbers: leave it out, so "
+                    f"kinds: column {names[c]!r} holds categories ({some(words)}), and {kind!r} is for numbers: leave it out, so "
                     "that it is categorical, or turn the column into numbers or booleans"
                 )
 

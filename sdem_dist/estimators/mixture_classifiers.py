@@ -95,9 +95,9 @@ class Components(Seeded):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        kept = None if self.patience is None else self._n_kept
+        best_epoch = None if self.patience is None else self._n_kept
         weights = weights_of_classes(self.class_weight, source)
-        return with_temperature(trainer, self._train, source, share, seed, weights, kept)
+        return with_temperature(trainer, self._train, source, share, seed, weights, best_epoch)
 
     def _n_kept(self, history: History) -> int:
         return int(self._kept_of(history)["epoch"])
@@ -159,10 +159,10 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
     def log_weights_(self) -> np.ndarray:
         """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
         check_is_fitted(self)
-        owners = np.asarray(self.learner_.head.component_class)
-        found = np.full((len(self.classes_), len(owners)), -np.inf)
-        found[owners, np.arange(len(owners))] = self._parameters.log_prior
-        return found
+        class_of = np.asarray(self.learner_.head.component_class)
+        log_weights = np.full((len(self.classes_), len(class_of)), -np.inf)
+        log_weights[class_of, np.arange(len(class_of))] = self._parameters.log_prior
+        return log_weights
 
     @property
     def theta_(self) -> np.ndarray:
@@ -200,12 +200,14 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.inspection.parts import of_component_columns, of_components
 
-        owners, t = self.learner_.head.component_class, self.temperature_
+        class_of, t = self.learner_.head.component_class, self.temperature_
         if self.components == "multinomial":
-            return of_components(self._parameters, documents_of(self, documents), pairs, owners, t)
+            return of_components(self._parameters, documents_of(self, documents), pairs, class_of, t)
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)
-        return of_component_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs, owners, t)
+        return of_component_columns(
+            densities, self._parameters.log_prior, table_of(self, documents), pairs, class_of, t
+        )
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).
@@ -243,8 +245,8 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     Raises ValueError: they are not one positive integer, one for each class, or a dict from class to one.
     """
     if isinstance(n_components, Mapping):
-        there = set(classes.tolist())
-        odd = {"unknown": set(n_components) - there, "missing": there - set(n_components)}
+        present = set(classes.tolist())
+        odd = {"unknown": set(n_components) - present, "missing": present - set(n_components)}
         if any(odd.values()):
             named = "; ".join(f"{what}: {', '.join(sorted(map(repr, some)))}" for what, some in odd.items() if some)
             raise ValueError(f"n_components does not name the classes of the documents ({named})")

@@ -117,10 +117,10 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         None where fewer than two passes were evaluated.
         """
         check_is_fitted(self)
-        known = [(entry["epoch"], entry["nll"]) for entry in self.history_ if "nll" in entry]
-        if len(known) < 2:
+        evaluated = [(entry["epoch"], entry["nll"]) for entry in self.history_ if "nll" in entry]
+        if len(evaluated) < 2:
             return None
-        (before, high), (after, low) = known[-2:]
+        (before, high), (after, low) = evaluated[-2:]
         return bool(high - low < EM_CONVERGED * (after - before))
 
     @property

@@ -110,7 +110,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         once = replace(plan, n_epochs=1)
         classes = source.classes[:1] if self.shared else source.classes
         numbers = components_of(self.n_components, classes)
-        owners = () if self.shared else owners_of(numbers)
+        component_class = () if self.shared else owners_of(numbers)
         survey = surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
@@ -123,7 +123,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         weights = weights_of_classes(self.class_weight, source)
         head = PosteriorClasses(len(source.classes))
         n_inputs = transform.n_features(source.n_features)
-        model = PosteriorMixture(head, sum(numbers), n_inputs, owners, transform, self.dtype)
+        model = PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
         largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
         rule = Multiplicative(largest, self.schedule, bool(self.accelerate))
         learner = SdEM(model, source.weight, rule, "ncll", weights)
@@ -131,7 +131,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
             start = self._em(trainer, source, numbers, RowTransform(scale), weights)
         else:
             examples = rows_at(source.corpus, positions_of(survey, numbers))
-            start = weights_at_examples(examples, len(source.classes), owners, transform)
+            start = weights_at_examples(examples, len(source.classes), component_class, transform)
         return final_stage(trainer, learner, plan, model.start(start))
 
     def _em(
@@ -147,8 +147,8 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
         start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=START_EM_EPOCHS)
-        found = trainer.run(Stage("EM", start.learner, plan, start.state, corpus=rows)).state
-        return weights_of_features(model.variables, found.best_mu, found.best_counts + 1.0, owners_of(numbers))
+        state = trainer.run(Stage("EM", start.learner, plan, start.state, corpus=rows)).state
+        return weights_of_features(model.variables, state.best_mu, state.best_counts + 1.0, owners_of(numbers))
 
     @property
     def log_weights_(self) -> np.ndarray:

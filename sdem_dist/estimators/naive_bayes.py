@@ -301,8 +301,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         if not first:
             check_settled(self, self._begun_with)
-        known = classes_of_batches(None if first else self.classes_, classes)
-        source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=known)
+        all_classes = classes_of_batches(None if first else self.classes_, classes)
+        source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=all_classes)
         if first:
             self.history_, self.n_iter_ = [], 0
             source = self._weighed(source)

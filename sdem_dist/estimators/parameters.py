@@ -34,15 +34,15 @@ class Constraint(NamedTuple):
 
 def one_of(*values: object) -> Constraint:
     """Allow some values."""
-    shown = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in values)
-    return Constraint(f"{{{shown}}}", f"one of {values}", lambda v: any(v is a or _equal(v, a) for a in values))
+    choices = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in values)
+    return Constraint(f"{{{choices}}}", f"one of {values}", lambda v: any(v is a or _equal(v, a) for a in values))
 
 
 def integer(least: int = 1, *, optional: bool = False) -> Constraint:
     """Allow integers from `least` on, or None."""
     words = {0: "an integer that is not negative", 1: "a positive integer"}.get(least, f"an integer from {least} on")
-    whole = Constraint("int", words, lambda v: _is(v, Integral) and bool(cast(int, v) >= least))
-    return or_none(whole) if optional else whole
+    constraint = Constraint("int", words, lambda v: _is(v, Integral) and bool(cast(int, v) >= least))
+    return or_none(constraint) if optional else constraint
 
 
 def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Constraint:
@@ -122,13 +122,21 @@ def estimator(cls: _Class) -> _Class:
     They stand before the references and the examples: the parameters, and what fitting adds. The latter are properties,
     with their docstrings, and what the class and its bases say in `_learned`.
     """
-    made: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
-    if hasattr(made, "spec"):
-        text, found, rest = re.split(r"(    References\n|    Examples\n|$)", made.__doc__ or "", maxsplit=1)
-        lines = ["Parameters", "----------", *_parameters(made), "", "Attributes", "----------", *_attributes(made)]
+    decorated: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
+    if hasattr(decorated, "spec"):
+        text, heading, rest = re.split(r"(    References\n|    Examples\n|$)", decorated.__doc__ or "", maxsplit=1)
+        lines = [
+            "Parameters",
+            "----------",
+            *_parameters(decorated),
+            "",
+            "Attributes",
+            "----------",
+            *_attributes(decorated),
+        ]
         sections = "".join(f"    {line}\n" if line else "\n" for line in lines)
-        made.__doc__ = f"{text.rstrip()}\n\n{sections}\n{found}{rest}"
-    return made
+        decorated.__doc__ = f"{text.rstrip()}\n\n{sections}\n{heading}{rest}"
+    return decorated
 
 
 def check(estimator: object) -> None:
@@ -145,8 +153,10 @@ def check(estimator: object) -> None:
 
 def _parameters(cls: type) -> list[str]:
     """Return the parameters' lines ordered for people: positional ones, then a class's own before those it inherits."""
-    known = {declared.name: declared for declared in fields(cls)}
-    own_first = [known.pop(name) for owner in cls.__mro__ for name in get_annotations(owner) if name in known]
+    declared_fields = {declared.name: declared for declared in fields(cls)}
+    own_first = [
+        declared_fields.pop(name) for base in cls.__mro__ for name in get_annotations(base) if name in declared_fields
+    ]
     in_order = sorted(own_first, key=lambda declared: bool(declared.kw_only))
     return [line for declared in in_order for line in _entry(declared)]
 
@@ -168,8 +178,8 @@ def _attributes(cls: type) -> list[str]:
 
 def _entry(declared: Field[object]) -> list[str]:
     """Return a parameter's lines in a numpydoc section."""
-    shown = f'"{declared.default}"' if isinstance(declared.default, str) else declared.default
-    head = f"{declared.name} : {declared.metadata[_CONSTRAINT].kind}, default={shown}"
+    default = f'"{declared.default}"' if isinstance(declared.default, str) else declared.default
+    head = f"{declared.name} : {declared.metadata[_CONSTRAINT].kind}, default={default}"
     return [head, *(f"    {line}" for line in declared.metadata[_MEANING].splitlines())]
 
 
@@ -358,10 +368,10 @@ def short_lanes(plan: Plan) -> list[str]:
     of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
     if plan.n_lanes == 1 or of_a_lane >= SHORT_LANE:
         return []
-    found = counted(of_a_lane, "document") if of_a_lane else "at most one document"
-    asked = f"n_lanes={plan.n_lanes:,} leaves {found} to a lane in a round"
+    length = counted(of_a_lane, "document") if of_a_lane else "at most one document"
+    problem = f"n_lanes={plan.n_lanes:,} leaves {length} to a lane in a round"
     fewer = "may lose accuracy: leave n_lanes at None, or take fewer"
-    return [f"{asked}. Lanes of fewer than {SHORT_LANE} {fewer}"]
+    return [f"{problem}. Lanes of fewer than {SHORT_LANE} {fewer}"]
 
 
 @estimator

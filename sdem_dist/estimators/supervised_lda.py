@@ -138,10 +138,10 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
 
     def _scores(self, theta: np.ndarray) -> np.ndarray:
         """Return what decides between classes, or the log-odds of labels, from topic proportions."""
-        found = outputs(self._parameters.output, theta)
+        linear = outputs(self._parameters.output, theta)
         if isinstance(self.learner_.head, Levels):
-            return np.asarray(self.learner_.head.scores(self._parameters.output, found))
-        return np.asarray(self.learner_.head.gamma * found)
+            return np.asarray(self.learner_.head.scores(self._parameters.output, linear))
+        return np.asarray(self.learner_.head.gamma * linear)
 
     def _class_scores(self, X: object) -> np.ndarray:
         return self._scores(self._transformed(X))
@@ -151,14 +151,14 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
         from sdem_dist.inspection.top_words import named
 
         theta, output = self._transformed(documents), self.learner_.head.gamma * self._parameters.output
-        seen, (a, b) = self._documents(documents), pairs.T
+        batch, (a, b) = self._documents(documents), pairs.T
         if self.several_labels:
             says = output[a]
         elif isinstance(self.learner_.head, Levels):
             says = np.sign(a - b)[:, None] * output[:1]
         else:
             says = output[a] - output[b]
-        return of_supervised_topics(self._parameters, seen, says, theta, named(self.topics(3)))
+        return of_supervised_topics(self._parameters, batch, says, theta, named(self.topics(3)))
 
 
 def _check_order(levels: list[object]) -> None:
@@ -166,9 +166,9 @@ def _check_order(levels: list[object]) -> None:
     try:
         values = [float(str(level)) for level in levels]
     except ValueError:
-        shown = ", ".join(map(repr, levels[:10])) + (", ..." if len(levels) > 10 else "")
+        listed = ", ".join(map(repr, levels[:10])) + (", ..." if len(levels) > 10 else "")
         warnings.warn(
-            f"ordered levels are in the order of the alphabet: {shown}; if the scale has another order, give numbers, such "
+            f"ordered levels are in the order of the alphabet: {listed}; if the scale has another order, give numbers, such "
             "as 0, 1, 2",
             stacklevel=2,
         )
@@ -268,15 +268,15 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
-            found = self._means(self._transformed(rows))
-            return found[:, 0] if self._single else found
+            means = self._means(self._transformed(rows))
+            return means[:, 0] if self._single else means
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
 
     def _means(self, theta: np.ndarray) -> np.ndarray:
         """Return what is predicted from topic proportions, shape (n_documents, n_targets)."""
-        found = outputs(self.coef_, theta)
-        return np.asarray(np.exp(found)) if isinstance(self.learner_.head, Rates) else found
+        linear = outputs(self.coef_, theta)
+        return np.asarray(np.exp(linear)) if isinstance(self.learner_.head, Rates) else linear
 
     def explain(self, X: object, target: int = 0) -> NumberExplanations:
         """Return why each document got its number: what its topics, and so its words, add to the mean of training.

@@ -148,10 +148,10 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         self.class_count_ = np.asarray(source.class_counts)
         if isinstance(source.corpus, Corpus):
             self.__dict__.pop("feature_names_in_", None)  # of an earlier fit
-            found = numbering(source.corpus.header.vectorizer)
-            if found is not None and source.vocabulary is not None:
+            categories = numbering(source.corpus.header.vectorizer)
+            if categories is not None and source.vocabulary is not None:
                 self.feature_names_in_ = np.array(source.vocabulary, object)
-            self._take_categories(found or {}, source.name)
+            self._take_categories(categories or {}, source.name)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
@@ -261,10 +261,10 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
             raise ValueError(f"no training document has the class {self.classes_[old == 0][0]}: its share must be 0")
         log_prior = shares
         if self.loss not in ("nll", Nll()):
-            known = np.flatnonzero(old)
+            positive = np.flatnonzero(old)
             log_prior = np.full(len(old), -np.inf)
             trained_prior = self._lazy_parameters.trained.value.log_prior
-            log_prior[known] = trained_prior[known] + shares[known] - np.log(old[known])
+            log_prior[positive] = trained_prior[positive] + shares[positive] - np.log(old[positive])
         new = copy.copy(self)
         new.__dict__.pop("set_scores_", None)
         new._lazy_parameters = self._lazy_parameters.with_prior(log_prior - logsumexp(log_prior))

@@ -128,9 +128,9 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         """Return what is learned."""
 
     def _check(self) -> None:
-        given = np.asarray(self.alpha)
-        if given.ndim and given.size != self.n_components:
-            raise ValueError(f"alpha has {given.size} numbers for {self.n_components} topics")
+        alpha = np.asarray(self.alpha)
+        if alpha.ndim and alpha.size != self.n_components:
+            raise ValueError(f"alpha has {alpha.size} numbers for {self.n_components} topics")
         if self.merge == "sum" and self.rounds_per_epoch is not None:
             raise ValueError("with merge='sum' batch_size sets the rounds of an epoch: leave rounds_per_epoch at None")
 
@@ -159,13 +159,15 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
                 for trial, weight in zip(trials, WORDS_WEIGHTS, strict=True)
             ]
             learner = policy.choose(candidates).candidate.learner
-        found = final_stage(trainer, learner, plan, lambda: learner.model.start(summary.frequencies, plan.seed))
-        of_topics = trainer.score("topics' shares", _reporting(learner, TopicShares(output.head)), found.state)
+        trained = final_stage(trainer, learner, plan, lambda: learner.model.start(summary.frequencies, plan.seed))
+        of_topics = trainer.score("topics' shares", _reporting(learner, TopicShares(output.head)), trained.state)
         self.topic_shares_ = np.array([of_topics[str(k)] for k in range(learner.model.n_topics)])
         if not isinstance(output.head, SigmoidLabels):
-            return found
-        best = trainer.score("thresholds of labels", _reporting(learner, LabelThresholds(output.head)), found.state)
-        return found._replace(learner=learner.decided(thresholds=tuple(best[str(i)] for i in range(learner.n_labels))))
+            return trained
+        best = trainer.score("thresholds of labels", _reporting(learner, LabelThresholds(output.head)), trained.state)
+        return trained._replace(
+            learner=learner.decided(thresholds=tuple(best[str(i)] for i in range(learner.n_labels)))
+        )
 
     def _plan(self, n_documents: int, labelled: float) -> Plan:
         seed = seed_of(self.random_state)
@@ -256,8 +258,8 @@ def _plain(alpha: object) -> float | tuple[float, ...] | Literal["learned"]:
     """Return alpha as settings hold it."""
     if isinstance(alpha, str):
         return "learned"
-    given = np.asarray(alpha, np.float64)
-    return tuple(given.tolist()) if given.ndim else float(given)
+    values = np.asarray(alpha, np.float64)
+    return tuple(values.tolist()) if values.ndim else float(values)
 
 
 @estimator

@@ -38,8 +38,10 @@ if TYPE_CHECKING:
 
 
 def _are_orders(value: object) -> bool:
-    whole = isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(n, int | np.integer) for n in value)
-    return value is None or (whole and 1 <= value[0] <= value[1])  # type: ignore[index]
+    is_pair = (
+        isinstance(value, tuple | list) and len(value) == 2 and all(isinstance(n, int | np.integer) for n in value)
+    )
+    return value is None or (is_pair and 1 <= value[0] <= value[1])  # type: ignore[index]
 
 
 @estimator

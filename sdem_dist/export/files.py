@@ -45,7 +45,7 @@ def why_not_texts(settings: VectorizerSettings | None) -> str:
         ),
         "no operator leaves stop words out before it makes n-grams": several and bool(stopped_words(settings)),
     }
-    return next((said for said, there in obstacles.items() if there), "")
+    return next((reason for reason, applies in obstacles.items() if applies), "")
 
 
 def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[str]) -> list[Any]:
@@ -104,8 +104,8 @@ def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> No
 
 def why_from_counts(model: Any) -> str:
     """Return why the ONNX file of a model takes counts and not texts; empty where it takes texts."""
-    made = model.vectorizer_
-    return why_not_texts(None if made is None else VectorizerSettings.from_json(made))
+    settings = model.vectorizer_
+    return why_not_texts(None if settings is None else VectorizerSettings.from_json(settings))
 
 
 def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
@@ -124,23 +124,23 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     onnx = needed("onnx", "onnx")
     if type(model).__name__ != "MultinomialNB":
         raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
-    found = linear_classifier(model)
+    linear = linear_classifier(model)
     words = json.dumps(model.vocabulary_)
     of_texts = not from_counts and not why_from_counts(model)
-    if (size := found.coef.nbytes + 2 * len(words) + 2**16) > LARGEST:
+    if (size := linear.coef.nbytes + 2 * len(words) + 2**16) > LARGEST:
         raise ModelError(
             f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
             "words (min_df, max_features)"
         )
-    made = _graph(onnx, found, model if of_texts else None)
+    graph = _graph(onnx, linear, model if of_texts else None)
     if model.vectorizer_ is not None:
-        entry = made.metadata_props.add()
+        entry = graph.metadata_props.add()
         entry.key, entry.value = "vectorizer", json.dumps(model.vectorizer_)
     if model.vocabulary_ is not None:
-        entry = made.metadata_props.add()
+        entry = graph.metadata_props.add()
         entry.key, entry.value = "vocabulary", words
-    onnx.checker.check_model(made)
-    publish_file(path, lambda partial: onnx.save(made, partial), error=ModelError)
+    onnx.checker.check_model(graph)
+    publish_file(path, lambda partial: onnx.save(graph, partial), error=ModelError)
 
 
 def _graph(onnx: Any, found: LinearClassifier, counting: Any) -> Any:

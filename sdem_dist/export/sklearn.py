@@ -104,15 +104,15 @@ def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) ->
             f"the model's token_pattern {settings.token_pattern!r} is one of the library regex, and scikit-learn splits by "
             "Python's: export it from counts (from_counts=True, or --from-counts)"
         )
-    given: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
+    options: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
     stopped = settings.stop_words
-    given["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped
+    options["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped
     if settings.kind == "hashing":
-        return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **given)
+        return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **options)
     assert vocabulary is not None
-    made = CountVectorizer(vocabulary={word: column for column, word in enumerate(vocabulary)}, **given)
-    made.vocabulary_, made.fixed_vocabulary_ = made.vocabulary, True
-    return made
+    vectorizer = CountVectorizer(vocabulary={word: column for column, word in enumerate(vocabulary)}, **options)
+    vectorizer.vocabulary_, vectorizer.fixed_vocabulary_ = vectorizer.vocabulary, True
+    return vectorizer
 
 
 def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
@@ -150,34 +150,34 @@ def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
 def _gaussian(model: Any) -> Any:
     from sklearn.naive_bayes import GaussianNB
 
-    made = GaussianNB()
-    made.classes_, made.class_count_ = model.classes_, model.class_count_
-    made.class_prior_ = np.exp(model.class_log_prior_)
-    made.theta_, made.var_, made.epsilon_ = model.theta_, model.var_, 0.0
-    made.n_features_in_ = model.n_features_in_
-    return made
+    model_ = GaussianNB()
+    model_.classes_, model_.class_count_ = model.classes_, model.class_count_
+    model_.class_prior_ = np.exp(model.class_log_prior_)
+    model_.theta_, model_.var_, model_.epsilon_ = model.theta_, model.var_, 0.0
+    model_.n_features_in_ = model.n_features_in_
+    return model_
 
 
 def _bernoulli(model: Any) -> Any:
     from sklearn.naive_bayes import BernoulliNB
 
-    made = _counting(BernoulliNB(binarize=model.binarize), model)
+    peer = _counting(BernoulliNB(binarize=model.binarize), model)
     (_, theta), *_ = _blocks_of(model)
-    made.feature_log_prob_ = log_expit(theta[..., 0])
-    return made
+    peer.feature_log_prob_ = log_expit(theta[..., 0])
+    return peer
 
 
 def _categorical(model: Any) -> Any:
     from sklearn.naive_bayes import CategoricalNB
 
-    made = _counting(CategoricalNB(), model)
-    found: dict[int, np.ndarray] = {}
+    peer = _counting(CategoricalNB(), model)
+    tables: dict[int, np.ndarray] = {}
     for columns, theta in _blocks_of(model):
         of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # that of category 0 is 0
-        found |= dict(zip(columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
-    made.feature_log_prob_ = [found[column] for column in range(model.n_features_in_)]
-    made.n_categories_ = np.array([p.shape[1] for p in made.feature_log_prob_])
-    return made
+        tables |= dict(zip(columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
+    peer.feature_log_prob_ = [tables[column] for column in range(model.n_features_in_)]
+    peer.n_categories_ = np.array([p.shape[1] for p in peer.feature_log_prob_])
+    return peer
 
 
 def _blocks_of(model: Any) -> list[tuple[tuple[int, ...], np.ndarray]]:
@@ -197,7 +197,7 @@ def _counting(made: Any, model: Any) -> Any:
 def _linear_regression(model: Any) -> Any:
     from sklearn.linear_model import LinearRegression
 
-    made = LinearRegression()
-    made.coef_, made.intercept_ = model.coef_, model.intercept_
-    made.n_features_in_ = model.n_features_in_
-    return made
+    peer = LinearRegression()
+    peer.coef_, peer.intercept_ = model.coef_, model.intercept_
+    peer.n_features_in_ = model.n_features_in_
+    return peer

@@ -84,8 +84,8 @@ class Categorical(Family):
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
         """Return which values are not categories."""
-        known = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
-        return np.asarray(~(np.isnan(x) | known).all(axis=-1))
+        valid = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
+        return np.asarray(~(np.isnan(x) | valid).all(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw a category."""

@@ -224,18 +224,18 @@ def gain_of(first: Draws, second: Draws) -> tuple[float, float]:
 def _joined(results: Sequence[HoldoutResult]) -> Draws:
     """Return the draws that held out a document."""
     draws = [result.draws[0] for result in results]
-    known = [one for one in draws if np.isfinite(one).all()] or draws[:1]
-    return Draws(*(np.concatenate(column) for column in zip(*known, strict=True)))
+    finite = [one for one in draws if np.isfinite(one).all()] or draws[:1]
+    return Draws(*(np.concatenate(column) for column in zip(*finite, strict=True)))
 
 
 def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
     """Return what a history says of held-out documents after an epoch."""
-    shown = {"accuracy": "accuracy", "log_loss": monitor} | (
+    names = {"accuracy": "accuracy", "log_loss": monitor} | (
         {"macro_f1": "macro_f1"} if has_rare_classes(source) else {}
     )
     of_epoch = {name: entry[name] for name in ("epoch", "seconds")}
     return of_epoch | {
-        f"held_out_{name}": entry[VALIDATION + metric] for name, metric in shown.items() if VALIDATION + metric in entry
+        f"held_out_{name}": entry[VALIDATION + metric] for name, metric in names.items() if VALIDATION + metric in entry
     }
 
 

@@ -160,8 +160,8 @@ class WordClusters:
                 examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers))
                 return state_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
             drawn = [cast(Documents, corpus.read(p, p + 1)) for p in sampled_positions(survey)]
-            found = counts_by_k_means(Documents.concatenate(drawn), self.number, learner.model.alpha, once.seed)
-            return state_at(*found)
+            counts = counts_by_k_means(Documents.concatenate(drawn), self.number, learner.model.alpha, once.seed)
+            return state_at(*counts)
 
         return Stage(f"start{which}", learner, once, start)
 
@@ -212,9 +212,11 @@ class RowClusters:
 
             return Stage(f"start{which}", learner, once, start)
         generative = SdEM(FeatureClasses(variables, Classes(1, (0,))), source.weight, ClosedForm())
-        whole = trainer.run(Stage(f"all rows{which}", generative, once)).state
+        all_rows = trainer.run(Stage(f"all rows{which}", generative, once)).state
         examples = rows_at(source.corpus, positions_of(survey, (self.number,)))
-        return Stage(f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, whole))
+        return Stage(
+            f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, all_rows)
+        )
 
     def prior_share(self, learner: SdEM[FeatureClasses], state: FeatureState) -> float:
         """Return minus the divergence of the components from the centre of the prior, by its weight."""

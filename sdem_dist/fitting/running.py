@@ -166,9 +166,9 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
     looks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
     findings = [executor.result(look) for look in looks]
     problems = [f.problem for f in findings if f.problem]
-    sound = without_damaged(corpus, findings)
+    undamaged = without_damaged(corpus, findings)
     if problems:
-        event = ShardsLeftOut(len(problems), header.n_documents - sound.n_documents, tuple(problems))
+        event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
             callback(event)
         warnings.warn(
@@ -176,7 +176,7 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
             f"{event.n_documents:,} documents of {header.n_documents:,}: " + "; ".join(problems),
             stacklevel=CALLER + 1,
         )
-    return sound, problems
+    return undamaged, problems
 
 
 @contextmanager

@@ -77,10 +77,10 @@ def _over_partitions(estimator: Estimator, X: Any, function: Callable[[Any], np.
     sparse = estimator._layout == "sparse"
 
     def of_partition(frame: Any) -> Any:
-        found = function(frame.to_numpy() if sparse else frame) if len(frame) else none
+        values = function(frame.to_numpy() if sparse else frame) if len(frame) else none
         if n_columns is None:
-            return pd.Series(found, index=frame.index)
-        return pd.DataFrame(found, index=frame.index, columns=names)
+            return pd.Series(values, index=frame.index)
+        return pd.DataFrame(values, index=frame.index, columns=names)
 
     none: np.ndarray = np.empty((0, n_columns or 0))
     if n_columns is None:
@@ -111,13 +111,13 @@ def over_corpus(
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)
-    found: np.ndarray | None = None
-    for start, piece in _applied(function, X, client):
-        if found is None:
-            found = np.empty((X.n_documents, *piece.shape[1:]), piece.dtype)
-        found[start : start + len(piece)] = piece
-    assert found is not None  # a corpus has documents
-    return found if X.mask is None else found[X.mask]
+    output: np.ndarray | None = None
+    for start, block in _applied(function, X, client):
+        if output is None:
+            output = np.empty((X.n_documents, *block.shape[1:]), block.dtype)
+        output[start : start + len(block)] = block
+    assert output is not None  # a corpus has documents
+    return output if X.mask is None else output[X.mask]
 
 
 def _applied(
@@ -133,9 +133,9 @@ def _applied(
     refuse_address(client)
     executor, parts = DaskExecutor(client), ranges_of(corpus)
     shared = executor.put(function)  # with the model, once a worker
-    made = in_order(executor, _applied_to, ((shared, corpus, *part) for part in parts))
-    for (start, _), piece in zip(parts, made, strict=True):
-        yield start, piece
+    results = in_order(executor, _applied_to, ((shared, corpus, *part) for part in parts))
+    for (start, _), block in zip(parts, results, strict=True):
+        yield start, block
 
 
 def _applied_to(function: Callable[[Any], np.ndarray], corpus: AnyCorpus, start: int, stop: int) -> np.ndarray:

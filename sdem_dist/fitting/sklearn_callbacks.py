@@ -57,16 +57,18 @@ class Tasks:
 
     def __call__(self, event: Event) -> bool:
         """Tell of a stage or an epoch, and return whether a callback asks to stop after it."""
-        stops, told = False, {"estimator": self._estimator}
+        stops, arguments = False, {"estimator": self._estimator}
         if isinstance(event, StageStarted):
             left = event.n_epochs - event.epoch
-            self._stage = self._fit.subcontext(task_name=event.stage, max_subtasks=left).call_on_fit_task_begin(**told)
+            self._stage = self._fit.subcontext(task_name=event.stage, max_subtasks=left).call_on_fit_task_begin(
+                **arguments
+            )
         if isinstance(event, EpochEnded):
-            stops, self._epoch = bool(self._epoch.call_on_fit_task_end(**told)), None
+            stops, self._epoch = bool(self._epoch.call_on_fit_task_end(**arguments)), None
         elif isinstance(event, StageEnded):
-            self._stage.call_on_fit_task_end(**told)
+            self._stage.call_on_fit_task_end(**arguments)
         elif isinstance(event, LanesEnded | RoundEnded) and self._epoch is None:
-            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**told)
+            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**arguments)
         return stops
 
     def fitted(self, estimator: CallbackSupportMixin) -> None:
@@ -76,5 +78,5 @@ class Tasks:
 
 def tasks_of(estimator: CallbackSupportMixin, X: object, y: object) -> list[Tasks]:
     """Return the adapter for the callbacks set for an estimator, or for one that it is a part of; else nothing."""
-    there = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
-    return [Tasks(estimator, X, y)] if there else []
+    has_callbacks = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
+    return [Tasks(estimator, X, y)] if has_callbacks else []

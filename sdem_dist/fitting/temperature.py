@@ -181,11 +181,11 @@ def with_temperature(
         return fit(trainer, source)
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart, source.corpus.document_frequency)
-    found = None if kept is None else fit(trainer, source)
-    n_kept = None if kept is None or found is None else kept(found.history)
+    first_fit = None if kept is None else fit(trainer, source)
+    n_epochs = None if kept is None or first_fit is None else kept(first_fit.history)
 
     def without(stage: AnyStage) -> AnyStage:
-        plan = replace(stage.plan, n_epochs=n_kept) if n_kept and stage.monitored else stage.plan
+        plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
         every = max(1, plan.n_epochs // CURVE_POINTS)
         watch = Monitoring(every, source.seen(scored), training=False, shown=("accuracy", MONITOR))
         corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
@@ -195,7 +195,7 @@ def with_temperature(
     history = fit(trainer.changed(without), others).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
-        return found or fit(trainer, source)
+        return first_fit or fit(trainer, source)
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
@@ -205,10 +205,12 @@ def with_temperature(
             else stage
         )
 
-    found = found or fit(trainer.changed(tempered), source)
-    learner = replace(cast(Any, found.learner), temperature=temperature)
-    told = [held_out_figures(entry, MONITOR, source) for entry in history] + [{}] * (len(found.history) - len(history))
-    return Trained(learner, found.state, [{**h, **f} for h, f in zip(told, found.history, strict=False)])
+    first_fit = first_fit or fit(trainer.changed(tempered), source)
+    learner = replace(cast(Any, first_fit.learner), temperature=temperature)
+    figures = [held_out_figures(entry, MONITOR, source) for entry in history] + [{}] * (
+        len(first_fit.history) - len(history)
+    )
+    return Trained(learner, first_fit.state, [{**h, **f} for h, f in zip(figures, first_fit.history, strict=False)])
 
 
 def held_out_of(
@@ -231,6 +233,6 @@ def held_out_of(
         part = Fraction(1, fewest)
     mask = counted & (Folds(corpus, part.denominator, seed, groups=torn).numbers < part.numerator)
     if labels is not None:
-        kept = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
-        mask &= kept[labels]
+        remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
+        mask &= remains[labels]
     return Selection.of(mask) if mask.sum() >= FEW_HELD_OUT // 2 else None

@@ -73,18 +73,18 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
 
     Return the documents, too, as the model weighs them.
     """
-    alone = labelled_alone(source)
-    source = weighed_by_labelled(source, alone)
-    trainer, trainer_alone = trainer.changed(_of(source)), trainer.changed(_of(alone))
-    weight, found = recipe.weight, recipe.candidate(source, None)
-    learner = replace(found.learner, n_documents=source.n_labelled)
-    initial = cast(MadeByWorkers[SdemState], found.initial).block(0, 1)
-    plan = replace(found.plan, n_epochs=FEW_EPOCHS) if recipe.auto_epochs else found.plan
+    labelled = labelled_alone(source)
+    source = weighed_by_labelled(source, labelled)
+    trainer, labelled_trainer = trainer.changed(_of(source)), trainer.changed(_of(labelled))
+    weight, candidate = recipe.weight, recipe.candidate(source, None)
+    learner = replace(candidate.learner, n_documents=source.n_labelled)
+    initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
+    plan = replace(candidate.plan, n_epochs=FEW_EPOCHS) if recipe.auto_epochs else candidate.plan
     figures = dict[str, float]()
     if source.n_labelled < UNLABELLED_LEAST:  # too few to hold some out of EM
-        if weight != 0.0 and recipe.calibrate and recipe.holds_out and alone.n_documents >= 2 * N_FOLDS:
+        if weight != 0.0 and recipe.calibrate and recipe.holds_out and labelled.n_documents >= 2 * N_FOLDS:
             # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
-            by_folds = train_by_folds(trainer_alone, alone, [lambda: recipe.candidate(alone, learner.loss)])
+            by_folds = train_by_folds(labelled_trainer, labelled, [lambda: recipe.candidate(labelled, learner.loss)])
             learner = replace(learner, temperature=cast(Any, by_folds.learner).temperature)
     elif recipe.holds_out and (weight is None or (weight and recipe.calibrate)):
         policy = HoldoutPolicy(trainer, source, UNLABELLED_SHARE, every=plan.n_epochs, n_draws=UNLABELLED_DRAWS)
@@ -96,13 +96,13 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
             return partial(start_at, initial, generative, used), f"weight {used:.2g}{which}"
 
         def of_labelled() -> Candidate:
-            loss = recipe.loss or first_loss(alone)  # as they would be trained
-            trial = recipe.candidate(alone, loss)
-            frequency = alone.corpus.document_frequency
+            loss = recipe.loss or first_loss(labelled)  # as they would be trained
+            trial = recipe.candidate(labelled, loss)
+            frequency = labelled.corpus.document_frequency
             at = trial.initial
             # Both read the whole corpus, so that the same documents are held out; no label, no step.
             return Candidate(
-                trial.learner, plan, None, "", lambda _, which: (at, f"labelled alone{which}"), alone, frequency
+                trial.learner, plan, None, "", lambda _, which: (at, f"labelled alone{which}"), labelled, frequency
             )
 
         candidates = [lambda: Candidate(learner, plan, start=start), *([of_labelled] if weight is None else [])]
@@ -119,7 +119,7 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
             learner = replace(learner, temperature=temperature)
             figures |= _means(helped, "held_out")
     if weight == 0.0:
-        end, source = recipe.train(trainer_alone, alone), alone
+        end, source = recipe.train(labelled_trainer, labelled), labelled
     else:
         generative = _explained(trainer, source, learner, plan)
         weight = weight_of_margin(generative, sample(source), UNLABELLED_MARGIN) if weight is None else weight
@@ -137,12 +137,12 @@ def labelled_alone(source: Source) -> Source:
     """Return the labelled documents of a source, weighed as if there were no others."""
     assert source.weighting is None or source.trained_on is not None
     corpus = source.corpus.labelled()
-    alone = replace(source, corpus=corpus, weight=source.n_labelled)
+    labelled = replace(source, corpus=corpus, weight=source.n_labelled)
     if source.weighting is None:
-        return alone
+        return labelled
     frequency = corpus.document_frequency
     counted = max(corpus.n_documents, int(frequency.max(initial=0)))
-    return replace(alone, weighting=replace(source.weighting, n_documents=counted), trained_on=frequency)
+    return replace(labelled, weighting=replace(source.weighting, n_documents=counted), trained_on=frequency)
 
 
 def weighed_by_labelled(source: Source, alone: Source) -> Source:
@@ -151,8 +151,8 @@ def weighed_by_labelled(source: Source, alone: Source) -> Source:
         return source
     assert alone.weighting is not None
     assert not isinstance(source.corpus, DenseMemoryCorpus)
-    there = source.corpus.document_frequency >= source.weighting.min_df
-    frequency = np.where(there, np.maximum(cast(np.ndarray, alone.trained_on), 1), 0)
+    frequent = source.corpus.document_frequency >= source.weighting.min_df
+    frequency = np.where(frequent, np.maximum(cast(np.ndarray, alone.trained_on), 1), 0)
     return replace(source, weighting=replace(alone.weighting, min_df=1), trained_on=frequency)
 
 

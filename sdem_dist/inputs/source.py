@@ -52,18 +52,18 @@ def source_of(
     `classes`: array-like of shape (n_classes,): all classes, where `y` may have fewer: of the batches of `partial_fit`.
     Raises ValueError, CorpusError: what is wrong, where, and what to do.
     """
-    words, made, transformer = None, None, None
+    words, vectorizer, transformer = None, None, None
     X = text_column(X) if estimator._layout == "sparse" else X
     if estimator._layout == "sparse" and are_texts(X):
         if use == "train":
             if classes is not None:
                 warn_of_fixed_words(estimator)
-            X, words, made, transformer = learned_counts(estimator, _with_weight(X, sample_weight))
+            X, words, vectorizer, transformer = learned_counts(estimator, _with_weight(X, sample_weight))
         else:
             X = estimator.vectorize(cast("Sequence[str]", X))
     source = _source_of(estimator, X, y, sample_weight, client, use, classes)
-    if made is not None:
-        source = replace(source, vocabulary=words, vectorizer=made, transformer=transformer)
+    if vectorizer is not None:
+        source = replace(source, vocabulary=words, vectorizer=vectorizer, transformer=transformer)
     if use == "train" or estimator.weighting_ is None:
         return source
     return replace(
@@ -215,24 +215,24 @@ def _of_labelled(
     labelled = checks.has_label(estimator, labels)
     if reset and classes is None and not labelled.any():
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
-    found = check_labels(labels[labelled], training=reset and classes is None)
-    known = found if reset else estimator.classes_
-    if reset and estimator.spec.unlabelled and "" in found.tolist():
+    classes_ = check_labels(labels[labelled], training=reset and classes is None)
+    trained_classes = classes_ if reset else estimator.classes_
+    if reset and estimator.spec.unlabelled and "" in classes_.tolist():
         warnings.warn(
             f"{counted(int((labels == '').sum()), 'document')} of the class '': if they have no label, set unlabelled=''",
             stacklevel=2,
         )
     if classes is not None:
-        known = np.unique(np.asarray(classes))
-    if len(unknown := np.setdiff1d(found, known)):
+        trained_classes = np.unique(np.asarray(classes))
+    if len(unknown := np.setdiff1d(classes_, trained_classes)):
         raise ValueError(
-            f"y has labels that are not among the classes: {some(unknown)}{checks.other_kind(found, known)}"
+            f"y has labels that are not among the classes: {some(unknown)}{checks.other_kind(classes_, trained_classes)}"
         )
     positions = np.full(len(labels), -1, np.int32)
-    positions[labelled] = np.searchsorted(known, labels[labelled])
+    positions[labelled] = np.searchsorted(trained_classes, labels[labelled])
     rows = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
     names, (weights, some_rows) = (
-        tuple(plain_label(label) for label in known),
+        tuple(plain_label(label) for label in trained_classes),
         _weights(estimator, sample_weight, rows, use),
     )
     shuffle = use != "score"
@@ -245,8 +245,8 @@ def _of_labelled(
         random_state=seed_of(estimator.random_state) if shuffle else 0,
         shuffle=shuffle,
     )
-    counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(known))
-    source = Source(corpus, _total(weights, len(labels)), known, tuple(counts.tolist()))
+    counts = np.bincount(positions[labelled], None if weights is None else weights[labelled], len(trained_classes))
+    source = Source(corpus, _total(weights, len(labels)), trained_classes, tuple(counts.tolist()))
     return source if classes is not None else _enough(source, use)
 
 
@@ -389,13 +389,13 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
 
 def _factors(estimator: Estimator, weighting: Weighting, frequency: np.ndarray) -> np.ndarray:
     """Return what multiplies each column: made once for a model, since a wide one has millions."""
-    kept = getattr(estimator, "_lazy_parameters", None)
-    if kept is None:
+    lazy = getattr(estimator, "_lazy_parameters", None)
+    if lazy is None:
         return weighting.factors(frequency, estimator.vocabulary_)
-    if kept.factors is None or kept.factors[0] is not weighting or kept.factors[1] is not frequency:
-        kept.factors = weighting, frequency, weighting.factors(frequency, estimator.vocabulary_)
-    found: np.ndarray = kept.factors[2]
-    return found
+    if lazy.factors is None or lazy.factors[0] is not weighting or lazy.factors[1] is not frequency:
+        lazy.factors = weighting, frequency, weighting.factors(frequency, estimator.vocabulary_)
+    factors: np.ndarray = lazy.factors[2]
+    return factors
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:

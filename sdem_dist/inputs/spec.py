@@ -91,8 +91,12 @@ class Source:
     @property
     def frequency(self) -> np.ndarray | None:
         """Documents of each word, for the weighting."""
-        known = self.trained_on
-        return known if known is None or isinstance(known, np.ndarray) else known.document_frequency
+        trained_columns = self.trained_on
+        return (
+            trained_columns
+            if trained_columns is None or isinstance(trained_columns, np.ndarray)
+            else trained_columns.document_frequency
+        )
 
     @property
     def n_features(self) -> int:
@@ -266,5 +270,5 @@ def final_stage(
     how: str = "",
 ) -> Trained:
     """Run the stage that a fit ends with, the one that is watched; `how` is added to its name."""
-    found = trainer.run(Stage(f"train{how}", learner, plan, initial, monitored=True))
-    return Trained(learner, found.state, found.history)
+    trained = trainer.run(Stage(f"train{how}", learner, plan, initial, monitored=True))
+    return Trained(learner, trained.state, trained.history)

@@ -84,8 +84,8 @@ def gathered(X: object, sparse: bool) -> object:
     array: sp.csr_matrix = X
     if not sparse or not hasattr(array, "rechunk"):
         return array.compute()
-    whole = array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
-    blocks = [sp.csr_matrix(block.compute()) for block in whole.to_delayed().ravel()]
+    by_rows = array.rechunk({1: -1}) if array.numblocks[1] > 1 else array
+    blocks = [sp.csr_matrix(block.compute()) for block in by_rows.to_delayed().ravel()]
     return sp.vstack(blocks, format="csr")
 
 
@@ -104,7 +104,7 @@ def validated(
         else {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     )
     try:
-        found = validate_data(estimator, X, y, reset=reset, **how, **accepted)
+        checked = validate_data(estimator, X, y, reset=reset, **how, **accepted)
     except (TypeError, ValueError):
         if estimator._layout == "sparse" and (row := _nan_row(X)) is not None:
             raise ValueError(
@@ -116,7 +116,7 @@ def validated(
         if (text := _first_text(X)) is None:
             raise
         raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator)}") from None
-    return (found, None) if isinstance(y, str) and y == "no_validation" else found
+    return (checked, None) if isinstance(y, str) and y == "no_validation" else checked
 
 
 def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
@@ -155,9 +155,9 @@ def _sorted_counts(rows: sp.csr_matrix, most: int) -> sp.csr_matrix:
         n = arrange(*own, np.arange(rows.shape[1], dtype=np.int32), rows.shape[1], (indptr, indices, counts))
         if n == rows.nnz:  # else counts of equal columns were added up, and the sums may need more bytes
             break
-    found = sp.csr_matrix((counts[:n], indices[:n], indptr), shape=rows.shape)
-    found.has_canonical_format = True
-    return found
+    counted_rows = sp.csr_matrix((counts[:n], indices[:n], indptr), shape=rows.shape)
+    counted_rows.has_canonical_format = True
+    return counted_rows
 
 
 def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
@@ -255,8 +255,8 @@ def refuse_targets_of_text(y: object) -> None:
 
 def some(values: np.ndarray) -> str:
     """Return the first few of some classes, for messages."""
-    shown = ", ".join(str(v) for v in values[:5].tolist())
-    return shown + (", ..." if len(values) > 5 else "")
+    examples = ", ".join(str(v) for v in values[:5].tolist())
+    return examples + (", ..." if len(values) > 5 else "")
 
 
 def other_kind(found: np.ndarray, known: np.ndarray) -> str:
@@ -276,8 +276,8 @@ def _nan_row(X: object) -> int | None:
     """Return the first row of numbers that holds NaN."""
     if sp.issparse(X):
         rows = sp.coo_matrix(X)
-        found = rows.row[rows.data != rows.data]
-        return int(found.min()) if len(found) else None
+        nan_rows = rows.row[rows.data != rows.data]
+        return int(nan_rows.min()) if len(nan_rows) else None
     values = np.asarray(X) if hasattr(X, "dtype") else np.empty(0)
     if values.dtype.kind != "f" or values.ndim != 2:
         return None
@@ -355,10 +355,10 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
     """
     if labels.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
         _check_kind(labels)
-    found = np.unique(labels)
-    if training and len(found) and (odd := doubt(len(found), len(labels), found[0])):
+    classes = np.unique(labels)
+    if training and len(classes) and (odd := doubt(len(classes), len(labels), classes[0])):
         warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
-    return found
+    return classes
 
 
 def _check_kind(labels: np.ndarray) -> None:
@@ -400,10 +400,10 @@ def check_words(estimator: Estimator, source: Source) -> None:
         raise CorpusError(
             f"the vocabulary of {source.name} does not match the model's; {_INGEST_AGAIN.format('vocabulary')}"
         )
-    made, trained = source.vectorizer, estimator.vectorizer_
-    if made is None or trained is None or (made.get("kind") == "matrix") != (trained.get("kind") == "matrix"):
+    settings, trained = source.vectorizer, estimator.vectorizer_
+    if settings is None or trained is None or (settings.get("kind") == "matrix") != (trained.get("kind") == "matrix"):
         return  # numbers that others made from text do not tell how
-    odd = [name for name in trained if name not in ONLY_CHOOSING and made.get(name) != trained[name]]
+    odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
     if odd:
         raise CorpusError(
             f"the numbers of {source.name} were made from text in another way than the model's "

@@ -44,8 +44,8 @@ class WeightedCorpus(View):
     @cached_property
     def cache_key(self) -> str:
         """Name the content."""
-        given = self.trained_on
-        frequency = hashlib.sha256(given.tobytes()).hexdigest() if isinstance(given, np.ndarray) else ""
+        columns = self.trained_on
+        frequency = hashlib.sha256(columns.tobytes()).hexdigest() if isinstance(columns, np.ndarray) else ""
         return f"{self.corpus.cache_key} {self.weighting} {frequency}"
 
     @cached_property
@@ -123,9 +123,9 @@ class KnownWords(View):
 
 def _of_words(documents: Documents, known: np.ndarray) -> Documents:
     """Return documents without the words that are not known, bool of shape (n_features,)."""
-    kept = known[documents.indices]
-    indptr = offsets_of(kept)[documents.indptr]
-    return replace(documents, data=documents.data[kept], indices=documents.indices[kept], indptr=indptr)
+    is_kept_word = known[documents.indices]
+    indptr = offsets_of(is_kept_word)[documents.indptr]
+    return replace(documents, data=documents.data[is_kept_word], indices=documents.indices[is_kept_word], indptr=indptr)
 
 
 @dataclass(frozen=True)
@@ -164,15 +164,15 @@ def coded(y: object, known: np.ndarray | None) -> tuple[np.ndarray, list[LabelSe
         raise ValueError(str(error)) from None
     place: dict[LabelSet, int] = {}
     codes = np.array([place.setdefault(labels, len(place)) for labels in sets], np.int32)
-    found = list(place)
+    labels_in_order = list(place)
     if names is None:
         indicator = indicator_of(y)
-        names = list(all_labels(found) if indicator is None else range(indicator.shape[1]))
-    elif unknown := [label for labels in found for label in labels if label not in names]:
+        names = list(all_labels(labels_in_order) if indicator is None else range(indicator.shape[1]))
+    elif unknown := [label for labels in labels_in_order for label in labels if label not in names]:
         raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
     if not names:
         raise ValueError("y has no label at all: no document has one")
-    return codes, found, names
+    return codes, labels_in_order, names
 
 
 def indicator_of_labels(y: object, known: np.ndarray | None) -> sp.csr_matrix:

@@ -134,10 +134,10 @@ def mistakes(estimator: Estimator, report: Any, examined: EvaluationSet) -> Iter
 
 def _ids_and_texts(examined: EvaluationSet, positions: np.ndarray) -> dict[str, list[Any]]:
     """Return ids and texts."""
-    found: dict[str, list[Any]] = {"id": examined.ids_of(positions)}
+    columns: dict[str, list[Any]] = {"id": examined.ids_of(positions)}
     if examined.has_texts:
-        found["text"] = examined.texts_of(positions)
-    return found
+        columns["text"] = examined.texts_of(positions)
+    return columns
 
 
 def _of_classes(
@@ -149,13 +149,13 @@ def _of_classes(
 ) -> dict[str, list[Any]]:
     classes = report.classes
     labels = classes[report.labels[rows]].tolist()
-    found = _ids_and_texts(examined, positions) | {
+    columns = _ids_and_texts(examined, positions) | {
         "label": labels,
         "prediction": classes[report.predictions[rows]].tolist(),
         "probability": report.confidence[rows].tolist(),
         "probability_of_label": report.probabilities[rows, report.labels[rows]].tolist(),
     }
-    return found | words_of_errors(examined.explained(estimator, positions, labels) if len(rows) else [])
+    return columns | words_of_errors(examined.explained(estimator, positions, labels) if len(rows) else [])
 
 
 def _of_labels(
@@ -166,8 +166,8 @@ def _of_labels(
     for name in ("labels", "predictions"):
         about[name] = [joined(labels) for labels in cast("list[tuple[object, ...]]", about[name])]
     wrong = report.wrong_labels(rows)
-    told = examined.of_labels(estimator, positions, wrong) if len(rows) else []
-    words = dict(zip(("words_for_it", "words_against_it"), words_of_errors(told).values(), strict=False))
+    explanations = examined.of_labels(estimator, positions, wrong) if len(rows) else []
+    words = dict(zip(("words_for_it", "words_against_it"), words_of_errors(explanations).values(), strict=False))
     return _ids_and_texts(examined, positions) | about | words
 
 
@@ -182,13 +182,13 @@ def words_of_errors(told: Sequence[Explanation] | None) -> dict[str, list[str]]:
 
 
 def _of_numbers(report: Any, examined: EvaluationSet, rows: np.ndarray, positions: np.ndarray) -> dict[str, list[Any]]:
-    found, n = _ids_and_texts(examined, positions), report.targets.shape[1]
+    columns, n = _ids_and_texts(examined, positions), report.targets.shape[1]
     for k in range(n):
         number = f"_{k}" if n > 1 else ""
-        found[f"target{number}"] = report.targets[rows, k].tolist()
-        found[f"prediction{number}"] = report.predictions[rows, k].tolist()
-        found[f"error{number}"] = (report.predictions - report.targets)[rows, k].tolist()
-    return found
+        columns[f"target{number}"] = report.targets[rows, k].tolist()
+        columns[f"prediction{number}"] = report.predictions[rows, k].tolist()
+        columns[f"error{number}"] = (report.predictions - report.targets)[rows, k].tolist()
+    return columns
 
 
 ErrorColumns = Callable[[np.ndarray, list[object]], dict[str, list[str]]]
@@ -205,10 +205,10 @@ def error_columns(estimator: Any, given: Any, X: Any, report: ClassificationRepo
         return None
     if isinstance(X, AnyCorpus):
         return partial(_columns_of_errors, estimator, EvaluationSet(X), None)
-    kept = np.sort(report.positions[report.errors])
-    rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, kept)
-    texts = [texts_of_strings([str(text) for text in _safe_indexing(given, kept)])] if are_texts(given) else []
-    return partial(_columns_of_errors, estimator, EvaluationSet(rows, texts=texts), kept)
+    sorted_errors = np.sort(report.positions[report.errors])
+    rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, sorted_errors)
+    texts = [texts_of_strings([str(text) for text in _safe_indexing(given, sorted_errors)])] if are_texts(given) else []
+    return partial(_columns_of_errors, estimator, EvaluationSet(rows, texts=texts), sorted_errors)
 
 
 def _columns_of_errors(
@@ -218,17 +218,17 @@ def _columns_of_errors(
 
     `kept`: the positions that `examined` holds, ascending; None: all.
     """
-    found = examined.gathered(positions if kept is None else np.searchsorted(kept, positions))
+    gathered = examined.gathered(positions if kept is None else np.searchsorted(kept, positions))
     places, columns = np.arange(len(positions)), words_of_errors([])
     for start in range(0, len(places), BLOCK):
         block = slice(start, start + BLOCK)
-        told = found.explained(estimator, places[block], labels[block])
-        if told is None:
+        explanations = gathered.explained(estimator, places[block], labels[block])
+        if explanations is None:
             columns = {}
             break
-        for name, words in words_of_errors(told).items():
+        for name, words in words_of_errors(explanations).items():
             columns[name] += words
-    return columns | ({"text": found.texts_of(places)} if found.has_texts else {})
+    return columns | ({"text": gathered.texts_of(places)} if gathered.has_texts else {})
 
 
 def taught(model: Any, documents: Any) -> bool:
@@ -241,8 +241,8 @@ def taught(model: Any, documents: Any) -> bool:
     without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
     """
     frequency = model.document_frequency_
-    known = isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None
-    if frequency is None or not (known or isinstance(documents, sp.csr_matrix)):
+    is_whole = isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None
+    if frequency is None or not (is_whole or isinstance(documents, sp.csr_matrix)):
         return False
     if isinstance(documents, Corpus):
         if documents.header.document_frequency_checksum == crc32c(frequency):

@@ -78,12 +78,12 @@ def _of_labels(
         raise ValueError("the model gives several labels, each against all documents without it: leave against at None")
     scores = np.asarray(estimator._class_scores(documents))
     best = scores.argmax(axis=1) if labels is None else labels
-    known, found = _known(estimator, texts), Explanations()
+    vocabulary, explanations = _known(estimator, texts), Explanations()
     for i, parts in enumerate(estimator._document_parts(documents, np.stack([best, best], axis=1))):
         score, k = float(scores[i, best[i]]), int(best[i])
         text = None if texts is None else texts[i]
-        explained = _explained(estimator, parts, log_expit(scores[i]), np.array([k, k]), names, text, known)
-        found.append(
+        explained = _explained(estimator, parts, log_expit(scores[i]), np.array([k, k]), names, text, vocabulary)
+        explanations.append(
             replace(
                 explained,
                 against=f"not {estimator.classes_[k]}",
@@ -93,7 +93,7 @@ def _of_labels(
                 temperature=float(estimator.temperatures_[k]) if hasattr(estimator, "temperatures_") else 1.0,
             )
         )
-    return found
+    return explanations
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExplanations:
@@ -107,15 +107,15 @@ def number_explanations(estimator: Any, X: object, target: int = 0) -> NumberExp
         raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
     if documents.n_documents == 0:
         return NumberExplanations()
-    names, (predictions, mean, found) = _names(estimator), estimator._number_parts(documents, target)
-    known, made = _known(estimator, texts), NumberExplanations()
-    for i, parts in enumerate(found):
+    names, (predictions, mean, parts_of_documents) = _names(estimator), estimator._number_parts(documents, target)
+    vocabulary, explanations = _known(estimator, texts), NumberExplanations()
+    for i, parts in enumerate(parts_of_documents):
         text = None if texts is None else texts[i]
-        words, marks, unknown = _spelled(estimator, text, parts, names, known)
+        words, marks, unknown = _spelled(estimator, text, parts, names, vocabulary)
         left = float(predictions[i]) - mean - float(parts.parts.sum()) if parts.offset_name else 0.0
-        told = number_parts(words, parts), parts.topics, text, tuple(marks), tuple(unknown)
-        made.append(NumberExplanation(float(predictions[i]), mean, left, parts.offset_name, *told))
-    return made
+        arguments = number_parts(words, parts), parts.topics, text, tuple(marks), tuple(unknown)
+        explanations.append(NumberExplanation(float(predictions[i]), mean, left, parts.offset_name, *arguments))
+    return explanations
 
 
 def _documents(
@@ -166,8 +166,8 @@ def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarr
             )
         if unknown := [label for label in wanted if label not in classes]:
             raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
-        given = np.array([classes.index(label) for label in wanted])
-        rivals = np.where(given == order[:, 0], rivals, given)
+        wanted_positions = np.array([classes.index(label) for label in wanted])
+        rivals = np.where(wanted_positions == order[:, 0], rivals, wanted_positions)
     return np.stack([order[:, 0], rivals], axis=1)
 
 
@@ -218,16 +218,16 @@ def _spelled(
     if text is None or estimator.vectorizer_ is None:
         return words, [], []
     settings = VectorizerSettings.from_json(estimator.vectorizer_)
-    found = list(terms(text, settings))
+    spelled_terms = list(terms(text, settings))
     if estimator.vocabulary_ is not None:
         values = dict(zip(words, parts.parts.tolist(), strict=True))
         single = settings.analyzer == "word" and settings.ngram_range[0] == 1
-        places = [at[0] for term, at in found if single and len(at) == 1 and term not in known]
+        places = [at[0] for term, at in spelled_terms if single and len(at) == 1 and term not in known]
         unknown = list(dict.fromkeys(text[start:stop] for start, stop in places))
-        return words, [(*mark,) for mark in marked(found, values)], unknown
+        return words, [(*mark,) for mark in marked(spelled_terms, values)], unknown
     place = {column: i for i, column in enumerate(parts.columns.tolist())}
     met: dict[int, dict[str, int]] = {}
-    for term, _ in found:
+    for term, _ in spelled_terms:
         column = hashed(term, int(estimator.n_features_in_))
         if column in place:
             of_column = met.setdefault(column, {})
@@ -237,14 +237,14 @@ def _spelled(
         total, part = sum(times.values()), float(parts.parts[place[column]])
         values |= {term: part * n / total for term, n in times.items()}
         words[place[column]] = " | ".join(times)
-    return words, [(*mark,) for mark in marked(found, values)], []
+    return words, [(*mark,) for mark in marked(spelled_terms, values)], []
 
 
 def hashed(term: str, n_features: int) -> int:
     """Return the column of a hashed term, as scikit-learn's ``FeatureHasher`` gives it."""
-    found = int(murmurhash3_32(term.encode("utf-8", "surrogatepass"), 0))
+    hash_value = int(murmurhash3_32(term.encode("utf-8", "surrogatepass"), 0))
     # The one number without a positive counterpart, as FeatureHasher takes it.
-    return (HASHED - 1 - (n_features - 1)) % n_features if found == -HASHED else abs(found) % n_features
+    return (HASHED - 1 - (n_features - 1)) % n_features if hash_value == -HASHED else abs(hash_value) % n_features
 
 
 def refused(estimator: Any) -> ModelError:

@@ -22,19 +22,19 @@ if TYPE_CHECKING:
 def model_facts(model: EngineEstimator) -> dict[str, str]:
     """Return a fitted model's kind, settings, inputs and training, by name."""
     defaults = type(model)().get_params()
-    given = {k: v for k, v in model.get_params().items() if not np.array_equal(v, defaults[k])}
-    kept = model.kept_
-    which = "last epoch" if kept.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {kept['epoch']}"
+    changed = {k: v for k, v in model.get_params().items() if not np.array_equal(v, defaults[k])}
+    entry = model.kept_
+    which = "last epoch" if entry.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {entry['epoch']}"
     loss = getattr(model, "loss_", None) or model.get_params().get("loss")
     how = f", loss {loss}" if loss else ""
     no_metrics = ("epoch", "unlabelled_weight", *UNSHOWN)
-    metrics = {name: value for name, value in kept.items() if name not in no_metrics and not name.endswith("seconds")}
+    metrics = {name: value for name, value in entry.items() if name not in no_metrics and not name.endswith("seconds")}
     return {
         "model": type(model).__name__ + how,
-        "settings": ", ".join(f"{k} {_shown(v)}" for k, v in given.items() if k not in ("loss", *OF_THE_MACHINE))
+        "settings": ", ".join(f"{k} {_shown(v)}" for k, v in changed.items() if k not in ("loss", *OF_THE_MACHINE))
         or "defaults",
         **_trained_on(model),
-        **_unlabelled(kept),
+        **_unlabelled(entry),
         **_parts(model),
         **_inputs(model),
         **_weighting(model),
@@ -46,10 +46,10 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
 
 def _converged(model: EngineEstimator) -> str:
     """Return whether EM has converged, where that is known."""
-    found = getattr(model, "converged_", None)
-    if found is None:
+    converged = getattr(model, "converged_", None)
+    if converged is None:
         return ""
-    return ", converged" if found else ", not converged: more n_epochs would fit better"
+    return ", converged" if converged else ", not converged: more n_epochs would fit better"
 
 
 OF_HELD_OUT = {
@@ -108,17 +108,17 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
 
 def _weighting(model: EngineEstimator) -> dict[str, str]:
     """Return how counts are weighted, and the temperature of probabilities where training chose one."""
-    found, w = {}, model.weighting_
+    facts, w = {}, model.weighting_
     if w is not None:
         length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
         rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
-        found["weighting"] = f"{w.form}, {length}{rare}{grams}"
+        facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
     temperature = _temperature(model)
     return (
-        found
+        facts
         if temperature == 1.0
-        else {**found, "temperature": f"{temperature:.3g}, which scores are divided by for probabilities"}
+        else {**facts, "temperature": f"{temperature:.3g}, which scores are divided by for probabilities"}
     )
 
 
@@ -168,8 +168,8 @@ def _data(model: EngineEstimator) -> Iterator[str]:
     facts = model_facts(model)
     rows: list[tuple[str, str]] = [(k, facts[k]) for k in ("trained on", "left out") if k in facts]
     if model.vectorizer_ is not None:
-        made = {k: v for k, v in model.vectorizer_.items() if v not in (None, [], False)}
-        rows.append(("text to words", ", ".join(f"{k}: {v}" for k, v in made.items())))
+        settings = {k: v for k, v in model.vectorizer_.items() if v not in (None, [], False)}
+        rows.append(("text to words", ", ".join(f"{k}: {v}" for k, v in settings.items())))
     yield _table(("", ""), rows)
     prior = getattr(model, "class_log_prior_", None) if model.spec.predicts == "class" else None
     if prior is not None:
@@ -182,14 +182,16 @@ def _data(model: EngineEstimator) -> Iterator[str]:
 
 def _quality(model: EngineEstimator, report: Report | None, documents: str) -> Iterator[str]:
     yield "## Quality"
-    kept = {k: v for k, v in model.kept_.items() if k not in ("epoch", "seconds")}
+    figures = {k: v for k, v in model.kept_.items() if k not in ("epoch", "seconds")}
     for prefix, where in (
         ("held_out_", "documents that training held out"),
         ("validation_", "held-out documents that training was given"),
     ):
-        found = {metric(k.removeprefix(prefix), prefix).name: v for k, v in kept.items() if k.startswith(prefix)}
-        if found:
-            yield f"On {where}: " + ", ".join(f"{markdown(k)} {v:.4g}" for k, v in found.items()) + "."
+        named_figures = {
+            metric(k.removeprefix(prefix), prefix).name: v for k, v in figures.items() if k.startswith(prefix)
+        }
+        if named_figures:
+            yield f"On {where}: " + ", ".join(f"{markdown(k)} {v:.4g}" for k, v in named_figures.items()) + "."
     if report is None:
         yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
         return
@@ -215,14 +217,14 @@ def _words(model: EngineEstimator) -> Iterator[str]:
 
 def _limits(model: EngineEstimator) -> Iterator[str]:
     yield "## Limits"
-    found = ["What the model is for, and what it must not decide alone: to be filled in."]
+    limits = ["What the model is for, and what it must not decide alone: to be filled in."]
     if model.several_labels:
-        found.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
+        limits.append("Thresholds and temperatures of labels were fitted to documents like those of the training.")
     elif model.spec.predicts == "class":
-        found.append("Every document gets one of the classes above, also one that belongs to none.")
+        limits.append("Every document gets one of the classes above, also one that belongs to none.")
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
         tempered = held_out and getattr(model.learner_, "temperature", 1.0) != 1.0
-        found.append(
+        limits.append(
             "Probabilities were fitted by one temperature on held-out documents of the training data; on later or other "
             "documents they may be too sure."
             if tempered
@@ -230,12 +232,12 @@ def _limits(model: EngineEstimator) -> Iterator[str]:
             "them."
         )
         if getattr(model, "loss", "nll") != "nll":
-            found.append("Training was discriminative: p(document) of this model means little.")
+            limits.append("Training was discriminative: p(document) of this model means little.")
     if model._layout == "sparse" and model.vocabulary_ is not None:
-        found.append("Words that are not in the vocabulary count nothing.")
+        limits.append("Words that are not in the vocabulary count nothing.")
     if model._layout == "sparse" and model.vocabulary_ is None:
-        found.append("Columns have no names, so nobody can read what a weight belongs to.")
-    found.append(
+        limits.append("Columns have no names, so nobody can read what a weight belongs to.")
+    limits.append(
         "Words that mark a person, a place or a source can decide as words of the subject do: read the list above."
     )
-    yield "\n".join(f"- {line}" for line in found)
+    yield "\n".join(f"- {line}" for line in limits)

@@ -33,26 +33,26 @@ def of_naive_bayes(
     `documents`: as the model weighs them.
     `pairs`: shape (n_documents, 2), integers: classes a and b of each document.
     """
-    found = []
+    parts = []
     for i, words, x in each(documents):
         a, b = pairs[i]
         p, q = (parameters.log_words[words, k] - parameters.log_totals[k] for k in (a, b))
         prior = float(parameters.log_prior[a] - parameters.log_prior[b]) / temperature
-        found.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
-    return found
+        parts.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
+    return parts
 
 
 def of_many_classes(
     parameters: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float
 ) -> list[DocumentParts]:
     """Return the parts of naive Bayes of many classes, as `of_naive_bayes` does."""
-    found = []
+    parts = []
     for i, words, x in each(documents):
         a, b = pairs[i]
         p, q = parameters.log_words(words, a), parameters.log_words(words, b)
         prior = float(parameters.log_prior[a] - parameters.log_prior[b]) / temperature
-        found.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
-    return found
+        parts.append(DocumentParts(words, x, p, q, x * (p - q) / temperature, prior))
+    return parts
 
 
 def of_labels(
@@ -64,13 +64,13 @@ def of_labels(
     `labels`: shape (n_documents,), integers.
     `temperatures`: shape (n_labels,).
     """
-    found = []
+    parts = []
     for i, words, x in each(documents):
         k = int(labels[i])
         odds, unknown = parameters.log_words[words, k] - parameters.log_totals[k], np.full(len(words), np.nan)
         prior = float(parameters.log_prior[k] / temperatures[k])
-        found.append(DocumentParts(words, x, unknown, unknown, x * odds / temperatures[k], prior))
-    return found
+        parts.append(DocumentParts(words, x, unknown, unknown, x * odds / temperatures[k], prior))
+    return parts
 
 
 def of_component_columns(
@@ -102,12 +102,12 @@ def _by_class(
     log_p: np.ndarray, log_prior: np.ndarray, scores: np.ndarray, pair: np.ndarray, owners: tuple[int, ...]
 ) -> list[tuple[np.ndarray, float]]:
     """Return means of ln p(column | component) and of ln p(component) over p(component | class, document), by class."""
-    posteriors, owner = by_class(scores[None], owners)[1][0], np.asarray(owners)
-    found = []
+    posteriors, class_of = by_class(scores[None], owners)[1][0], np.asarray(owners)
+    parts = []
     for k in pair:
-        mine = np.where(owner == k, posteriors, 0.0)
-        found.append((np.where(mine > 0, log_p, 0.0) @ mine, float(np.where(mine > 0, log_prior, 0.0) @ mine)))
-    return found
+        mine = np.where(class_of == k, posteriors, 0.0)
+        parts.append((np.where(mine > 0, log_p, 0.0) @ mine, float(np.where(mine > 0, log_prior, 0.0) @ mine)))
+    return parts
 
 
 def of_components(
@@ -195,13 +195,13 @@ def of_columns(
     `values`: shape (n_documents, n_features), float64.
     `pairs`: shape (n_documents, 2), integers.
     """
-    found = []
+    parts = []
     for i, row in enumerate(values):
         a, b = pairs[i]
-        known = np.flatnonzero(~np.isnan(row))
-        p, prior = densities(row)[known], float(log_prior[a] - log_prior[b])
-        found.append(DocumentParts(known, row[known], p[:, a], p[:, b], p[:, a] - p[:, b], prior))
-    return found
+        present = np.flatnonzero(~np.isnan(row))
+        p, prior = densities(row)[present], float(log_prior[a] - log_prior[b])
+        parts.append(DocumentParts(present, row[present], p[:, a], p[:, b], p[:, a] - p[:, b], prior))
+    return parts
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
@@ -211,12 +211,14 @@ def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) 
     `covariance`: shape (n_features + 1, n_features + 1), float64.
     `values`: shape (n_documents, n_features), float64: NaN where a value is missing.
     """
-    found, slopes = [], dict[bytes, np.ndarray]()
+    parts, slopes = [], dict[bytes, np.ndarray]()
     for row in values:
-        there = ~np.isnan(row)
-        known, key = np.flatnonzero(there), there.tobytes()
+        is_present = ~np.isnan(row)
+        present, key = np.flatnonzero(is_present), is_present.tobytes()
         if key not in slopes:
-            slopes[key] = np.linalg.solve(covariance[np.ix_(known, known)], covariance[known, -1])
-        none = np.full(len(known), np.nan)
-        found.append(DocumentParts(known, row[known], none, none, slopes[key] * (row[known] - mean[known]), 0.0))
-    return found
+            slopes[key] = np.linalg.solve(covariance[np.ix_(present, present)], covariance[present, -1])
+        none = np.full(len(present), np.nan)
+        parts.append(
+            DocumentParts(present, row[present], none, none, slopes[key] * (row[present] - mean[present]), 0.0)
+        )
+    return parts

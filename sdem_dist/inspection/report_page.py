@@ -39,19 +39,19 @@ def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, 
     parts.append(("training", "Training", page.curves(estimator.history_)))
     if isinstance(report, ClassificationReport):
         head += page.cards(report.figures)
-        shown = examples_of_errors(estimator, report, examined)
+        examples = examples_of_errors(estimator, report, examined)
         parts += [
             ("classes", "By class", page.by_class(report)),
             ("confusion", "Confusion", page.confusion(report)),
             ("trust", "How far to trust probabilities", page.trust(report)),
             ("words", "Words by class", _words_by_class(estimator)),
-            ("errors", "Examples of errors", page.examples(shown)),
+            ("errors", "Examples of errors", page.examples(examples)),
         ]
     elif isinstance(report, LabelReport):
         parts.append(("labels", "By label", report._repr_html_()))
         parts.append(("words", "Words by label", page.words_by_class(word_weights(estimator, WORDS))))
-        shown = examples_of_wrong_labels(estimator, report, examined)
-        parts.append(("errors", "Examples of errors", page.examples(shown, ("for the label", "against it"))))
+        examples = examples_of_wrong_labels(estimator, report, examined)
+        parts.append(("errors", "Examples of errors", page.examples(examples, ("for the label", "against it"))))
     elif not isinstance(report, TopicReport):
         parts.append(("figures", "On these documents", report._repr_html_()))
     if estimator.spec.topics is not None:
@@ -62,9 +62,9 @@ def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, 
 
 
 def _words_by_class(estimator: EngineEstimator) -> str:
-    said = page.words_by_class(word_weights(estimator, WORDS))
-    if said or estimator._layout == "dense" or estimator.spec.topics is not None:
-        return said
+    words = page.words_by_class(word_weights(estimator, WORDS))
+    if words or estimator._layout == "dense" or estimator.spec.topics is not None:
+        return words
     name = cell(type(estimator).__name__)
     return f'<p class="soft">Not listed for {name}. explain and sdem explain show the words of a document.</p>'
 
@@ -83,12 +83,12 @@ def examples_of_errors(
         return []
     positions = report.positions[rows]
     labels = [classes[report.labels[r]] for r in rows]
-    found = examined.explained(estimator, positions, labels) or []
+    explanations = examined.explained(estimator, positions, labels) or []
     titles = (
         f"{label} taken for {e.label}, probability {e.probability:.3f} (document {id_})"
-        for label, e, id_ in zip(labels, found, examined.ids_of(positions), strict=False)
+        for label, e, id_ in zip(labels, explanations, examined.ids_of(positions), strict=False)
     )
-    return list(zip(titles, found, strict=True))
+    return list(zip(titles, explanations, strict=True))
 
 
 def examples_of_wrong_labels(
@@ -103,12 +103,12 @@ def examples_of_wrong_labels(
         chosen += [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]
     if not chosen:
         return []
-    found = examined.of_labels(estimator, rows[chosen], wrong[chosen]) or []
+    explanations = examined.of_labels(estimator, rows[chosen], wrong[chosen]) or []
     titles = (
         f"{e.label} is {'wrongly given' if kinds[i][1] else 'missing'}, probability {e.probability:.3f} (document {id_})"
-        for i, e, id_ in zip(chosen, found, examined.ids_of(rows[chosen]), strict=False)
+        for i, e, id_ in zip(chosen, explanations, examined.ids_of(rows[chosen]), strict=False)
     )
-    return list(zip(titles, found, strict=True))
+    return list(zip(titles, explanations, strict=True))
 
 
 def _texts_of_topics(report: TopicReport, examined: EvaluationSet) -> list[list[str]]:

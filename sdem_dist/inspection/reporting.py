@@ -40,13 +40,13 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     Raises ValueError, CorpusError: documents that the model does not take, or labels that it does not know.
     """
     check_is_fitted(estimator)
-    given = text_column(X) if estimator._layout == "sparse" else X
-    X = as_counts(estimator, given)
+    documents = text_column(X) if estimator._layout == "sparse" else X
+    X = as_counts(estimator, documents)
     if estimator.several_labels:
         return of_labels(estimator, X, y)
     if estimator.spec.predicts == "class":
         report = of_classes(estimator, X, y)
-        return replace(report, error_columns=error_columns(estimator, given, X, report))
+        return replace(report, error_columns=error_columns(estimator, documents, X, report))
     if estimator.spec.predicts == "number":
         return of_numbers(estimator, X, y)
     if estimator.spec.predicts == "cluster":
@@ -172,17 +172,17 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
-        found = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
-        positions = np.concatenate(found)
+        label_parts = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
+        positions = np.concatenate(label_parts)
         return positions if X.mask is None else positions[X.mask], array_of(X.header.classes)
     if y is None or are_label_sets(y):
         return None, np.empty(0)
-    given = np.asarray(y)
-    given = given.ravel() if given.ndim == 2 else given  # one column
-    _check_length(given, n_documents)
-    known = np.array([label is not None and label == label and label != -1 for label in given.tolist()], bool)
-    if not known.any() or any(isinstance(v, float) and not v.is_integer() for v in given[known].tolist()):
+    labels = np.asarray(y)
+    labels = labels.ravel() if labels.ndim == 2 else labels  # one column
+    _check_length(labels, n_documents)
+    is_labelled = np.array([label is not None and label == label and label != -1 for label in labels.tolist()], bool)
+    if not is_labelled.any() or any(isinstance(v, float) and not v.is_integer() for v in labels[is_labelled].tolist()):
         return None, np.empty(0)
     positions = np.full(n_documents, -1)
-    classes, positions[known] = np.unique(given[known], return_inverse=True)
+    classes, positions[is_labelled] = np.unique(labels[is_labelled], return_inverse=True)
     return positions, classes

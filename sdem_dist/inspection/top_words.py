@@ -32,7 +32,7 @@ def top_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
         The largest weight first; a model without vocabulary names words by their numbers. Empty for models that are not
         of counts of words.
     """
-    return {c: list(said) for c, said in word_weights(estimator, n_words).items()}
+    return {c: list(words) for c, words in word_weights(estimator, n_words).items()}
 
 
 def word_weights(estimator: Estimator, n_words: int = 10) -> dict[Any, dict[str, float]]:
@@ -75,9 +75,9 @@ class Topic(NamedTuple):
     @property
     def title(self) -> str:
         """The name of the topic: its number, and its class or its coefficients."""
-        said = self.label if isinstance(self.label, tuple) else (self.label,)
-        shown = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in said)
-        return f"{self.number}" if self.label is None else f"{self.number} ({shown})"
+        labels = self.label if isinstance(self.label, tuple) else (self.label,)
+        text = ", ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in labels)
+        return f"{self.number}" if self.label is None else f"{self.number} ({text})"
 
 
 class Topics(list[Topic]):
@@ -100,13 +100,13 @@ def topics_of_classes(estimator: Any, n_words: int) -> Topics:
     totals = totals.reshape(n_topics, n_classes).T
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
-    found = Topics()
+    topics = Topics()
     for k, label in enumerate(estimator.classes_.tolist()):
         others = np.delete(of_class, k, axis=0).mean(axis=0)
         for z in range(n_topics):
             likely, distinctive = (_loudest(estimator, w, n_words) for w in (p[k, z], rel_entr(p[k, z], others)))
-            found.append(Topic(label, z, float(shares[k, z]), likely, distinctive))
-    return found
+            topics.append(Topic(label, z, float(shares[k, z]), likely, distinctive))
+    return topics
 
 
 def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
@@ -165,26 +165,26 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)
     places = places.reshape(tops.shape)
-    together, n_documents = np.zeros((len(words), len(words))), 0
+    joint_counts, n_documents = np.zeros((len(words), len(words))), 0
     for block in map(sp.csr_matrix, pieces(X)):
         if block.shape[1] != components.shape[1]:
             raise ValueError(f"X has {block.shape[1]} features, the topics {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)
-        together += (present.T @ present).toarray()
+        joint_counts += (present.T @ present).toarray()
         n_documents += block.shape[0]
-    return np.array([_npmi(together[np.ix_(topic, topic)] / n_documents) for topic in places])
+    return np.array([_npmi(joint_counts[np.ix_(topic, topic)] / n_documents) for topic in places])
 
 
 def _npmi(p: np.ndarray) -> float:
     """Return the mean NPMI of pairs of some words, from the shares of documents with both (the diagonal: with each)."""
     one, other = np.triu_indices(len(p), 1)
-    seen = (np.diag(p)[one] > 0) & (np.diag(p)[other] > 0)
-    one, other = one[seen], other[seen]
+    both_occur = (np.diag(p)[one] > 0) & (np.diag(p)[other] > 0)
+    one, other = one[both_occur], other[both_occur]
     if not len(one):
         return float("nan")
-    both, alone = p[one, other], np.diag(p)
+    both, marginal = p[one, other], np.diag(p)
     with np.errstate(divide="ignore", invalid="ignore"):
-        npmi = np.log(both / (alone[one] * alone[other])) / -np.log(both)
+        npmi = np.log(both / (marginal[one] * marginal[other])) / -np.log(both)
     npmi[both == 0] = -1.0
     npmi[both == 1] = 1.0
     return float(npmi.mean())

@@ -179,14 +179,14 @@ def deal_groups(order, starts, classes, counts, totals, k):
     """
     folds = np.empty(order.size, np.int16)
     held, sizes = np.zeros((k, totals.size)), np.zeros(k)
-    whole = float(totals.sum())
+    total = float(totals.sum())
     for group in order:
         size = 0.0
         for e in range(starts[group], starts[group + 1]):
             size += counts[e]
         best, least = 0, np.inf
         for fold in range(k):
-            cost = sizes[fold] * size / (whole * whole)
+            cost = sizes[fold] * size / (total * total)
             for e in range(starts[group], starts[group + 1]):
                 n = float(totals[classes[e]])
                 cost += held[fold, classes[e]] * counts[e] / (n * n)

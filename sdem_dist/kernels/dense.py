@@ -91,19 +91,19 @@ def shift_rows(logits, added, top):
     """
     n, k = logits.shape
     lanes = np.empty(16, logits.dtype)  # of their own, so that they vectorise
-    whole = k - k % 16
+    aligned = k - k % 16
     for i in range(n):
         row = logits[i]
         for j in range(k):
             row[j] += added[j]
         lanes[:] = row[0]
-        for first in range(0, whole, 16):
+        for first in range(0, aligned, 16):
             for j in range(16):
                 lanes[j] = row[first + j] if row[first + j] > lanes[j] else lanes[j]
         largest = lanes[0]
         for j in range(1, 16):
             largest = max(largest, lanes[j])
-        for j in range(whole, k):
+        for j in range(aligned, k):
             largest = max(largest, row[j])
         top[i] = largest
         for j in range(k):
@@ -119,17 +119,17 @@ def normalise_rows(values, factors, totals):
     """
     n, k = values.shape
     lanes = np.empty(16, values.dtype)
-    whole = k - k % 16
+    aligned = k - k % 16
     for i in range(n):
         row = values[i]
         lanes[:] = 0
-        for first in range(0, whole, 16):
+        for first in range(0, aligned, 16):
             for j in range(16):
                 lanes[j] += row[first + j]
         total = 0.0
         for j in range(16):
             total += lanes[j]
-        for j in range(whole, k):
+        for j in range(aligned, k):
             total += row[j]
         totals[i] = total
         factor = (factors[i] if factors.size else 1.0) / total

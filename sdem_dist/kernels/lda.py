@@ -106,16 +106,16 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
         if weights[d] * loss_weights(loss, scores, labels[d], step) <= tolerance:
             continue
         stale = True
-        reach = weights[d]
+        weight = weights[d]
         if schedule.mean_square > 0.0:  # no step goes further than that of a mean document
             square = 0.0
             for j in range(counts.size):
                 square += counts[j] * counts[j]
-            reach = min(reach, schedule.mean_square / max(square, 1e-300))
+            weight = min(weight, schedule.mean_square / max(square, 1e-300))
         for k in range(first, first + n_chosen):
             if weights[d] * abs(step[k]) <= tolerance:
                 continue
-            factor = rho * reach * step[k]
+            factor = rho * weight * step[k]
             if learn_prior:
                 change = factor * schedule.class_start / schedule.start
                 class_counts[k] = max(class_counts[k] + change, schedule.class_floor)

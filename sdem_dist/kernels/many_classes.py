@@ -111,7 +111,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
     for block in range(bounds.shape[0]):
         _bound(block, logs, bounds)
     sums, touched = np.zeros(n_classes, np.float32), np.empty(ENTRIES + n_classes, np.int64)
-    best, found = np.empty(CANDIDATES, np.float32), np.empty(CANDIDATES, np.int64)
+    best, candidates = np.empty(CANDIDATES, np.float32), np.empty(CANDIDATES, np.int64)
     for i in range(documents.order.size):
         d = documents.order[i]
         weight, label = documents.weights[d], documents.labels[d]
@@ -121,22 +121,31 @@ def run_documents(documents, lists, counts, schedule, t, margin):
         first, last = documents.indptr[d], documents.indptr[d + 1]
         values, words = documents.data[first:last], documents.indices[first:last]
         length, square, order = _by_length(values, words, lists)
-        n_seen, n_touched = _add_lists(values, words, order, lists, sums, touched)
-        n_found = 1 if n_seen == words.size else CANDIDATES
+        n_words_used, n_touched = _add_lists(values, words, order, lists, sums, touched)
+        n_candidates = 1 if n_words_used == words.size else CANDIDATES
         own = sums[label] + logs[label, 0] - np.float32(length) * logs[label, 1]
-        _find_best(np.float32(length), label, logs, bounds, sums, touched[:n_touched], best[:n_found], found[:n_found])
-        if n_seen < words.size:
-            own += _rest(values, words, order[n_seen:], label, n_classes, lists)
-            for c in range(n_found):
-                best[c] += _rest(values, words, order[n_seen:], found[c], n_classes, lists)
-        strongest = np.argmax(best[:n_found])
+        _find_best(
+            np.float32(length),
+            label,
+            logs,
+            bounds,
+            sums,
+            touched[:n_touched],
+            best[:n_candidates],
+            candidates[:n_candidates],
+        )
+        if n_words_used < words.size:
+            own += _rest(values, words, order[n_words_used:], label, n_classes, lists)
+            for c in range(n_candidates):
+                best[c] += _rest(values, words, order[n_words_used:], candidates[c], n_classes, lists)
+        strongest = np.argmax(best[:n_candidates])
         if own - best[strongest] > margin:
             continue
         # However heavy or long a document is, its step goes no further than that of a mean one.
-        reach = min(weight, schedule.mean_square / square) if square > 0.0 else min(weight, 1.0)
-        reach /= 1.0 + schedule.decay * t
+        scale = min(weight, schedule.mean_square / square) if square > 0.0 else min(weight, 1.0)
+        scale /= 1.0 + schedule.decay * t
         for side in range(2):
-            k, signed = (label, reach) if side == 0 else (found[strongest], -reach)
+            k, signed = (label, scale) if side == 0 else (candidates[strongest], -scale)
             counts.totals[k] += _move(values, words, k, signed * schedule.start, schedule.floor, lists, n_classes)
             counts.documents[k] = max(counts.documents[k] + signed * schedule.class_start, schedule.class_floor)
             logs[k, 0], logs[k, 1] = log(counts.documents[k]), log(counts.totals[k] / start)

@@ -73,7 +73,7 @@ def merge(windows, limits, state, numbers, kept_texts):
     for run in range(n_runs):
         if positions[run] < sizes[run]:
             keys[run] = _head(texts, offsets, run, positions[run])
-    kept, n, n_bytes = state[0], state[1], state[2]
+    n_kept_rows, n, n_bytes = state[0], state[1], state[2]
     waiting = FINISHED
     while True:
         first = -1
@@ -110,17 +110,17 @@ def merge(windows, limits, state, numbers, kept_texts):
         keep = limits[0] <= documents <= limits[1]
         for a in range(n_alike):
             run = alike[a]
-            numbers[run, positions[run]] = kept if keep else -1
+            numbers[run, positions[run]] = n_kept_rows if keep else -1
             positions[run] += 1
             if positions[run] < sizes[run]:
                 keys[run] = _head(texts, offsets, run, positions[run])
         if keep:
-            kept += 1
+            n_kept_rows += 1
             n_bytes += size
             out_totals[n] = total
             n += 1
             out_offsets[n] = n_bytes
-    state[0], state[1], state[2] = kept, n, n_bytes
+    state[0], state[1], state[2] = n_kept_rows, n, n_bytes
     return waiting
 
 

@@ -85,7 +85,7 @@ def run_documents(documents, table, schedule, t, due, objective):
     """
     data, indices, indptr, labels, weights, order = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
-    loss, tolerance, owners = objective
+    loss, tolerance, component_class = objective
     n_columns = totals.size
     sums = np.empty(n_columns + WIDTH, np.float32)
     scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
@@ -112,8 +112,8 @@ def run_documents(documents, table, schedule, t, due, objective):
         length, square = add_scores(values, words, rows, sums)
         for k in range(n_columns):
             scores[k] = sums[k] + log_prior[k] - length * log_totals[k]
-        if owners.size:
-            largest = component_weights(loss, scores, labels[d], owners, step)
+        if component_class.size:
+            largest = component_weights(loss, scores, labels[d], component_class, step)
         else:
             largest = loss_weights(loss, scores, labels[d], step)
         if loss.kind == HINGE and largest == loss.share > 0.0:
@@ -131,21 +131,21 @@ def run_documents(documents, table, schedule, t, due, objective):
                 active[n_active] = k
                 n_active += 1
         # However heavy or long a document is, its step goes no further than that of a mean one.
-        reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
-        reach /= 1.0 + schedule.decay * t
+        scale = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
+        scale /= 1.0 + schedule.decay * t
         many = MANY * n_active > n_columns > 2  # assumes that the next document is like this one
         if many:
             for k in range(n_columns):
                 step[k] = step[k] if abs(step[k]) > share * largest else 0.0
-            move_rows(values, words, rows, schedule.start * reach, step, schedule.floor, totals, (new, logs))
+            move_rows(values, words, rows, schedule.start * scale, step, schedule.floor, totals, (new, logs))
         else:
             for first in range(0, n_active, 2):
                 columns = active[first], active[min(first + 1, n_active - 1)]
-                move(values, words, rows, schedule.start * reach, step, columns, schedule.floor, totals)
+                move(values, words, rows, schedule.start * scale, step, columns, schedule.floor, totals)
         for k in active[:n_active]:
             log_totals[k] = log(totals[k])
             if learn_prior:
-                class_counts[k] = max(class_counts[k] + schedule.class_start * reach * step[k], schedule.class_floor)
+                class_counts[k] = max(class_counts[k] + schedule.class_start * scale * step[k], schedule.class_floor)
                 log_prior[k] = np.log(class_counts[k])
     return t, due
 

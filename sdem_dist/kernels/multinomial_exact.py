@@ -38,7 +38,7 @@ def run_documents(documents, table, schedule, moment, objective):
     """
     data, indices, indptr, labels, weights, order = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
-    loss, tolerance, owners = objective
+    loss, tolerance, component_class = objective
     n_columns = totals.size
     lengths, longest = measured(documents, words.shape[0])
     scratch = _scratch(longest, n_columns)
@@ -54,8 +54,8 @@ def run_documents(documents, table, schedule, moment, objective):
         _add_scores(data[start:stop], indices[start:stop], words, moment.gamma, scratch, scores)
         for k in range(n_columns):
             scores[k] += log_prior[k] - lengths[d] * log_totals[k]
-        if owners.size:
-            largest = component_weights(loss, scores, labels[d], owners, step)
+        if component_class.size:
+            largest = component_weights(loss, scores, labels[d], component_class, step)
         else:
             largest = loss_weights(loss, scores, labels[d], step)
         if weights[d] * largest <= tolerance:

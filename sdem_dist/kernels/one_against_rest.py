@@ -24,7 +24,7 @@ def run_labels(documents, members, table, schedule, t, objective):
     loss, tolerance, _ = objective
     n_columns = totals.size
     sums, log_totals = np.empty(n_columns + WIDTH, np.float32), np.empty(n_columns)
-    scores, step, due = np.empty(2), np.empty(n_columns), np.full(members.shape[1], 0.5)
+    scores, step, credit = np.empty(2), np.empty(n_columns), np.full(members.shape[1], 0.5)
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
         if learn_prior:
@@ -40,8 +40,8 @@ def run_labels(documents, members, table, schedule, t, objective):
         t += schedule.ahead * weights[d]
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
         length, square = add_scores(values, words, rows, sums)
-        reach = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
-        reach /= 1.0 + schedule.decay * t
+        scale = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
+        scale /= 1.0 + schedule.decay * t
         for label in range(members.shape[1]):
             first = 2 * label
             for side in range(2):
@@ -49,16 +49,16 @@ def run_labels(documents, members, table, schedule, t, objective):
                 scores[side] = sums[k] + log_prior[k] - length * log_totals[k]
             largest = loss_weights(loss, scores, np.int64(members[d, label]), step[first : first + 2])
             if loss.kind == HINGE and largest == loss.share > 0.0:
-                due[label] += loss.share
-                largest = in_turn(due[label], loss.share, step[first : first + 2])
-                due[label] -= largest
+                credit[label] += loss.share
+                largest = in_turn(credit[label], loss.share, step[first : first + 2])
+                credit[label] -= largest
             if largest <= tolerance:
                 continue
-            move(values, words, rows, schedule.start * reach, step, (first, first + 1), schedule.floor, totals)
+            move(values, words, rows, schedule.start * scale, step, (first, first + 1), schedule.floor, totals)
             for k in range(first, first + 2):
                 log_totals[k] = log(totals[k])
                 if learn_prior:
-                    moved = class_counts[k] + schedule.class_start * reach * step[k]
+                    moved = class_counts[k] + schedule.class_start * scale * step[k]
                     class_counts[k] = max(moved, schedule.class_floor)
                     log_prior[k] = np.log(class_counts[k])
     return t

@@ -20,14 +20,14 @@ def add_row(factor, row, out):
 @jit_inline
 def add_rows_at(factors, positions, table, out):
     """``out += sum_j factors[j] * table[positions[j]]``: four rows for one pass over `out`."""
-    whole = factors.size - factors.size % 4
-    for j in range(0, whole, 4):
+    aligned = factors.size - factors.size % 4
+    for j in range(0, aligned, 4):
         c0, c1, c2, c3 = factors[j], factors[j + 1], factors[j + 2], factors[j + 3]
         row0, row1 = table[positions[j]], table[positions[j + 1]]
         row2, row3 = table[positions[j + 2]], table[positions[j + 3]]
         for k in range(out.size):
             out[k] += c0 * row0[k] + c1 * row1[k] + c2 * row2[k] + c3 * row3[k]
-    for j in range(whole, factors.size):
+    for j in range(aligned, factors.size):
         add_row(factors[j], table[positions[j]], out)
 
 

@@ -248,12 +248,12 @@ def gibbs(beta, positions, counts, how, key, q, theta):
                 q[positions[i], topics[i]] += counts[i]
             for z in range(n_topics):
                 theta[z] += sums[z]
-    kept = n_sweeps - burn_in
+    n_samples = n_sweeps - burn_in
     length = 0.0
     for i in range(positions.size):
         length += counts[i]
     for z in range(n_topics):
-        theta[z] = (theta[z] / kept + alpha) / (length + n_topics * alpha)
+        theta[z] = (theta[z] / n_samples + alpha) / (length + n_topics * alpha)
     for j in range(q.shape[0]):
         total = 0.0
         for z in range(n_topics):

@@ -244,6 +244,6 @@ def take_logarithms(values):
     """Replace the entries of a flat float64 array by their logarithms, also where these are infinite or NaN."""
     for i in range(values.size):
         x = values[i]
-        found = log(min(max(x, LEAST), LARGEST))
-        found = found if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
-        values[i] = x if x > LARGEST else found
+        logarithm = log(min(max(x, LEAST), LARGEST))
+        logarithm = logarithm if x > 0.0 else (-np.inf if x == 0.0 else np.nan)
+        values[i] = x if x > LARGEST else logarithm

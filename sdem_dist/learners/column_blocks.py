@@ -60,14 +60,16 @@ def categorical_blocks(
             f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
             "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
         )
-    shown = high.astype(int) + 1
+    n_values = high.astype(int) + 1
     if least is not None:
         least = np.asarray(least)
-        if least.dtype.kind not in "iu" or least.shape not in ((), shown.shape):
-            raise ValueError(f"min_categories must be an integer, or one for each of {len(shown)} columns, got {least}")
-        shown = np.maximum(shown, least)
+        if least.dtype.kind not in "iu" or least.shape not in ((), n_values.shape):
+            raise ValueError(
+                f"min_categories must be an integer, or one for each of {len(n_values)} columns, got {least}"
+            )
+        n_values = np.maximum(n_values, least)
     return tuple(
-        Block(Categorical(int(n), alpha), tuple(columns[shown == n].tolist())) for n in np.unique(shown).tolist()
+        Block(Categorical(int(n), alpha), tuple(columns[n_values == n].tolist())) for n in np.unique(n_values).tolist()
     )
 
 

@@ -208,13 +208,13 @@ class Merge:
     def expected(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
         """Return statistics of documents that each step from the broadcast theta: lanes of one document, by weight."""
         local = _labelled(batch)
-        reach = local.weights
+        weights = local.weights
         if self.steps.mean_square:
             squares = local.squares()
             longest = np.where(squares > 0, squares, self.steps.mean_square)
-            reach = reach * np.minimum(1.0, self.steps.mean_square / longest)
-        keys = at.keys(len(reach))
-        sums = sdem.model.expected(state, local._replace(weights=reach), named(sdem.loss), keys, self.tolerance)
+            weights = weights * np.minimum(1.0, self.steps.mean_square / longest)
+        keys = at.keys(len(weights))
+        sums = sdem.model.expected(state, local._replace(weights=weights), named(sdem.loss), keys, self.tolerance)
         met, weight = local.occurrences(), local.weight
         return sums._replace(met=met, entries=local.entries(), weight=weight, n_lanes=weight)  # type: ignore[no-any-return]
 

@@ -74,14 +74,14 @@ def features_at_examples(
     `examples`: shape (n_components, n_columns).
     `numbers`: components of each class.
     """
-    owners = np.repeat(np.arange(len(numbers)), numbers)
+    component_class = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(examples)
-    of_class = classes.mu[owners]
+    of_class = classes.mu[component_class]
     missing = rows.missing[:, model.variable_of] > 0 if rows.missing.shape[1] else np.zeros(of_class.shape, bool)
     example = np.where(missing, of_class, rows.statistics)
-    alone = np.asarray(numbers)[owners] == 1
-    mu = np.where(alone[:, None], of_class, 0.5 * (of_class + example))
-    return started(classes.class_counts[owners] / np.asarray(numbers)[owners], mu)
+    is_single = np.asarray(numbers)[component_class] == 1
+    mu = np.where(is_single[:, None], of_class, 0.5 * (of_class + example))
+    return started(classes.class_counts[component_class] / np.asarray(numbers)[component_class], mu)
 
 
 def counts_at_examples(
@@ -94,13 +94,13 @@ def counts_at_examples(
     `class_counts`: documents of each class. Returns `words`, shape (n_features, n_components).
     Returns `counts`, shape (n_components,): documents, by equal shares of the classes'.
     """
-    owners = np.repeat(np.arange(len(numbers)), numbers)
-    shares = 1.0 / np.asarray(numbers)[owners]
-    start = words[:, owners] * shares
+    component_class = np.repeat(np.arange(len(numbers)), numbers)
+    shares = 1.0 / np.asarray(numbers)[component_class]
+    start = words[:, component_class] * shares
     for j, row in enumerate(examples):
-        if numbers[owners[j]] > 1 and row.any():
+        if numbers[component_class[j]] > 1 and row.any():
             start[:, j] = 0.5 * (start[:, j] + start[:, j].sum() * row / row.sum())
-    return start, np.asarray(class_counts)[owners] * shares
+    return start, np.asarray(class_counts)[component_class] * shares
 
 
 SURE = 0.99
@@ -122,10 +122,10 @@ def features_by_k_means(
     mean = np.where(gaps, 0.0, values).sum(axis=0) / np.maximum((~gaps).sum(axis=0), 1)
     filled = sp.csr_matrix(np.where(gaps, mean, values))
     assigned = _assigned(k_means(filled, np.ones(len(table)), n_clusters, seed, tries=1).labels, n_clusters)
-    known = np.repeat(assigned.sum(axis=0)[:, None], model.n_variables, axis=1)
+    counts = np.repeat(assigned.sum(axis=0)[:, None], model.n_variables, axis=1)
     if rows.missing.shape[1]:
-        known = known - np.einsum("nk,nv->kv", assigned, rows.missing)
-    mu = model.posterior_mean(np.einsum("nk,ns->ks", assigned, rows.statistics), known)
+        counts = counts - np.einsum("nk,nv->kv", assigned, rows.missing)
+    mu = model.posterior_mean(np.einsum("nk,ns->ks", assigned, rows.statistics), counts)
     return started(assigned.sum(axis=0) * (weight / len(table)), mu)
 
 
@@ -143,6 +143,8 @@ def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed:
     from sklearn.feature_extraction.text import TfidfTransformer
 
     X = documents.to_csr().astype(np.float64)
-    found = k_means(TfidfTransformer().fit_transform(X), np.ones(X.shape[0]), n_clusters, seed, tries=1, spherical=True)
-    assigned = _assigned(found.labels, n_clusters)
+    clusters = k_means(
+        TfidfTransformer().fit_transform(X), np.ones(X.shape[0]), n_clusters, seed, tries=1, spherical=True
+    )
+    assigned = _assigned(clusters.labels, n_clusters)
     return np.asarray(X.T @ assigned) + alpha, assigned.sum(axis=0)

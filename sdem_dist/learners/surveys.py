@@ -101,16 +101,16 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
     def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
         """Return the summary of one lane."""
         table = np.asarray(documents.values, np.float64)
-        known = ~np.isnan(table)
+        is_present = ~np.isnan(table)
         weights = np.ones((len(table), 1))
         if self.weighted and documents.weights is not None:
             weights = documents.weights[:, None]
-        n = (known * weights).sum(axis=0)
-        mean = (np.where(known, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
+        n = (is_present * weights).sum(axis=0)
+        mean = (np.where(is_present, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
-            squares = (np.where(known, table - mean, 0.0) ** 2 * weights).sum(axis=0)
-        low = np.where(known, table, np.inf).min(axis=0, initial=np.inf)
-        high = np.where(known, table, -np.inf).max(axis=0, initial=-np.inf)
+            squares = (np.where(is_present, table - mean, 0.0) ** 2 * weights).sum(axis=0)
+        low = np.where(is_present, table, np.inf).min(axis=0, initial=np.inf)
+        high = np.where(is_present, table, -np.inf).max(axis=0, initial=-np.inf)
         unlabelled = 0.0 if documents.labels is None else float((documents.labels < 0).sum())
         return ColumnSummary(n, mean, squares, low, high, unlabelled)
 
@@ -242,8 +242,8 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         if documents.weights is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 keys = np.where(documents.weights > 0, keys / documents.weights, np.inf)
-        found = self.init()
-        for k, (row, where) in enumerate(zip(found.keys, found.positions, strict=True)):
+        summary = self.init()
+        for k, (row, where) in enumerate(zip(summary.keys, summary.positions, strict=True)):
             if self.labelled:
                 assert documents.labels is not None
                 mine = np.flatnonzero(documents.labels == k)
@@ -259,7 +259,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
             sums = row_sums(documents)
         largest, lowest = float(sums.max(initial=0.0)), float(entries.min()) if entries.size else np.inf
         return SurveyResult(
-            found.keys, found.positions, normalised_sum(documents), largest, lowest, float(missing), float(n)
+            summary.keys, summary.positions, normalised_sum(documents), largest, lowest, float(missing), float(n)
         )
 
     def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
@@ -285,9 +285,9 @@ def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
 
     A class without documents, as a fold may have one, gets examples of all the others.
     """
-    known = np.isfinite(survey.keys)
-    of_all = survey.positions[known][np.argsort(survey.keys[known], kind="stable")]
+    finite = np.isfinite(survey.keys)
+    of_all = survey.positions[finite][np.argsort(survey.keys[finite], kind="stable")]
     return [
-        np.resize((positions[there] if there.any() else of_all).astype(np.int64), wanted)
-        for there, positions, wanted in zip(known, survey.positions, n, strict=True)
+        np.resize((positions[is_finite] if is_finite.any() else of_all).astype(np.int64), wanted)
+        for is_finite, positions, wanted in zip(finite, survey.positions, n, strict=True)
     ]

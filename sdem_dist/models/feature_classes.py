@@ -137,8 +137,8 @@ class DenseModel:
 
     def add(self, parts: Sequence[FeatureStatistics]) -> FeatureStatistics:
         """Add sets of lanes, from first to last."""
-        class_sums, sums, known = (np.sum(np.stack(column), axis=0) for column in list(zip(*parts, strict=True))[:3])
-        return FeatureStatistics(class_sums, sums, known, sum(p.loss for p in parts), sum(p.weight for p in parts))
+        class_sums, sums, observed = (np.sum(np.stack(column), axis=0) for column in list(zip(*parts, strict=True))[:3])
+        return FeatureStatistics(class_sums, sums, observed, sum(p.loss for p in parts), sum(p.weight for p in parts))
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         """Return the part of mu that the prior concerns: all of it."""
@@ -242,10 +242,10 @@ class FeatureClasses(DenseModel):
         weights = one_hot(features.labels, self.n_components) * features.weights[:, None]
         class_sums = weights.sum(axis=0)
         sums = np.einsum("nk,ns->ks", weights, features.statistics)
-        known = np.repeat(class_sums[:, None], self.variables.n_variables, axis=1)
+        observed = np.repeat(class_sums[:, None], self.variables.n_variables, axis=1)
         if features.missing.shape[1]:
-            known = known - np.einsum("nk,nv->kv", weights, features.missing)
-        return FeatureStatistics(class_sums, sums, known, 0.0, float(features.weights.sum()))
+            observed = observed - np.einsum("nk,nv->kv", weights, features.missing)
+        return FeatureStatistics(class_sums, sums, observed, 0.0, float(features.weights.sum()))
 
     def posterior(self, state: FeatureState, features: Features, step: EStep) -> FeatureStatistics:
         """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
@@ -255,11 +255,11 @@ class FeatureClasses(DenseModel):
             parameters = self.posterior_mean(state)[0]
         else:
             parameters = self.parameters_at(state.class_counts, state.mu)
-        n, owners = self.n_components, self.head.component_class or tuple(range(self.n_classes))
+        n, component_class = self.n_components, self.head.component_class or tuple(range(self.n_classes))
         totals, sums = np.zeros(n), np.zeros(state.mu.shape)
         observed, loss = np.zeros(parameters.partitions.shape), 0.0
         bounds = np.searchsorted(features.labels, np.arange(-1, self.n_classes + 1))
-        owned = [slice(0, n), *(slice(a, b) for a, b in pairwise([*first_components(owners).tolist(), n]))]
+        owned = [slice(0, n), *(slice(a, b) for a, b in pairwise([*first_components(component_class).tolist(), n]))]
         for own, first, stop in zip(owned, bounds[:-1], bounds[1:], strict=True):
             if first == stop:
                 continue
@@ -278,9 +278,9 @@ class FeatureClasses(DenseModel):
     def scored(self, state: FeatureState, features: Features, temperature: float, seed: int) -> Scored:
         """Return labelled documents with their scores, and what they cost."""
         labelled = features.take(np.flatnonzero(features.labels >= 0))
-        known = self.variables.n_variables - labelled.missing.sum(axis=1)
+        n_observed = self.variables.n_variables - labelled.missing.sum(axis=1)
         scores = self.head.by_class(self.variables.scores(self.parameters(state), labelled))[0]
-        return scored(scores / temperature, labelled.labels, labelled.weights, known, scores)
+        return scored(scores / temperature, labelled.labels, labelled.weights, n_observed, scores)
 
 
 def _log_volume(counts: np.ndarray) -> float:

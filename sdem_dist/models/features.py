@@ -243,18 +243,20 @@ class FeatureModel:
 
         0 where a variable is missing, and at its other columns.
         """
-        found = np.zeros((len(row), len(parameters.theta)))
+        densities = np.zeros((len(row), len(parameters.theta)))
         thetas, first = self.split(parameters.theta), 0
         for block, theta in zip(self.blocks, thetas, strict=True):
             values = block.values(row[None])[0]
-            there = np.flatnonzero(~np.isnan(values).any(axis=-1))
-            known = np.where(np.isnan(values), 0.0, values)
-            products = np.einsum("vs,kvs->vk", block.family.statistics(known), theta)
-            products += block.log_base(known[None])[0][:, None] - parameters.partitions[:, first : first + len(known)].T
+            complete = np.flatnonzero(~np.isnan(values).any(axis=-1))
+            filled = np.where(np.isnan(values), 0.0, values)
+            products = np.einsum("vs,kvs->vk", block.family.statistics(filled), theta)
+            products += (
+                block.log_base(filled[None])[0][:, None] - parameters.partitions[:, first : first + len(filled)].T
+            )
             columns = np.reshape(block.columns, (block.n_variables, -1))[:, 0]
-            found[columns[there]] = products[there]
+            densities[columns[complete]] = products[complete]
             first += block.n_variables
-        return found
+        return densities
 
     def weighted_statistics(self, loss_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
         """Return statistics times loss weights, summed over rows, shape (n_classes, n_statistics).

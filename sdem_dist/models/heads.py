@@ -75,8 +75,8 @@ class Classes:
         """
         of_class, posteriors = self.by_class(scores)
         hidden = labels < 0
-        known = np.where(hidden, 0, labels)
-        weights, values = loss.weights(of_class, known), loss.value(of_class, known)
+        safe_labels = np.where(hidden, 0, labels)
+        weights, values = loss.weights(of_class, safe_labels), loss.value(of_class, safe_labels)
         if hidden.any():
             total = marginal_log_likelihood(of_class)
             posterior = np.exp(of_class - total[:, None])
@@ -130,8 +130,8 @@ def first_components(component_class: tuple[int, ...]) -> np.ndarray:
 def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
     """Return 1 in the column of each label, and zeros where there is none."""
     weights = np.zeros((len(labels), n_columns))
-    known = np.flatnonzero(labels >= 0)
-    weights[known, labels[known]] = 1.0
+    labelled = np.flatnonzero(labels >= 0)
+    weights[labelled, labels[labelled]] = 1.0
     return weights
 
 

@@ -27,11 +27,11 @@ class Clustered(NamedTuple):
 
 def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return squared distances of rows, of which `norms` are the squared lengths, from centres, (n_rows, n_centres)."""
-    found = X @ np.ascontiguousarray(centres.T)  # SciPy's product, not BLAS's: its bits do not depend on threads
-    found *= -2.0
-    found += norms[:, None]
-    found += (centres**2).sum(axis=1)
-    return np.asarray(np.maximum(found, 0.0, out=found))
+    products = X @ np.ascontiguousarray(centres.T)  # SciPy's product, not BLAS's: its bits do not depend on threads
+    products *= -2.0
+    products += norms[:, None]
+    products += (centres**2).sum(axis=1)
+    return np.asarray(np.maximum(products, 0.0, out=products))
 
 
 def squared_lengths(X: sp.csr_matrix) -> np.ndarray:
@@ -54,9 +54,9 @@ def unit_rows(rows: np.ndarray) -> np.ndarray:
 
 def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: bool) -> np.ndarray:
     """Return the centres of clusters, of length 1 if `spherical`; an empty cluster keeps the one that it had."""
-    found = sums / np.where(counts > 0, counts, 1.0)[:, None]
-    found = unit_rows(found) if spherical else found
-    return np.where((counts > 0)[:, None], found, before)
+    centres = sums / np.where(counts > 0, counts, 1.0)[:, None]
+    centres = unit_rows(centres) if spherical else centres
+    return np.where((counts > 0)[:, None], centres, before)
 
 
 def k_means(
@@ -79,9 +79,9 @@ def k_means(
     best: Clustered | None = None
     for number in range(tries):
         rng = np.random.default_rng([seed, number])
-        found = _lloyd(X, norms, weights, _spread_out(X, norms, weights, n_clusters, rng), spherical)
-        if best is None or found.inertia < best.inertia:
-            best = found
+        clusters = _lloyd(X, norms, weights, _spread_out(X, norms, weights, n_clusters, rng), spherical)
+        if best is None or clusters.inertia < best.inertia:
+            best = clusters
     assert best is not None
     return best
 

@@ -55,13 +55,13 @@ class ManyClassParameters(NamedTuple):
 
     def log_words(self, words: np.ndarray, k: int) -> np.ndarray:
         """Return ln p(word | class) of some words in one class."""
-        found = self.log_start[words] - self.log_totals[k]
+        table = self.log_start[words] - self.log_totals[k]
         for i, word in enumerate(words.tolist()):
             start, stop = self.starts[word], self.starts[word + 1]
             place = start + np.searchsorted(self.classes[start:stop], k)
             if place < stop and self.classes[place] == k:
-                found[i] += self.rises[place]
-        return found
+                table[i] += self.rises[place]
+        return table
 
 
 def start_at(prior: np.ndarray, n_classes: int, class_count: float) -> ManyClassState:
@@ -115,9 +115,9 @@ def lists_of(state: ManyClassState, documents: Documents) -> Lists:
     """Return the counts of a state as a kernel takes them, with room for all that a pass over the documents can add."""
     n_features, n_classes = len(state.prior), len(state.totals)
     words, classes = state.split()
-    kept = np.bincount(words, minlength=n_features)
+    sizes = np.bincount(words, minlength=n_features)
     # A document adds at most its label and one rival to the list of each of its words.
-    room = kept + 2 * np.bincount(documents.indices, minlength=n_features)
+    room = sizes + 2 * np.bincount(documents.indices, minlength=n_features)
     size = int(room.sum())
     keys = 1 << max(4, int(1.5 * size).bit_length())
     lists = Lists(
@@ -231,8 +231,8 @@ class SparseCounts:
     def check_state(self, state: ManyClassState) -> None:
         """Raise ValueError unless pairs are ascending whole numbers of words and classes, and counts are positive."""
         pairs = state.pairs
-        whole = (pairs == np.floor(pairs)).all() and (np.diff(pairs) > 0).all()
-        if len(pairs) != len(state.changes) or not whole or (pairs >= self.n_features * self.n_classes).any():
+        are_ascending = (pairs == np.floor(pairs)).all() and (np.diff(pairs) > 0).all()
+        if len(pairs) != len(state.changes) or not are_ascending or (pairs >= self.n_features * self.n_classes).any():
             raise ValueError("array 'pairs' does not hold ascending numbers of words and classes, one for each change")
         if not (state.prior > 0).all() or not (state.prior[state.split()[0]] + state.changes > 0).all():
             raise ValueError("array 'changes' makes a count that is not positive")

@@ -91,13 +91,13 @@ class NaiveBayes(WordCounts):
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return what predicts: theta(mu), or of labels the log-odds, their columns' theta less those of their rest."""
-        found = self.natural(state, words)
+        theta = self.natural(state, words)
         if not isinstance(self.head, Labels):
-            return found
-        prior = np.asarray(found.log_prior)
+            return theta
+        prior = np.asarray(theta.log_prior)
         return NaturalParameters(
-            found.log_words[:, 1::2] - found.log_words[:, ::2],
-            found.log_totals[1::2] - found.log_totals[::2],
+            theta.log_words[:, 1::2] - theta.log_words[:, ::2],
+            theta.log_totals[1::2] - theta.log_totals[::2],
             prior[1::2] - prior[::2],
         )
 
@@ -135,17 +135,17 @@ class NaiveBayes(WordCounts):
 
         Without components the first round sees labelled documents only.
         """
-        labels, owners = local.labels, np.asarray(self.head.component_class)
+        labels, component_class = local.labels, np.asarray(self.head.component_class)
         hidden = labels < 0
-        if not len(owners) and not (hidden.any() and state.t > 0):
+        if not len(component_class) and not (hidden.any() and state.t > 0):
             return self.complete(local)
         theta = self.posterior_mean if step.form.kind == "variational" else self.natural
         scores = joint_scores(theta(state, local.words), local.documents)
-        if len(owners) and not self.head.clusters:
-            scores[(labels[:, None] != owners) & ~hidden[:, None]] = -np.inf
+        if len(component_class) and not self.head.clusters:
+            scores[(labels[:, None] != component_class) & ~hidden[:, None]] = -np.inf
         shares = step.shares(scores, slice(None))[0]
-        known = shares if len(owners) else one_hot(labels, self.n_columns)
-        shares = np.where(hidden[:, None], step.unlabelled_weight * shares, known)
+        memberships = shares if len(component_class) else one_hot(labels, self.n_columns)
+        shares = np.where(hidden[:, None], step.unlabelled_weight * shares, memberships)
         return self._weighted(shares * local.weights[:, None], local)
 
     def _weighted(self, weights: np.ndarray, local: LocalDocuments) -> SdemStatistics:

@@ -37,14 +37,14 @@ def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> 
     `table`: shape (n_rows, n_columns).
     """
     for missing, rows in _patterns(table):
-        known = ~missing
+        observed = ~missing
         filled, rest = table[rows], np.zeros_like(covariance)
         if missing.any():
             # The weights of the known columns in the means of the missing ones.
-            slopes = np.linalg.solve(covariance[np.ix_(known, known)], covariance[np.ix_(known, missing)])
-            shifts = table[np.ix_(rows, known)] - mean[known]
+            slopes = np.linalg.solve(covariance[np.ix_(observed, observed)], covariance[np.ix_(observed, missing)])
+            shifts = table[np.ix_(rows, observed)] - mean[observed]
             filled[:, missing] = mean[missing] + np.einsum("nk,km->nm", shifts, slopes)
-            explained = np.einsum("km,kl->ml", slopes, covariance[np.ix_(known, missing)])
+            explained = np.einsum("km,kl->ml", slopes, covariance[np.ix_(observed, missing)])
             rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - explained
         yield Group(rows, filled, rest)
 
@@ -64,11 +64,11 @@ def log_density_of_known(family: GaussianFull, mu: np.ndarray, table: np.ndarray
     mean, covariance = family.to_moments(mu)
     densities = np.zeros(len(table))
     for missing, rows in _patterns(table):
-        known = np.flatnonzero(~missing)
-        whitening = np.linalg.inv(np.linalg.cholesky(covariance[np.ix_(known, known)]))
-        distance = (np.einsum("nk,lk->nl", table[np.ix_(rows, known)] - mean[known], whitening) ** 2).sum(axis=1)
+        observed = np.flatnonzero(~missing)
+        whitening = np.linalg.inv(np.linalg.cholesky(covariance[np.ix_(observed, observed)]))
+        distance = (np.einsum("nk,lk->nl", table[np.ix_(rows, observed)] - mean[observed], whitening) ** 2).sum(axis=1)
         log_determinant = -2.0 * np.log(np.diag(whitening)).sum()
-        densities[rows] = -0.5 * (distance + log_determinant + len(known) * np.log(2 * np.pi))
+        densities[rows] = -0.5 * (distance + log_determinant + len(observed) * np.log(2 * np.pi))
     return densities
 
 
@@ -97,9 +97,9 @@ def target_given_features(
     table = np.concatenate([features, np.full((len(features), 1), np.nan)], axis=1)
     means, variances = np.empty(len(table)), np.empty(len(table))
     for rows, filled, rest in conditioned(mean, covariance, table):
-        known = np.flatnonzero(~np.isnan(table[rows[0]]))
-        shifts = table[np.ix_(rows, known)] - mean[known]
-        whitened = np.linalg.solve(np.linalg.cholesky(covariance[np.ix_(known, known)]), shifts.T)
+        observed = np.flatnonzero(~np.isnan(table[rows[0]]))
+        shifts = table[np.ix_(rows, observed)] - mean[observed]
+        whitened = np.linalg.solve(np.linalg.cholesky(covariance[np.ix_(observed, observed)]), shifts.T)
         distances = (whitened**2).sum(axis=0)
         means[rows] = filled[:, -1]
         variances[rows] = (rest[-1, -1] + added) * (1.0 + (1.0 + distances) / n)

@@ -60,8 +60,8 @@ class MirrorDescent:
     momentum (Tseng 2008), or a line search whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29)."""
 
     def __post_init__(self) -> None:
-        given = np.array(START if self.alpha == "learned" else self.alpha)
-        if not (np.all((given > 0.0) & (given < np.inf)) and 0.0 < self.step < np.inf):
+        alpha = np.array(START if self.alpha == "learned" else self.alpha)
+        if not (np.all((alpha > 0.0) & (alpha < np.inf)) and 0.0 < self.step < np.inf):
             raise ValueError(f"alpha and the step must be positive and finite, and are {self.alpha} and {self.step}")
         if self.method not in METHODS:
             raise ValueError(f"topics are inferred by {self.method!r}, which is unknown")
@@ -74,8 +74,8 @@ class MirrorDescent:
 
     def prior(self, n_topics: int) -> np.ndarray:
         """Return alpha before the first document, shape (n_topics,)."""
-        given = 1.0 + START if self.alpha == "learned" else np.asarray(self.alpha, np.float64)
-        return np.array(np.broadcast_to(given, (n_topics,)))
+        alpha = 1.0 + START if self.alpha == "learned" else np.asarray(self.alpha, np.float64)
+        return np.array(np.broadcast_to(alpha, (n_topics,)))
 
     def how(self, alpha: np.ndarray) -> Descent:
         """Return what kernels take."""

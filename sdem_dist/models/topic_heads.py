@@ -83,14 +83,14 @@ class NoOutput(TopicHead):
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the words, minus ``ln p(w | theta)``, minus ``ln p(w)``, and the documents."""
         total = np.zeros(4)
-        for seen in batches:
-            local, weights = seen.documents.documents, seen.documents.weights
+        for batch in batches:
+            local, weights = batch.documents.documents, batch.documents.weights
             log_probability = np.zeros(len(weights))
             if self.n_particles:
                 # By the words' own numbers: the draws of a document must not depend on what else is in its batch.
-                documents = replace(local, indices=seen.documents.words[local.indices])
-                log_probability = left_to_right(seen.parameters.topics, documents, seen.alpha, self.n_particles)
-            sums = (lengths(local), -seen.log_likelihood, -log_probability, np.ones(len(weights)))
+                documents = replace(local, indices=batch.documents.words[local.indices])
+                log_probability = left_to_right(batch.parameters.topics, documents, batch.alpha, self.n_particles)
+            sums = (lengths(local), -batch.log_likelihood, -log_probability, np.ones(len(weights)))
             total += [float((weights * values).sum()) for values in sums]
         return total
 
@@ -121,12 +121,12 @@ class SoftmaxClasses(TopicHead):
         return classifier_sums(
             joined(
                 scored(
-                    self.scores(seen.parameters.output, seen.outputs),
-                    seen.documents.labels,
-                    seen.documents.weights,
-                    lengths(seen.documents.documents),
+                    self.scores(batch.parameters.output, batch.outputs),
+                    batch.documents.labels,
+                    batch.documents.weights,
+                    lengths(batch.documents.documents),
                 )
-                for seen in batches
+                for batch in batches
             )
         )
 
@@ -232,8 +232,8 @@ class Numbers(TopicHead):
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return weights, squared errors, targets, and their squares."""
         total = np.zeros(1 + 3 * self.n_classes)
-        for seen in batches:
-            total += _errors(seen.outputs, seen.documents)
+        for batch in batches:
+            total += _errors(batch.outputs, batch.documents)
         return total
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -273,9 +273,9 @@ class Rates(Numbers):
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `Numbers`, and last the deviances."""
         total = np.zeros(1 + 4 * self.n_classes)
-        for seen in batches:
-            d, means = seen.documents, np.exp(np.minimum(seen.outputs, kernel.MOST))
-            deviance = 2.0 * (xlogy(d.targets, d.targets) - d.targets * seen.outputs - d.targets + means)
+        for batch in batches:
+            d, means = batch.documents, np.exp(np.minimum(batch.outputs, kernel.MOST))
+            deviance = 2.0 * (xlogy(d.targets, d.targets) - d.targets * batch.outputs - d.targets + means)
             total += np.concatenate([_errors(means, d), (d.weights[:, None] * deviance).sum(axis=0)])
         return total
 
@@ -310,8 +310,10 @@ class TopicShares:
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the expected words of each topic, shape (n_topics,)."""
         total: np.ndarray | float = 0.0
-        for seen in batches:
-            total = total + np.einsum("d,dk->k", seen.documents.weights * lengths(seen.documents.documents), seen.theta)
+        for batch in batches:
+            total = total + np.einsum(
+                "d,dk->k", batch.documents.weights * lengths(batch.documents.documents), batch.theta
+            )
         return np.asarray(total)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:

@@ -150,13 +150,15 @@ class TopicModel:
             if documents.targets is None:
                 raise ValueError("documents without targets cannot be prepared for training or evaluation")
             targets = self.head.prepared(documents.targets)
-        made = replace(documents, data=entries(documents.data, self.log_counts))
-        local = localised(made, labels, weights, targets)
+        transformed = replace(documents, data=entries(documents.data, self.log_counts))
+        local = localised(transformed, labels, weights, targets)
         indices = local.documents.indices.astype(np.uint32)  # kernels are compiled for one dtype
         local = local._replace(documents=replace(local.documents, indices=indices))
         if self._whole:
-            whole = replace(local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features)
-            local = local._replace(documents=whole, words=np.arange(self.n_features, dtype=np.uint32))
+            all_words = replace(
+                local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features
+            )
+            local = local._replace(documents=all_words, words=np.arange(self.n_features, dtype=np.uint32))
         return local
 
     def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
@@ -187,7 +189,7 @@ class TopicModel:
         sums = topic_steps.Topics(
             np.zeros_like(topics) if averaging else np.empty((0, 0)), none, np.zeros_like(output), evidence
         )
-        kept, kept_sums, n_batches, t = topic_steps.run_batches(
+        factors, factor_sums, n_batches, t = topic_steps.run_batches(
             _documents(local),
             order,
             self._response(n_documents),
@@ -199,10 +201,10 @@ class TopicModel:
         )
         return TopicStatistics(
             words=local.words,
-            rows=weight * (topics - before * kept),
-            mean_rows=weight * (sums.topics - before * kept_sums) if averaging else sums.topics,
-            kept=weight * kept,
-            mean_kept=weight * kept_sums,
+            rows=weight * (topics - before * factors),
+            mean_rows=weight * (sums.topics - before * factor_sums) if averaging else sums.topics,
+            kept=weight * factors,
+            mean_kept=weight * factor_sums,
             output=weight * output,
             mean_output=weight * sums.output,
             squares=weight * squares,
@@ -263,5 +265,5 @@ def _labelled(local: LocalDocuments) -> float:
 
 def on_the_simplex(topics: np.ndarray) -> np.ndarray:
     """Return topics with no probability under the floor, each column summing to 1."""
-    kept = np.maximum(topics, FLOOR)
-    return np.asarray(kept / kept.sum(axis=0))
+    floored = np.maximum(topics, FLOOR)
+    return np.asarray(floored / floored.sum(axis=0))

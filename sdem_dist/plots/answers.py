@@ -30,8 +30,8 @@ def axes_or_new(axes: Axes | None) -> Axes:
         return axes
     import matplotlib.pyplot as plt
 
-    found: Axes = plt.subplots(layout="constrained")[1]
-    return found
+    new_axes: Axes = plt.subplots(layout="constrained")[1]
+    return new_axes
 
 
 def refuse_model(value: object, instead: str) -> None:
@@ -42,8 +42,8 @@ def refuse_model(value: object, instead: str) -> None:
 
 def plain(text: object, width: int = WIDTH) -> str:
     """Return a text as matplotlib shows it letter by letter: dollars begin no formula; a legend leaves nothing out."""
-    shown = one_line(text, width).replace("$", r"\$")
-    return f" {shown}" if shown.startswith("_") else shown
+    line = one_line(text, width).replace("$", r"\$")
+    return f" {line}" if line.startswith("_") else line
 
 
 MAX_NUMBERED = 12
@@ -65,12 +65,12 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     matplotlib Axes
     """
     refuse_model(report, "a report: clf.report(X, y)")
-    axes, shown = axes_or_new(axes), report.worst
-    counts, n = report.confusion_among(shown), len(shown)
-    shares = counts / np.maximum(report.support[shown, None], 1)
+    axes, pairs = axes_or_new(axes), report.worst
+    counts, n = report.confusion_among(pairs), len(pairs)
+    shares = counts / np.maximum(report.support[pairs, None], 1)
     image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
     axes.figure.colorbar(image, ax=axes, label="share of the class's documents", shrink=0.8)
-    names = [plain(c, 24) for c in report.classes[shown].tolist()]
+    names = [plain(c, 24) for c in report.classes[pairs].tolist()]
     size = 10 if n <= MAX_NUMBERED else max(4.0, 160.0 / n)
     axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
     axes.set_yticks(np.arange(n), names, fontsize=size)

@@ -63,8 +63,8 @@ class CommandHelp(SphinxDirective):
         from sdem_dist.cli import main
 
         command = [part for part in self.arguments[0].split("/") if part != "sdem"]
-        asked = command if command[:1] == ["help"] else [*command, "--help"]
-        text = CliRunner().invoke(main, asked, prog_name="sdem", terminal_width=100).output
+        arguments = command if command[:1] == ["help"] else [*command, "--help"]
+        text = CliRunner().invoke(main, arguments, prog_name="sdem", terminal_width=100).output
         return [nodes.literal_block(text, text, language="text")]
 
 
