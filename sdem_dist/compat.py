@@ -10,6 +10,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
 from importlib.util import find_spec
 from types import ModuleType
@@ -198,16 +199,14 @@ def imports_its_parents_script() -> bool:
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 
 
+@cache  # it does not change while a process runs, and every stage asks
 def compile_target() -> str:
     """Return what numba compiles for in this process, such as ``"znver3 +avx +avx2 -avx512f"``.
 
     Numba: ``numba.core.config.CPU_NAME`` and ``CPU_FEATURES`` (environment ``NUMBA_CPU_NAME``, ``NUMBA_CPU_FEATURES``),
     and without them what LLVM says of the machine. Other targets round otherwise, in the last bits.
     """
-    try:
-        config, llvm = import_module("numba.core.config"), import_module("llvmlite.binding")
-    except ImportError:
-        return "numba not installed"
+    config, llvm = import_module("numba.core.config"), import_module("llvmlite.binding")
     name = llvm.get_host_cpu_name() if config.CPU_NAME is None else config.CPU_NAME
     features = llvm.get_host_cpu_features().flatten() if config.CPU_FEATURES is None else config.CPU_FEATURES
     return " ".join([name, *sorted(features.split(","))]).strip()
