@@ -36,7 +36,7 @@ METRICS = {
     "nll": Metric("NLL", "nats per document"),
     "perplexity": Metric("perplexity", "per word"),
     "word_nll": Metric("minus log-likelihood of the words", "nats per word"),
-    "plug_in_nll": Metric("the same with topics from these words", "nats per word"),
+    "plug_in_nll": Metric("plug-in minus log-likelihood of the words", "nats per word"),
     "distance": Metric("squared distance", "to the nearest centre"),
     "purity": Metric("purity", "share of documents"),
     "nmi": Metric("NMI"),

@@ -75,8 +75,8 @@ def evaluate(
     Several labels for each document: accuracy (all labels right), micro- and macro-F1, precision at k (the share of
     right labels among the k most probable), log-loss per label. Regressors: R2 and mean squared error. Mixtures: -ln
     p(document) (nll) and perplexity. LatentDirichletAllocation: minus the log-likelihood of a word (word_nll), by the
-    left-to-right estimator, and its perplexity; compare models by these. The same with topics that were found from all
-    words of the document (plug_in_nll) is too low, and lower with more topics.
+    left-to-right estimator, and its perplexity; compare models by these. The plug-in value (plug_in_nll) takes topics
+    that were found from the same words: it is too low, and lower with more topics.
 
     For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong
     label or lack one, and the words for and against the label that is most wrong. Between labels stands |; where a

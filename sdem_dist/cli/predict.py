@@ -173,10 +173,10 @@ def _run(
         click.echo(f"wrote the predictions to {output}{altered(n_altered)}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
-        settings = (
+        unknown_words = (
             "there is no vocabulary to look words up in" if share is None else f"{share:.1%} of the words are unknown"
         )
-        click.echo(f"{settings} to the model", err=True)
+        click.echo(f"{unknown_words} to the model", err=True)
 
 
 def _printed(blocks: Iterator[str], *, flush: bool) -> bool:

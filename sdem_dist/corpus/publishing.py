@@ -163,9 +163,9 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     from sdem_dist.storage import arrays
     from sdem_dist.storage.contents import WRITER, contents_of
 
-    path_ = to_place(path)
+    location = to_place(path)
     try:
-        if not (path_ / "zarr.json" if is_url(path) else path_).exists():
+        if not (location / "zarr.json" if is_url(path) else location).exists():
             return False
     except OSError as error:
         raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
@@ -178,7 +178,7 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
         raise
     except CorpusError:
         present = False
-    if not present and (is_url(path) or not (overwrite and path_.is_dir() and not any(path_.iterdir()))):
+    if not present and (is_url(path) or not (overwrite and location.is_dir() and not any(location.iterdir()))):
         raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
     return present
 

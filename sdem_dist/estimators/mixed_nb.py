@@ -80,8 +80,8 @@ class MixedNB(FeatureNB):
         super()._check_columns(source)
         if isinstance(source.corpus, Corpus):
             theirs, ours = (
-                {i: c.tolist() for i, c in numberings.items()}
-                for numberings in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
+                {i: c.tolist() for i, c in categories.items()}
+                for categories in (numbering(source.corpus.header.vectorizer) or {}, self.categories_)
             )
             if theirs != ours:
                 raise CorpusError(

@@ -95,9 +95,9 @@ class Components(Seeded):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        best_epoch = None if self.patience is None else self._n_kept
+        epochs_of_history = None if self.patience is None else self._n_kept
         weights = weights_of_classes(self.class_weight, source)
-        return with_temperature(trainer, self._train, source, share, seed, weights, best_epoch)
+        return with_temperature(trainer, self._train, source, share, seed, weights, epochs_of_history)
 
     def _n_kept(self, history: History) -> int:
         return int(self._kept_of(history)["epoch"])

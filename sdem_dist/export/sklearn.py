@@ -150,12 +150,12 @@ def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
 def _gaussian(model: Any) -> Any:
     from sklearn.naive_bayes import GaussianNB
 
-    model_ = GaussianNB()
-    model_.classes_, model_.class_count_ = model.classes_, model.class_count_
-    model_.class_prior_ = np.exp(model.class_log_prior_)
-    model_.theta_, model_.var_, model_.epsilon_ = model.theta_, model.var_, 0.0
-    model_.n_features_in_ = model.n_features_in_
-    return model_
+    peer = GaussianNB()
+    peer.classes_, peer.class_count_ = model.classes_, model.class_count_
+    peer.class_prior_ = np.exp(model.class_log_prior_)
+    peer.theta_, peer.var_, peer.epsilon_ = model.theta_, model.var_, 0.0
+    peer.n_features_in_ = model.n_features_in_
+    return peer
 
 
 def _bernoulli(model: Any) -> Any:

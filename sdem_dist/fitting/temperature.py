@@ -181,8 +181,8 @@ def with_temperature(
         return fit(trainer, source)
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored = apart if source.corpus.header.layout == "dense" else KnownWords(apart, source.corpus.document_frequency)
-    first_fit = None if kept is None else fit(trainer, source)
-    n_epochs = None if kept is None or first_fit is None else kept(first_fit.history)
+    trained = None if kept is None else fit(trainer, source)
+    n_epochs = None if kept is None or trained is None else kept(trained.history)
 
     def without(stage: AnyStage) -> AnyStage:
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
@@ -195,7 +195,7 @@ def with_temperature(
     history = fit(trainer.changed(without), others).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
-        return first_fit or fit(trainer, source)
+        return trained or fit(trainer, source)
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
@@ -205,12 +205,12 @@ def with_temperature(
             else stage
         )
 
-    first_fit = first_fit or fit(trainer.changed(tempered), source)
-    learner = replace(cast(Any, first_fit.learner), temperature=temperature)
+    trained = trained or fit(trainer.changed(tempered), source)
+    learner = replace(cast(Any, trained.learner), temperature=temperature)
     figures = [held_out_figures(entry, MONITOR, source) for entry in history] + [{}] * (
-        len(first_fit.history) - len(history)
+        len(trained.history) - len(history)
     )
-    return Trained(learner, first_fit.state, [{**h, **f} for h, f in zip(figures, first_fit.history, strict=False)])
+    return Trained(learner, trained.state, [{**h, **f} for h, f in zip(figures, trained.history, strict=False)])
 
 
 def held_out_of(

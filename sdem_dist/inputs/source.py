@@ -215,18 +215,18 @@ def _of_labelled(
     labelled = checks.has_label(estimator, labels)
     if reset and classes is None and not labelled.any():
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
-    classes_ = check_labels(labels[labelled], training=reset and classes is None)
-    trained_classes = classes_ if reset else estimator.classes_
-    if reset and estimator.spec.unlabelled and "" in classes_.tolist():
+    distinct = check_labels(labels[labelled], training=reset and classes is None)
+    trained_classes = distinct if reset else estimator.classes_
+    if reset and estimator.spec.unlabelled and "" in distinct.tolist():
         warnings.warn(
             f"{counted(int((labels == '').sum()), 'document')} of the class '': if they have no label, set unlabelled=''",
             stacklevel=2,
         )
     if classes is not None:
         trained_classes = np.unique(np.asarray(classes))
-    if len(unknown := np.setdiff1d(classes_, trained_classes)):
+    if len(unknown := np.setdiff1d(distinct, trained_classes)):
         raise ValueError(
-            f"y has labels that are not among the classes: {some(unknown)}{checks.other_kind(classes_, trained_classes)}"
+            f"y has labels that are not among the classes: {some(unknown)}{checks.other_kind(distinct, trained_classes)}"
         )
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(trained_classes, labels[labelled])

@@ -91,12 +91,8 @@ class Source:
     @property
     def frequency(self) -> np.ndarray | None:
         """Documents of each word, for the weighting."""
-        trained_columns = self.trained_on
-        return (
-            trained_columns
-            if trained_columns is None or isinstance(trained_columns, np.ndarray)
-            else trained_columns.document_frequency
-        )
+        trained = self.trained_on
+        return trained if trained is None or isinstance(trained, np.ndarray) else trained.document_frequency
 
     @property
     def n_features(self) -> int:

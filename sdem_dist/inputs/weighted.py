@@ -44,8 +44,8 @@ class WeightedCorpus(View):
     @cached_property
     def cache_key(self) -> str:
         """Name the content."""
-        columns = self.trained_on
-        frequency = hashlib.sha256(columns.tobytes()).hexdigest() if isinstance(columns, np.ndarray) else ""
+        trained = self.trained_on
+        frequency = hashlib.sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ""
         return f"{self.corpus.cache_key} {self.weighting} {frequency}"
 
     @cached_property

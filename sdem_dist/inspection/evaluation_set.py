@@ -241,8 +241,8 @@ def taught(model: Any, documents: Any) -> bool:
     without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
     """
     frequency = model.document_frequency_
-    is_whole = isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None
-    if frequency is None or not (is_whole or isinstance(documents, sp.csr_matrix)):
+    is_unmasked = isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None
+    if frequency is None or not (is_unmasked or isinstance(documents, sp.csr_matrix)):
         return False
     if isinstance(documents, Corpus):
         if documents.header.document_frequency_checksum == crc32c(frequency):

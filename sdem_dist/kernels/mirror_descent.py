@@ -160,10 +160,10 @@ def infer(document, alpha, step, method, layers):
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
     n_topics = thetas.shape[1]
-    ratios, pull, theta_ = np.empty(counts.size), np.empty(n_topics), np.full(n_topics, 1.0 / n_topics)
+    ratios, pull, proportions = np.empty(counts.size), np.empty(n_topics), np.full(n_topics, 1.0 / n_topics)
     search = step > 0.0 and method in (LINE_SEARCH, LINE_SEARCH_L1)
-    thetas[0, :] = theta_
-    points[0, :] = theta_
+    thetas[0, :] = proportions
+    points[0, :] = proportions
     _mixed(thetas[0], columns, ascending, masses[0])
     value = objective(counts, masses[0], thetas[0], alpha) if search else 0.0
     for layer in range(steps.size):
@@ -184,8 +184,8 @@ def infer(document, alpha, step, method, layers):
         if method == ACCELERATED:
             ahead = _momentum(method, layer + 1) if layer + 1 < steps.size else 0.0
             for k in range(n_topics):
-                theta_[k] += share * (new[k] - theta_[k])
-                thetas[layer + 1, k] = theta_[k] + ahead * (new[k] - theta_[k])
+                proportions[k] += share * (new[k] - proportions[k])
+                thetas[layer + 1, k] = proportions[k] + ahead * (new[k] - proportions[k])
         _mixed(thetas[layer + 1], columns, ascending, masses[layer + 1])
 
 

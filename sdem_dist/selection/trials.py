@@ -10,7 +10,6 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from sdem_dist.counted import counted
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.selection.metrics import Metric, Predictions, joined, mean_and_error, name_of, per_document, sign_of
 from sdem_dist.selection.spaces import Space
@@ -225,8 +224,3 @@ def described(params: dict[str, Any]) -> str:
 def shortened(value: object) -> str:
     """Return a value in a few characters."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def n_settings(n: int) -> str:
-    """Return a number of settings in words."""
-    return counted(n, "setting")

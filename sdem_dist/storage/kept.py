@@ -131,12 +131,6 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
         os.close(descriptor)
 
 
-def clear_kept(path: Path, purpose: str) -> None:
-    """Remove what killed processes left beside `path` for a purpose, if no process has it locked; none in a bucket."""
-    if not is_url(path):
-        clear_abandoned(path.absolute().parent, f".{path.name}.{purpose}-", 32)
-
-
 @contextmanager
 def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
     prefix = f".{url.name}.{purpose}-"

@@ -378,7 +378,9 @@ def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path)
     assert all(line.split("\t")[0] in "012" and line.count("=") == 3 for line in lines)
     ok("train", corpus, topics, "--estimator", "LatentDirichletAllocation", "--set", "n_components=3", "--quiet")
     assert "predicts nothing" in refused("predict", topics, str(texts))
-    assert "minus log-likelihood of the words" in ok("evaluate", topics, corpus)
+    figures = [line.strip() for line in ok("evaluate", topics, corpus).splitlines()]
+    for name in ("minus log-likelihood of the words", "plug-in minus log-likelihood of the words"):
+        assert sum(line.startswith(f"{name} ") for line in figures) == 1
     by_particles = [json.loads(ok("evaluate", topics, corpus, "--json", "--particles", n)) for n in ("1", "200")]
     assert by_particles[0]["word_nll"] != by_particles[1]["word_nll"] > by_particles[1]["plug_in_nll"]
     assert "--particles" in refused("evaluate", clusters, corpus, "--particles", "5", code=2)
