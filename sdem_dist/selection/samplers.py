@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.model_selection import ParameterGrid, ParameterSampler
@@ -26,44 +25,49 @@ TURN = 8
 """Settings that Optuna proposes before it is told their scores."""
 REPEATS = 50
 """Proposals in a row that were made before, after which a setting is drawn instead."""
-MOST_DRAWS = 64
-"""Draws for each setting that is asked for, after which spaces count as empty."""
+MAX_DRAWS = 64
+"""Draws for each setting that is wanted, after which spaces count as empty."""
 EDGE = 1e-6
 """Share of a distribution at either end that Optuna leaves out."""
 
 
-class Sampler(Protocol):
-    """Gives settings in turns; the first is the default, ``{}``. `n_trials`: how many in all, at most."""
+class Sampler:
+    """Gives settings in turns, here all in one; the first is the default, ``{}``. `n_trials`: how many, at most."""
 
-    n_trials: int
+    def __init__(self, settings: list[Params]) -> None:
+        self._settings, self.n_trials = settings, len(settings)
 
     def ask(self) -> list[Params]:
         """Return the settings of the next turn; none: there are no more."""
+        settings, self._settings = self._settings, []
+        return settings
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Take the scores of the settings of a turn."""
+        """Learn from the scores of the settings of a turn."""
 
 
 def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: int | None, seed: int) -> Sampler:
     """Return what gives the settings: a whole grid if `n_trials` allow, else draws by random numbers or Optuna.
 
     Raises ValueError: the space names parameters that the estimator does not have, or holds no values.
-    Raises ImportError: Optuna is asked for and not installed.
+    Raises ImportError: Optuna is not installed.
     """
-    spaces, values = checked_spaces(estimator, space), estimator.get_params(deep=False)
-    drawn = any(hasattr(of, "rvs") for part in spaces for of in part.values())
-    grid = (
-        [] if drawn else _distinct(values, [dict(params) for part in spaces for params in ParameterGrid(_lists(part))])
-    )
-    if not drawn and (n_trials is None or len(grid) <= n_trials):
-        return Listed(grid)
+    spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
+    if not any(_has_distributions(part) for part in spaces):
+        grid = _distinct(defaults, [params for part in spaces for params in ParameterGrid(_lists(part))])
+        if n_trials is None or len(grid) <= n_trials:
+            return Sampler(grid)
     n_trials = n_trials or N_TRIALS
     if name == "optuna":
-        return Proposed(values, spaces, n_trials, seed)
+        return TPESampler(defaults, spaces, n_trials, seed)
     n = n_trials
-    while len(settings := _distinct(values, _draws(spaces, n, seed))) < n_trials and n < MOST_DRAWS * n_trials:
+    while len(settings := _distinct(defaults, _draws(spaces, n, seed))) < n_trials and n < MAX_DRAWS * n_trials:
         n *= 2  # a small space has no more, or a draw is the default
-    return Listed(settings[:n_trials])
+    return Sampler(settings[:n_trials])
+
+
+def _has_distributions(space: Mapping[str, Any]) -> bool:
+    return any(hasattr(values, "rvs") for values in space.values())
 
 
 def _lists(space: Mapping[str, Any]) -> dict[str, list[Any]]:
@@ -72,118 +76,97 @@ def _lists(space: Mapping[str, Any]) -> dict[str, list[Any]]:
 
 def _draws(spaces: Spaces, n: int, seed: int) -> list[Params]:
     """Draw settings from each space in turn, so that none goes short."""
-    parts = []
+    settings: list[Params] = []
     for number, part in enumerate(spaces):
-        share = n // len(spaces) + (number < n % len(spaces))
-        if not any(hasattr(values, "rvs") for values in part.values()):
-            share = min(share, len(ParameterGrid(_lists(part))))
-        parts += list(ParameterSampler(part, share, random_state=seed + number)) if share else []
-    return [dict(params) for params in parts]
+        size = n // len(spaces) + (number < n % len(spaces))
+        if not _has_distributions(part):
+            size = min(size, len(ParameterGrid(_lists(part))))
+        settings += ParameterSampler(part, size, random_state=seed + number) if size else []
+    return settings
 
 
-def _distinct(values: Params, settings: list[Params]) -> list[Params]:
+def _distinct(defaults: Params, settings: list[Params]) -> list[Params]:
     """Return the default, and the settings that differ from it and from each other."""
     distinct: dict[str, Params] = {}
     for params in [{}, *settings]:
-        distinct.setdefault(_key(values, params), params)
+        distinct.setdefault(_key(defaults, params), dict(params))
     return list(distinct.values())
 
 
-def _key(values: Params, params: Params) -> str:
-    """Return what two settings have in common if they are equal."""
-    parts = {**values, **params}
-    return repr([(name, v.tolist() if isinstance(v, np.ndarray) else v) for name, v in sorted(parts.items())])
+def _key(defaults: Params, params: Params) -> str:
+    """Return a text that is the same for settings that are equal."""
+    values = sorted({**defaults, **params}.items())
+    return repr([(name, v.tolist() if isinstance(v, np.ndarray) else v) for name, v in values])
 
 
-class Listed:
-    """Settings that are known at the start, in one turn."""
-
-    def __init__(self, settings: list[Params]) -> None:
-        self._left, self.n_trials = settings, len(settings)
-
-    def ask(self) -> list[Params]:
-        """Return all settings, once."""
-        settings, self._left = self._left, []
-        return settings
-
-    def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Do nothing: all settings are known."""
-
-
-@dataclass
-class _Proposal:
-    """A setting, Optuna's trials that wait for its score, and the score once it is known."""
-
-    waiting: list[optuna.Trial] = field(default_factory=list)
-    score: float | None = None
-
-
-class Proposed:
+class TPESampler(Sampler):
     """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the default.
 
     Values in lists are categories; of a distribution a quantile is proposed. The same seed and scores lead to the same
     proposals. What was proposed before is not tried again: Optuna is told the score of then.
     """
 
-    def __init__(self, values: Params, spaces: Spaces, n_trials: int, seed: int) -> None:
+    def __init__(self, defaults: Params, spaces: Spaces, n_trials: int, seed: int) -> None:
         try:
             import optuna
         except ImportError as error:
             raise ImportError('sampler="optuna" needs Optuna: pip install "sdem_dist[optuna]"') from error
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._values, self._spaces, self._optuna, self._seed = values, spaces, optuna, seed
+        self._failed = optuna.trial.TrialState.FAIL
         startup = max(1, min(TURN - 1, n_trials // 3))
-        sampler = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
-        self._study = optuna.create_study(direction="maximize", sampler=sampler)
-        self._proposals = {_key(values, {}): _Proposal()}
-        self.n_trials, self._n_asked = n_trials, 0
+        tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
+        self._study = optuna.create_study(direction="maximize", sampler=tpe)
+        self._defaults, self._spaces, self._seed = defaults, spaces, seed
+        self._scores: dict[str, float | None] = {_key(defaults, {}): None}  # of all settings; None: not known yet
+        self._waiting: list[tuple[str, optuna.Trial]] = []
+        self.n_trials, self._n_proposed = n_trials, 0
 
     def ask(self) -> list[Params]:
         """Return the settings of the next turn; the first of all is the default."""
-        turn: list[Params] = [] if self._n_asked else [{}]
-        while len(turn) < min(TURN, self.n_trials - self._n_asked):
+        turn: list[Params] = [] if self._n_proposed else [{}]
+        while len(turn) < min(TURN, self.n_trials - self._n_proposed):
             params = self._new()
             if params is None:
-                self.n_trials = self._n_asked + len(turn)
+                self.n_trials = self._n_proposed + len(turn)
                 break
             turn.append(params)
-        self._n_asked += len(turn)
+        self._n_proposed += len(turn)
         return turn
 
     def _new(self) -> Params | None:
         for _ in range(REPEATS):
             trial = self._study.ask()
-            params = _proposed(self._spaces, trial)
-            known = (key := _key(self._values, params)) in self._proposals
-            proposal = self._proposals.setdefault(key, _Proposal())
-            proposal.waiting.append(trial)
-            if not known:
+            params = _suggested(self._spaces, trial)
+            key = _key(self._defaults, params)
+            self._waiting.append((key, trial))
+            if key not in self._scores:
+                self._scores[key] = None
                 return params
-            self._tell(proposal)
-        for params in _draws(self._spaces, len(self._spaces) * (len(self._proposals) + REPEATS), self._seed):
-            if (key := _key(self._values, params)) not in self._proposals:
-                self._proposals[key] = _Proposal()
+            self._pass_scores_on()
+        for params in _draws(self._spaces, len(self._spaces) * (len(self._scores) + REPEATS), self._seed):
+            if (key := _key(self._defaults, params)) not in self._scores:
+                self._scores[key] = None
                 return params
         return None
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
         """Tell Optuna the scores, and which settings could not be trained."""
-        for trial in trials:
-            proposal = self._proposals[_key(self._values, trial.params)]
-            proposal.score = trial.score(metric)
-            self._tell(proposal)
+        self._scores |= {_key(self._defaults, trial.params): trial.score(metric) for trial in trials}
+        self._pass_scores_on()
 
-    def _tell(self, proposal: _Proposal) -> None:
-        if proposal.score is None:
-            return
-        failed = self._optuna.trial.TrialState.FAIL
-        for trial in proposal.waiting:
-            of = {"state": failed} if proposal.score == -np.inf else {"values": proposal.score}
-            self._study.tell(trial, **of)  # type: ignore[arg-type]
-        proposal.waiting = []
+    def _pass_scores_on(self) -> None:
+        waiting, self._waiting = self._waiting, []
+        for key, trial in waiting:
+            score = self._scores[key]
+            if score is None:
+                self._waiting.append((key, trial))
+            elif score == -np.inf:
+                self._study.tell(trial, state=self._failed)
+            else:
+                self._study.tell(trial, score)
 
 
-def _proposed(spaces: Spaces, trial: optuna.Trial) -> Params:
+def _suggested(spaces: Spaces, trial: optuna.Trial) -> Params:
     """Return the setting that one of Optuna's trials stands for."""
     which = trial.suggest_categorical("space", list(range(len(spaces)))) if len(spaces) > 1 else 0
     params: Params = {}
