@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager
 from functools import lru_cache
 from threading import Lock
@@ -111,36 +111,44 @@ def over_corpus(
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)
-    output: np.ndarray | None = None
-    for start, block in _applied(function, X, client):
+    mask, output, n_done = X.mask, None, 0
+    parts = [(a, b, None if mask is None else np.flatnonzero(mask[a:b])) for a, b in ranges_of(X)]
+    for block in _results(function, X, [part for part in parts if part[2] is None or len(part[2])], client):
         if output is None:
-            output = np.empty((X.n_documents, *block.shape[1:]), block.dtype)
-        output[start : start + len(block)] = block
+            n_rows = X.n_documents if mask is None else int(np.count_nonzero(mask))
+            output = np.empty((n_rows, *block.shape[1:]), block.dtype)
+        output[n_done : n_done + len(block)] = block
+        n_done += len(block)
     assert output is not None  # a corpus has documents
-    return output if X.mask is None else output[X.mask]
+    return output
 
 
-def _applied(
-    function: Callable[[Any], np.ndarray], corpus: AnyCorpus, client: Client | None
-) -> Iterator[tuple[int, np.ndarray]]:
-    """Yield the result for each piece of a corpus, in order, and the position of its first document."""
+def _results(
+    function: Callable[[Any], np.ndarray],
+    corpus: AnyCorpus,
+    parts: list[tuple[int, int, np.ndarray | None]],
+    client: Client | None,
+) -> Iterable[np.ndarray]:
+    """Return the results for pieces of a corpus, in order."""
     if client is None:
-        for part in ranges_of(corpus):
-            yield part[0], _applied_to(function, corpus, *part)
-        return
+        return (_apply(function, corpus, *part) for part in parts)
     from sdem_dist.engine.dask import DaskExecutor
 
     refuse_address(client)
-    executor, parts = DaskExecutor(client), ranges_of(corpus)
+    executor = DaskExecutor(client)
     shared = executor.put(function)  # with the model, once a worker
-    results = in_order(executor, _applied_to, ((shared, corpus, *part) for part in parts))
-    for (start, _), block in zip(parts, results, strict=True):
-        yield start, block
+    return in_order(executor, _apply, ((shared, corpus, *part) for part in parts))
 
 
-def _applied_to(function: Callable[[Any], np.ndarray], corpus: AnyCorpus, start: int, stop: int) -> np.ndarray:
+def _apply(
+    function: Callable[[Any], np.ndarray], corpus: AnyCorpus, start: int, stop: int, rows: np.ndarray | None
+) -> np.ndarray:
+    """Return the result for some documents of a piece, by their positions in it; None: for all."""
     try:
-        return function(corpus.read(start, stop))
+        documents = corpus.read(start, stop)
+        if rows is not None:
+            documents = documents.taken(rows) if isinstance(documents, Documents) else documents[rows]
+        return function(documents)
     except ValueError as error:
         raise CorpusError(f"documents {start} to {stop} (counted from 0) of {corpus!r}: {error}") from error
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -32,29 +33,33 @@ def is_dask(X: object) -> bool:
 
 def refuse_no_documents(X: object) -> None:
     """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing."""
+    is_list = isinstance(X, list | tuple)
+    first = X[0] if (is_list and X) or (isinstance(X, np.ndarray) and X.shape[:1] > (0,)) else None  # type: ignore[index]
+    problem = ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        raise ValueError(f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
-    if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
+        problem = f"is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"  # type: ignore[attr-defined]
+    elif isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
         raise ValueError(
             f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
             "sdem_dist.ingest makes a corpus of a file of documents"
         )
-    if type(X).__module__.startswith("dask.bag"):
-        raise ValueError(
-            "X is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
+    elif type(X).__module__.startswith("dask.bag"):
+        problem = (
+            "is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
             "workers read (sdem_dist.ingest)"
         )
-    if isinstance(X, str):
-        raise ValueError(f"X is one text ({brief(X)}): put it in a list")
-    if X is None:
-        raise ValueError("X is None: pass the documents")
-    if isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        raise ValueError(f"X is {_kind(X)}, not a list or an array: pass list(...) of the documents")
-    if isinstance(X, list | tuple) and not X:
-        raise ValueError("X holds no documents")
-    first = X[0] if isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.shape[:1] > (0,)) else None
-    if isinstance(X, bytes) or isinstance(first, bytes):
-        raise ValueError("X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]")
+    elif isinstance(X, str):
+        problem = f"is one text ({brief(X)}): put it in a list"
+    elif X is None:
+        problem = "is None: pass the documents"
+    elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
+        problem = f"is {_kind(X)}, not a list or an array: pass list(...) of the documents"
+    elif is_list and not X:
+        problem = "holds no documents"
+    elif isinstance(X, bytes) or isinstance(first, bytes):
+        problem = "holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
+    if problem:
+        raise ValueError(f"X {problem}")
 
 
 def refuse_no_labels(estimator: Estimator, y: object) -> None:
@@ -163,19 +168,16 @@ def _sorted_counts(rows: sp.csr_matrix, most: int) -> sp.csr_matrix:
 def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
     """Return a checked CSR matrix, or what a corpus returned, as unlabelled documents of floats."""
     data = rows.data if rows.data.dtype in (np.float32, np.float64) else rows.data.astype(np.float64)
-    return _documents(rows, data)
+    n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
+    indices, writeable = rows.indices, rows.indices.dtype == np.int32 and rows.indices.flags.writeable
+    indices = indices.view(np.uint32) if writeable else indices.astype(np.uint32)
+    return Documents(data, indices, rows.indptr.astype(np.int64), n_features)
 
 
 def as_counts(rows: sp.csr_matrix) -> Documents:
     """Return counts of texts as unlabelled documents, of the smallest unsigned integers that hold them."""
-    return _documents(rows, rows.data.astype(np.min_scalar_type(int(rows.data.max(initial=0)))))
-
-
-def _documents(rows: sp.csr_matrix | Documents, data: np.ndarray) -> Documents:
-    n_features = rows.n_features if isinstance(rows, Documents) else rows.shape[1]
-    indices, own = rows.indices, rows.indices.dtype == np.int32 and rows.indices.flags.writeable
-    indices = indices.view(np.uint32) if own else indices.astype(np.uint32)
-    return Documents(data, indices, rows.indptr.astype(np.int64), n_features)
+    counts = rows.data.astype(np.min_scalar_type(int(rows.data.max(initial=0))))
+    return replace(as_documents(rows), data=counts)
 
 
 def checked_labels(estimator: Estimator, y: object) -> object:
@@ -184,48 +186,43 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     Raises ValueError: a label is None, NaN or pandas' NA and `unlabelled` names nothing, or texts are mixed with what
     is not `unlabelled`.
     """
-    dtype = getattr(y, "dtype", None)
+    dtype, unlabelled = getattr(y, "dtype", None), estimator.unlabelled
     if isinstance(dtype, np.dtypes.StringDType):
         y = np.asarray(y, object)  # scikit-learn does not know it
-    elif isinstance(dtype, np.dtype) and dtype.kind != "O" and not _holds_nan(y):
+    elif isinstance(dtype, np.dtype) and dtype.kind not in "Of":
         return y
     values = np.asarray(y, object)
     if values.ndim != 1:
         return y
-    missing = [i for i, v in enumerate(values) if is_missing(v)]
-    if missing:
-        y = values = _without_missing(estimator, values, missing)
-    others = [i for i, v in enumerate(values) if not isinstance(v, str)]
-    if len(others) == len(values) and {type(v) for v in values} in ({int}, {bool}):
+    texts = np.array([isinstance(label, str) for label in values], bool)
+    missing = np.flatnonzero([is_missing(label) for label in values])
+    if len(missing):
+        of_texts = bool(texts.any())
+        numbers = not of_texts and len(missing) < len(values)
+        if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
+            example: object = "" if of_texts else -1
+            advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
+            if estimator.spec.unlabelled:
+                advice = f"set unlabelled={example!r}, and None and NaN count as no label, as {example!r} does; "
+                advice += "or leave such documents out"
+            raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
+        values = values.copy()
+        values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
+        y = values = values if of_texts else np.array(values.tolist())
+    elif isinstance(dtype, np.dtype) and dtype.kind == "f":
+        return y
+    others = np.flatnonzero(~texts)
+    if len(others) == len(values) and {type(label) for label in values} in ({int}, {bool}):
         return np.array(values.tolist())  # as a column of pandas has them after some steps
     if not 0 < len(others) < len(values):
         return y
-    unlabelled = estimator.unlabelled
-    at = next((i for i in others if unlabelled is None or values[i] != unlabelled), None)
-    if at is not None:
+    odd = next((i for i in others if unlabelled is None or values[i] != unlabelled), None)
+    if odd is not None:
         raise ValueError(
-            f"y mixes texts with others, first {values[at]!r} at position {at} (from 0): make all of one kind"
+            f"y mixes texts with others, first {values[odd]!r} at position {odd} (from 0): make all of one kind"
             + (", or name what stands for no label with unlabelled" if estimator.spec.unlabelled else "")
         )
     return values
-
-
-def _holds_nan(y: object) -> bool:
-    values = np.asarray(y)
-    return values.ndim == 1 and values.dtype.kind == "f" and bool(np.isnan(values).any())
-
-
-def _without_missing(estimator: Estimator, values: np.ndarray, missing: list[int]) -> np.ndarray:
-    """Return labels with what `unlabelled` names in place of those that are missing."""
-    unlabelled, texts = estimator.unlabelled, any(isinstance(v, str) for v in values)
-    numbers = not texts and len(missing) < len(values)
-    if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
-        first = missing[0]
-        advice = _advice_on_missing(estimator, texts)
-        raise ValueError(f"y has no label at position {first} (from 0) but {values[first]}: {advice}")
-    values = values.copy()
-    values[missing] = unlabelled
-    return values if texts else np.array(values.tolist())
 
 
 def has_label(estimator: Estimator, labels: np.ndarray) -> np.ndarray:
@@ -263,13 +260,6 @@ def other_kind(found: np.ndarray, known: np.ndarray) -> str:
     """Return a remark where labels are texts and the classes are not, or the other way round."""
     kinds = ["texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers" for values in (found, known)]
     return "" if kinds[0] == kinds[1] else f"; these are {kinds[0]}, and the classes are {kinds[1]}: make both alike"
-
-
-def _advice_on_missing(estimator: Estimator, texts: bool) -> str:
-    if not estimator.spec.unlabelled:
-        return f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
-    own = "" if texts else -1
-    return f"set unlabelled={own!r}, and None and NaN count as no label, as {own!r} does; or leave such documents out"
 
 
 def _nan_row(X: object) -> int | None:
@@ -385,7 +375,7 @@ def check_classes(classes: np.ndarray, source: Source) -> None:
     if source.classes.tolist() != classes.tolist():
         raise CorpusError(
             f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(classes)}); "
-            "ingest it with those of the training corpus (sdem ingest --vocabulary-from)"
+            + _INGEST_AGAIN.format("classes")
         )
 
 

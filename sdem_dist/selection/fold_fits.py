@@ -5,10 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,7 +23,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.events import Callback
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import evaluate_source, validation_source
-from sdem_dist.fitting.scoring import over_corpus, ranges_of
+from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import some
@@ -35,8 +36,19 @@ if TYPE_CHECKING:
 
 READING = ("vectorizer", "components", "unlabelled")
 """Parameters that decide how documents are read: settings that differ in them have a source of their own."""
-RESULT_NAMES = {"perplexity": "perplexity", "distance": "distance"}
-"""What `evaluate` calls metrics that need the model."""
+
+
+class SearchInputs(NamedTuple):
+    """What a search is given: documents, how they are divided, and where models are fitted."""
+
+    X: object
+    y: object
+    cv: int | Corpus | tuple[object, object]
+    seed: int
+    groups: ArrayLike | None
+    """In the order of `X`."""
+    client: Client | None
+    n_jobs: int | None
 
 
 @dataclass(eq=False)
@@ -52,12 +64,10 @@ class FoldFits:
     """
 
     template: EngineEstimator
+    inputs: SearchInputs
     source: Source
-    documents: tuple[Any, Any]
     folds: Folds[Any] | None
-    held_out: Source | None
-    client: Client | None
-    n_jobs: int | None
+    held_out: Source | None = None
     retrain: bool = True
     others: dict[str, FoldFits] = field(default_factory=dict)
 
@@ -72,23 +82,24 @@ class FoldFits:
         apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).identity
         return sha256(f"{self.source.identity} {apart}".encode()).hexdigest()
 
-    def n_at_once(self, n: int) -> int:
-        """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
-        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return 1 if self.client is not None else max(1, min(n, self.n_jobs or n_cores))
-
     @property
     def several(self) -> bool:
         """Whether documents may have several labels."""
         return self.source.members is not None
 
-    def scored(self, fold: int) -> tuple[Source, np.ndarray]:
-        """Return the documents that a fold's models are scored on: a source, and their positions in it."""
-        if self.folds is None:
-            held_out = cast(Source, self.held_out)
-            return held_out, _rows(held_out.corpus)
-        part = self.folds.test(fold)
-        return self._part(part), _rows(part)
+    def n_at_once(self, n: int) -> int:
+        """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
+        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return 1 if self.inputs.client is not None else max(1, min(n, self.inputs.n_jobs or n_cores))
+
+    def scored(self, fold: int) -> Source:
+        """Return the documents that a fold's models are scored on."""
+        return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
+
+    def training(self, fold: int) -> Source:
+        """Return the documents that a fold's models are trained on."""
+        source = self.source if self.folds is None else self._part(self.folds.train(fold))
+        return replace(source, retrain=self.retrain)
 
     def _part(self, part: Any) -> Source:
         counts = part.class_weights if self.source.class_counts else ()
@@ -96,168 +107,114 @@ class FoldFits:
             counts = (self.source.members.T @ np.asarray(counts)).tolist()
         return replace(self.source, corpus=part, weight=part.weight, class_counts=tuple(counts))
 
-    def training(self, fold: int) -> Source:
-        """Return the documents that a fold's models are trained on."""
-        source = self.source if self.folds is None else self._part(self.folds.train(fold))
-        return replace(source, retrain=self.retrain)
-
     def without(self, fold: int) -> FoldFits:
         """Return the fits of a search that does not see a fold, with folds of its own."""
         assert self.folds is not None
         training = self.training(fold)
         inner = Folds(cast(Any, training.corpus), self.folds.k, self.folds.seed, groups=self.folds.groups)
-        return replace(self, source=training, documents=(training, None), folds=inner, others={})
+        return replace(self, inputs=self.inputs._replace(X=training, y=None), source=training, folds=inner, others={})
 
-    def outside(self, outer: FoldFits, fold: int) -> FoldFits:
-        """Return these documents with a fold of others as the documents that settings are scored on."""
-        return replace(self, folds=None, held_out=outer.scored(fold)[0], others={})
-
-    def unfitted(self, params: dict[str, Any]) -> EngineEstimator:
-        """Return the estimator of a setting."""
-        model = copy.copy(self.template).set_params(**params)
-        return cast(EngineEstimator, model)
-
-    def reading(self, params: dict[str, Any]) -> FoldFits:
-        """Return the fits on the documents as a setting asks for them to be read."""
+    def as_read_for(self, params: dict[str, Any]) -> FoldFits:
+        """Return the fits on the documents as a setting has them read."""
         chosen = {name: params[name] for name in READING if name in params}
-        if not chosen or all(getattr(self.template, name) is value for name, value in chosen.items()):
+        if all(getattr(self.template, name) is value for name, value in chosen.items()):
             return self
         key = repr(chosen)
         if key not in self.others:
-            X, y = self.documents
-            if isinstance(X, Source):
+            if isinstance(self.inputs.X, Source):
                 raise ValueError(f"a nested search cannot try {', '.join(chosen)}: documents are counted once")
-            estimator = clone(self.template).set_params(**chosen)
-            folds, held_out = self.folds, self.held_out
-            apart = folds.k if folds is not None else held_out
-            groups = None if folds is None else folds.groups
-            seed = 0 if folds is None else folds.seed
-            self.others[key] = fits_on(estimator, X, y, cast(Any, apart), seed, groups, self.client, self.n_jobs)
+            fits = fits_on(clone(self.template).set_params(**chosen), self.inputs)
+            self.others[key] = replace(fits, retrain=self.retrain)
         return self.others[key]
 
     def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
         """Return the model of a setting without a fold, or with None of all documents as they were given."""
-        reading = self.reading(params)
-        model = reading.unfitted(params)
+        fits, client = self.as_read_for(params), self.inputs.client
+        model: EngineEstimator = copy.copy(fits.template).set_params(**params)
         if fold is None:
-            X, y = self.documents
-            return model.fit(X, y, client=self.client, callbacks=callbacks)
-        if self.client is None and "n_jobs" in model.get_params():
+            return model.fit(self.inputs.X, self.inputs.y, client=client, callbacks=callbacks)
+        if client is None and "n_jobs" in model.get_params():
             model.set_params(n_jobs=1)  # settings are fitted side by side
-        return model.fit(reading.training(fold), client=self.client, callbacks=callbacks)
+        return model.fit(fits.training(fold), client=client, callbacks=callbacks)
 
     def fold_scores(
         self, params: dict[str, Any], fold: int, metrics: Sequence[Metric], callbacks: Sequence[Callback] = ()
     ) -> FoldScores:
         """Fit a setting without a fold and return its scores there; raises as `fit`."""
         started = time.perf_counter()
-        model = self.fitted(params, fold, callbacks)
-        reading = self.reading(params)
-        predictions = reading.predictions(model, fold) if model.spec.target == "labels" else None
+        model, held_out = self.fitted(params, fold, callbacks), self.as_read_for(params).scored(fold)
+        predictions = _predictions(model, held_out, self.inputs.client) if model.spec.target == "labels" else None
         scores = {}
         for metric in metrics:
-            by_model = isinstance(metric, str) and metric in BY_MODEL
-            scores[name_of(metric)] = (
-                reading.by_model(cast(str, metric), model, fold)
-                if by_model
-                else measure(metric, cast(Predictions, predictions))
-            )
+            if isinstance(metric, str) and metric in BY_MODEL:
+                scores[metric] = _score_of_model(metric, model, held_out, self.inputs.client)
+            else:
+                scores[name_of(metric)] = measure(metric, cast(Predictions, predictions))
         return FoldScores(scores, predictions, time.perf_counter() - started)
 
-    def predictions(self, model: EngineEstimator, fold: int) -> Predictions:
-        """Return what a classifier predicts of the documents of a fold."""
-        source, rows = self.scored(fold)
-        several, whole = model.several_labels, self._whole(source)
-        predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba
-        if self.client is not None and isinstance(source.corpus, Corpus):
-            scores = predict_on_workers(model, source.corpus, several, self.client)
-        else:
-            scores = np.concatenate([predict(documents) for documents in _pieces(whole, rows)])
-        labels, weights = whole.labels(), whole.weights
-        assert labels is not None
-        members = chosen = None
-        if several:
-            members = cast(Any, source.members)[labels[rows]].toarray() > 0
-            chosen = probabilities(scores) >= cast(Any, model).thresholds_
-        weights = np.ones(len(rows)) if weights is None else weights[rows]
-        return Predictions(rows, scores.astype(np.float32), labels[rows], weights, members, chosen)
 
-    def by_model(self, metric: str, model: EngineEstimator, fold: int) -> float:
-        """Return a metric that predictions of classes do not tell."""
-        source, rows = self.scored(fold)
-        if metric == "R2":
-            return self._r2(model, source, rows)
-        results = evaluate_source(model, source_of(model, source, use="score"), self.client)
-        name = RESULT_NAMES[metric]
-        if name not in results:
-            raise ValueError(
-                f"{type(model).__name__} has no {metric}, only {some(np.array(list(results)))}: folds cannot score it; "
-                "compare models by evaluate on held-out documents"
-            )
-        return results[name]
-
-    def _r2(self, model: EngineEstimator, source: Source, rows: np.ndarray) -> float:
-        columns = []
-        for documents in _pieces(self._whole(source), rows):
-            dense = isinstance(documents, DenseDocuments)
-            targets = documents.values[:, -1] if isinstance(documents, DenseDocuments) else documents.targets
-            numbers = cast(Any, model).predict(documents)
-            weights = np.ones(len(numbers)) if documents.weights is None else documents.weights
-            columns.append((targets if dense else np.reshape(cast(Any, targets), numbers.shape), numbers, weights))
-        targets, numbers, weights = map(np.concatenate, zip(*columns, strict=True))
-        return float(r2_score(targets, numbers, sample_weight=weights))
-
-    def _whole(self, source: Source) -> BaseCorpus:
-        """Return the corpus that positions are of."""
-        return source.corpus if self.folds is None else self.folds.corpus
-
-
-def fits_on(
-    estimator: EngineEstimator,
-    X: object,
-    y: object,
-    cv: int | Corpus | tuple[object, object] | Source,
-    seed: int,
-    groups: ArrayLike | None,
-    client: Client | None,
-    n_jobs: int | None,
-) -> FoldFits:
+def fits_on(estimator: EngineEstimator, inputs: SearchInputs) -> FoldFits:
     """Read the documents of a search once.
 
     `estimator`: unfitted; it takes note of the documents' columns.
-    `groups`: in the order of `X`.
     Raises as `source_of` and `Folds`.
     """
+    X, y, cv, seed, groups, client, _ = inputs
     estimator._look_at(X)
     source = source_of(estimator, X, y, client=client)
-    if isinstance(cv, Source | Corpus | tuple):
+    if isinstance(cv, Corpus | tuple):
         described = clone(estimator)
         described._look_at(X)
         described._describe(source)
-        held_out = cv if isinstance(cv, Source) else validation_source(described, cv, client)
-        return FoldFits(estimator, source, (X, y), None, held_out, client, n_jobs)
+        return FoldFits(estimator, inputs, source, None, validation_source(described, cv, client))
     order = None if isinstance(source.corpus, Corpus) else source.corpus.order
     if groups is not None and order is not None:
         groups = np.asarray(groups)[order]
-    folds = Folds(source.corpus, cv, seed, groups=groups)
-    return FoldFits(estimator, source, (X, y), folds, None, client, n_jobs)
+    return FoldFits(estimator, inputs, source, Folds(source.corpus, cv, seed, groups=groups))
 
 
-def predict_on_workers(model: EngineEstimator, part: Corpus, several: bool, client: Client) -> np.ndarray:
-    """Return the scores of the documents of a part of a corpus, computed by the workers that read it."""
-    predict = cast(Any, model).decision_function if several else cast(Any, model).predict_log_proba
-    return over_corpus(model, part, predict, client)
-
-
-def _rows(corpus: BaseCorpus) -> np.ndarray:
+def rows_of(corpus: BaseCorpus) -> np.ndarray:
     """Return the positions of the documents of a corpus, or of the subset that it is."""
     return np.arange(corpus.n_documents) if corpus.mask is None else np.flatnonzero(corpus.mask)
 
 
-def _pieces(corpus: Any, rows: np.ndarray) -> Iterator[Documents | DenseDocuments]:
-    """Yield some documents of a corpus, a bounded number of them read at a time."""
-    for start, stop in ranges_of(corpus):
-        own = rows[(rows >= start) & (rows < stop)] - start
-        if len(own):
-            documents = corpus.read(start, stop)
-            yield documents.taken(own) if isinstance(documents, Documents) else documents[own]
+def _weights(corpus: BaseCorpus, rows: np.ndarray) -> np.ndarray:
+    return np.ones(len(rows)) if corpus.weights is None else corpus.weights[rows]
+
+
+def _predictions(model: Any, source: Source, client: Client | None) -> Predictions:
+    """Return what a classifier predicts of documents, those of a corpus on the workers that read it."""
+    corpus, rows = source.corpus, rows_of(source.corpus)
+    predict = model.decision_function if model.several_labels else model.predict_log_proba
+    scores = over_corpus(model, corpus, predict, client if isinstance(corpus, Corpus) else None)
+    labels = cast(np.ndarray, corpus.labels())[rows]
+    members = chosen = None
+    if model.several_labels:
+        members = cast(Any, source.members)[labels].toarray() > 0
+        chosen = probabilities(scores) >= model.thresholds_
+    return Predictions(rows, scores.astype(np.float32), labels, _weights(corpus, rows), members, chosen)
+
+
+def _score_of_model(metric: str, model: EngineEstimator, source: Source, client: Client | None) -> float:
+    """Return a metric that predictions of classes do not tell."""
+    corpus = source.corpus
+    if metric == "R2":
+        numbers = over_corpus(
+            model, corpus, partial(_targets_and_numbers, model), client if isinstance(corpus, Corpus) else None
+        )
+        targets, predicted = np.split(numbers, 2, axis=1)
+        return float(r2_score(targets, predicted, sample_weight=_weights(corpus, rows_of(corpus))))
+    results = evaluate_source(model, source_of(model, source, use="score"), client)
+    if metric not in results:
+        raise ValueError(
+            f"{type(model).__name__} has no {metric}, only {some(np.array(list(results)))}: folds cannot score it; "
+            "compare models by evaluate on held-out documents"
+        )
+    return results[metric]
+
+
+def _targets_and_numbers(model: Any, documents: Documents | DenseDocuments) -> np.ndarray:
+    """Return what is to be predicted of documents and what a regressor predicts, in columns beside each other."""
+    targets = documents.values[:, -1] if isinstance(documents, DenseDocuments) else cast(np.ndarray, documents.targets)
+    n = documents.n_documents
+    return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])

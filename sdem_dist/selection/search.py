@@ -12,14 +12,14 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import Source
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import summary
-from sdem_dist.selection.fold_fits import FoldFits, fits_on
+from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on, rows_of
 from sdem_dist.selection.metrics import LABEL_METRICS, Metric, check_metric, metric_of, name_of, sign_of
 from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun
@@ -178,32 +178,31 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
         self._check()
-        self._started = time.perf_counter()
-        seed, cv = seed_of(self.random_state), cast(Any, self.cv)
-        fits = fits_on(clone(self.estimator), X, y, cv, seed, groups, client, self.n_jobs)
+        started, seed = time.perf_counter(), seed_of(self.random_state)
+        inputs = SearchInputs(X, y, cast(Any, self.cv), seed, groups, client, self.n_jobs)
+        fits = fits_on(clone(self.estimator), inputs)
         self.metric_ = metric_of(self.estimator, self.metric, fits.several)
         space = self.space
         if space is None:
-            weighted = fits.source.weighted
-            space = default_space(self.estimator, weighted=weighted, orders=_longest_ngrams(fits.source))
-        kept = None if checkpoint is None else Checkpoints(checkpoint, self, resume=resume)
-        if kept is not None:
-            kept.documents = fits.name
+            orders = _longest_ngrams(fits.source)
+            space = default_space(self.estimator, weighted=fits.source.weighted, orders=orders)
+        checkpoints = None if checkpoint is None else Checkpoints(checkpoint, self, resume=resume)
+        if checkpoints is not None:
+            checkpoints.documents = fits.name
         sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
         fits.retrain = sampler.n_trials == 1
-        run = SearchRun(self, fits, sampler, kept)
+        run = SearchRun(self, fits, sampler, started, checkpoints, self.callbacks)
         with one_blas_thread(), forgetting(fits.source):
-            self.trials_ = run.trials()
-        self.n_settings_, self.n_splits_, self.classes_ = sampler.n_trials, fits.n_folds, fits.source.classes
-        best = best_of(self.trials_, self.metric_)
+            self.trials_ = run.run()
+            self.n_settings_, self.n_splits_, self.classes_ = sampler.n_trials, fits.n_folds, fits.source.classes
+            best = best_of(self.trials_, self.metric_)
+            if self.nested:
+                self.nested_scores_ = self._nested_scores(run, space, seed)
+                self.nested_score_ = float(self.nested_scores_.mean())
         self.best_index_, self.best_score_ = best.number, best.score(self.metric_)
         self.best_params_ = dict(best.params)
         self.cv_results_ = results_of(self.trials_, self.metric_, self.n_splits_)
-        self._out_of_fold(best, fits)
-        if self.nested:
-            with one_blas_thread(), forgetting(fits.source):
-                self.nested_scores_ = self._nested_scores(fits, space, seed)
-            self.nested_score_ = float(self.nested_scores_.mean())
+        self._set_out_of_fold(best, fits)
         if self.refit:
             run.emit(LAST, run.n_fits)
             started = time.perf_counter()
@@ -238,33 +237,28 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
 
-    def _out_of_fold(self, best: Trial, fits: FoldFits) -> None:
+    def _set_out_of_fold(self, best: Trial, fits: FoldFits) -> None:
         """Take the best setting's predictions, in the order of the rows of `X`."""
-        corpus = fits.source.corpus
-        order = None if isinstance(corpus, Corpus) or fits.folds is None else corpus.order
-        n = fits.source.n_documents if fits.held_out is None else fits.held_out.n_documents
-        if isinstance(corpus, MemoryCorpus | DenseMemoryCorpus) and fits.held_out is None:
-            n = corpus.n_rows  # some may have no weight
+        corpus = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
+        in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
+        n = corpus.n_rows if in_memory else corpus.n_documents  # some may have no weight
+        order = np.arange(n) if not in_memory or corpus.order is None else corpus.order
         self.oof_folds_ = np.full(n, -1, np.int16)
         for fold in range(fits.n_folds):
-            rows = fits.scored(fold)[1]
-            self.oof_folds_[rows if order is None else order[rows]] = fold
-        predictions = best.predictions
-        if predictions is not None:
+            self.oof_folds_[order[rows_of(fits.scored(fold).corpus)]] = fold
+        if (predictions := best.predictions) is not None:
             self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
-            self.oof_proba_[predictions.rows if order is None else order[predictions.rows]] = predictions.proba
+            self.oof_proba_[order[predictions.rows]] = predictions.proba
 
-    def _nested_scores(self, fits: FoldFits, space: Space, seed: int) -> np.ndarray:
+    def _nested_scores(self, run: SearchRun, space: Space, seed: int) -> np.ndarray:
         """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`."""
         scores = list[float]()
-        for fold in range(fits.n_folds):
-            inner = fits.without(fold)
+        for fold in range(run.fits.n_folds):
             sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
-            run = SearchRun(self, inner, sampler, None, silent=True)
-            params = best_of(run.trials(), self.metric_).params
-            scored = inner.outside(fits, fold).fold_scores(params, 0, [self.metric_])
-            scores.append(sign_of(self.metric_) * scored.scores[name_of(self.metric_)])
-            run.silent = False
+            inner = SearchRun(self, run.fits.without(fold), sampler, run.started)
+            winner = best_of(inner.run(), self.metric_)
+            of_winner = run.fits.fold_scores(winner.params, fold, [self.metric_])
+            scores.append(sign_of(self.metric_) * of_winner.scores[name_of(self.metric_)])
             run.emit(NESTED, len(scores))
         return np.array(scores)
 
@@ -348,7 +342,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
 def _longest_ngrams(source: Source) -> int:
     """Return the longest n-grams of words of a corpus of text."""
-    made = source.vectorizer or {}
-    if isinstance(source.corpus, DenseMemoryCorpus) or source.vocabulary is None or made.get("analyzer") != "word":
+    settings = source.vectorizer or {}
+    if isinstance(source.corpus, DenseMemoryCorpus) or source.vocabulary is None or settings.get("analyzer") != "word":
         return 1
-    return int(cast("Sequence[int]", made.get("ngram_range", (1, 1)))[1])
+    return int(cast("Sequence[int]", settings.get("ngram_range", (1, 1)))[1])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from itertools import combinations
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -13,7 +13,10 @@ from scipy.special import stdtrit
 from sdem_dist.counted import counted
 from sdem_dist.reports.report import Table, cell
 from sdem_dist.selection.metrics import Metric, mean_and_error, name_of, per_document, sign_of
-from sdem_dist.selection.trials import Search, Trial, accuracy_lost, described, paired, ranked, shortened
+from sdem_dist.selection.trials import Trial, accuracy_lost, described, paired, ranked, shortened
+
+if TYPE_CHECKING:
+    from sdem_dist.selection.search import CorpusSearchCV
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
@@ -55,7 +58,7 @@ class Difference(NamedTuple):
     """Whose differences the interval is of; 0: of documents'."""
 
 
-def effects(search: Search) -> list[Effect]:
+def effects(search: CorpusSearchCV) -> list[Effect]:
     """Return parameters by how much they mattered: what changes where nothing else does, and the best of each value.
 
     A parameter has an effect of its own with each loss.
@@ -94,7 +97,7 @@ def _effect(name: str, trials: list[Trial], default: dict[str, object], deciding
     return Effect(name, float(np.mean(changes)) if changes else np.nan, list(best.values()))
 
 
-def differences(search: Search) -> list[Difference]:
+def differences(search: CorpusSearchCV) -> list[Difference]:
     """Return how the winner compares with the default; empty where they are one.
 
     Document by document where a metric allows that; another metric that decides, fold by fold.
@@ -120,7 +123,7 @@ def differences(search: Search) -> list[Difference]:
     return compared
 
 
-def lines(search: Search, most: int = 10) -> list[str]:
+def lines(search: CorpusSearchCV, most: int = 10) -> list[str]:
     """Return a report of a search, line by line; `most`: settings that are shown, and the default in any case."""
     heads, rows, n_left = _table(search, most)
     widths = [max(8, len(head)) for head in heads[:-1]]
@@ -134,7 +137,7 @@ def lines(search: Search, most: int = 10) -> list[str]:
     return report + _below_the_table(search, n_left)
 
 
-def html(search: Search, most: int = 10) -> str:
+def html(search: CorpusSearchCV, most: int = 10) -> str:
     """Return the report of `lines` for a notebook, with the settings as a table."""
     heads, rows, n_left = _table(search, most)
     table = Table([heads[-1], *heads[:-1]], [[row[-1], *row[:-1]] for row in rows]).html()
@@ -142,7 +145,7 @@ def html(search: Search, most: int = 10) -> str:
     return f"<p>{cell(_tried(search))}</p>{table}<pre>{cell(below)}</pre>"
 
 
-def _tried(search: Search) -> str:
+def _tried(search: CorpusSearchCV) -> str:
     n_dropped = sum(trial.dropped is not None for trial in search.trials_)
     on = counted(search.n_splits_, "fold") if _in_folds(search) else "the held-out documents"
     early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
@@ -152,11 +155,11 @@ def _tried(search: Search) -> str:
     return f"Tried {counted(len(search.trials_), 'setting')}, each on {on}{early}{others}:"
 
 
-def _in_folds(search: Search) -> bool:
+def _in_folds(search: CorpusSearchCV) -> bool:
     return isinstance(search.cv, int | np.integer)
 
 
-def _table(search: Search, most: int) -> tuple[list[str], list[list[str]], int]:
+def _table(search: CorpusSearchCV, most: int) -> tuple[list[str], list[list[str]], int]:
     """Return heads and rows of the best settings, and how many are left out."""
     in_order, metric = ranked(search.trials_, search.metric_), name_of(search.metric_)
     shown = [trial for i, trial in enumerate(in_order) if i < most or trial.number == 0]
@@ -170,7 +173,7 @@ def _table(search: Search, most: int) -> tuple[list[str], list[list[str]], int]:
     return [*names, "folds", "setting"], rows, len(in_order) - len(shown)
 
 
-def _below_the_table(search: Search, n_left: int) -> list[str]:
+def _below_the_table(search: CorpusSearchCV, n_left: int) -> list[str]:
     metric, best, report = name_of(search.metric_), search.trials_[search.best_index_], list[str]()
     in_order, in_folds = ranked(search.trials_, search.metric_), _in_folds(search)
     if n_left:
@@ -207,7 +210,7 @@ def _below_the_table(search: Search, n_left: int) -> list[str]:
     return [*report, *_wrapped("", optimistic)]
 
 
-def _mattered(search: Search) -> list[str]:
+def _mattered(search: CorpusSearchCV) -> list[str]:
     """Return how much each parameter mattered, under each other."""
     if not (of_all := effects(search)):
         return []
@@ -244,7 +247,7 @@ def _bound(value: float) -> str:
     return f"{value:.0e}" if 0 < abs(value) < 0.00005 else f"{value:.4f}"
 
 
-def _passed_over(search: Search, trial: Trial) -> str:
+def _passed_over(search: CorpusSearchCV, trial: Trial) -> str:
     """Return why the setting with the lowest log-loss did not win."""
     trials = search.trials_
     lost, least = accuracy_lost(trial, trials[0], len(trials))

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
 from statistics import NormalDist
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
-from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.selection.metrics import Metric, Predictions, joined, mean_and_error, name_of, per_document, sign_of
-from sdem_dist.selection.spaces import Space
 
 FINALISTS = 3
 """Settings that no halving drops: where so few are left, the rest costs little, and one fold is chance."""
@@ -22,11 +20,16 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class FoldScores:
-    """Scores of a model on the documents that it was not trained on; `predictions`: of classifiers alone."""
+    """Scores of a model on the documents that it was not trained on.
+
+    `predictions`: of classifiers alone.
+    `error`: why the model cannot be trained; empty: it can.
+    """
 
     scores: dict[str, float]
     predictions: Predictions | None
     seconds: float
+    error: str = ""
 
 
 @dataclass(repr=False)
@@ -88,31 +91,7 @@ class Trial:
 
     def forget(self) -> None:
         """Let predictions go, which may be large; scores stay."""
-        self.folds = [FoldScores(fold.scores, None, fold.seconds) for fold in self.folds]
-
-
-class Search(Protocol):
-    """What reports, checkpoints and runs ask of `sdem_dist.selection.search.CorpusSearchCV`."""
-
-    estimator: EngineEstimator
-    space: Space | None
-    cv: object
-    metric: Metric | None
-    n_trials: int | None
-    sampler: str
-    seconds: float | None
-    halving: bool
-    nested: bool
-    random_state: int
-    callbacks: Sequence[Callable[[Any], None]]
-    metric_: Metric
-    trials_: list[Trial]
-    best_index_: int
-    n_settings_: int
-    n_splits_: int
-    nested_score_: float
-    nested_scores_: np.ndarray
-    _started: float
+        self.folds = [replace(fold, predictions=None) for fold in self.folds]
 
 
 def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
