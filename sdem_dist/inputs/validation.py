@@ -189,7 +189,9 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     dtype, unlabelled = getattr(y, "dtype", None), estimator.unlabelled
     if isinstance(dtype, np.dtypes.StringDType):
         y = np.asarray(y, object)  # scikit-learn does not know it
-    elif isinstance(dtype, np.dtype) and dtype.kind not in "Of":
+    elif (
+        isinstance(dtype, np.dtype) and dtype.kind != "O" and not (dtype.kind == "f" and np.isnan(np.asarray(y)).any())
+    ):
         return y
     values = np.asarray(y, object)
     if values.ndim != 1:
@@ -209,8 +211,6 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         values = values.copy()
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
         y = values = values if of_texts else np.array(values.tolist())
-    elif isinstance(dtype, np.dtype) and dtype.kind == "f":
-        return y
     others = np.flatnonzero(~texts)
     if len(others) == len(values) and {type(label) for label in values} in ({int}, {bool}):
         return np.array(values.tolist())  # as a column of pandas has them after some steps
