@@ -225,7 +225,8 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0
     columns |= {"weights": weights, "rows": trained_rows, "random_state": seed, "shuffle": shuffle}
-    corpus = (MemoryCorpus if sparse else DenseMemoryCorpus)(rows, positions, names, **columns)
+    kind: Any = MemoryCorpus if sparse else DenseMemoryCorpus
+    corpus = kind(rows, positions, names, **columns)
     counts: Any = ()
     if members is not None:
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)

@@ -239,7 +239,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
     def _set_out_of_fold(self, best: Trial, fits: FoldFits) -> None:
         """Take the best setting's predictions, in the order of the rows of `X`."""
-        corpus = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
+        corpus: Any = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
         in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
         n = corpus.n_rows if in_memory else corpus.n_documents  # some may have no weight
         order = np.arange(n) if not in_memory or corpus.order is None else corpus.order
