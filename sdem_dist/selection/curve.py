@@ -4,22 +4,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Any, NamedTuple
+from functools import partial
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
 
-from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.inputs.raw_text import are_texts, learned_counts
-from sdem_dist.inputs.validation import seed_of, some
-from sdem_dist.inputs.weighted import members_of
+from sdem_dist.fitting.running import evaluate_source, forgetting
+from sdem_dist.fitting.scoring import one_blas_thread
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.validation import some
 from sdem_dist.reports.report import Table
+from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on
 from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 
@@ -31,7 +32,7 @@ SHARES = (0.1, 0.2, 0.4, 0.7, 1.0)
 
 
 class LearningCurve(NamedTuple):
-    """What `learning_curve` found.
+    """Scores by number of documents, as `learning_curve` returns them.
 
     Attributes
     ----------
@@ -57,8 +58,8 @@ class LearningCurve(NamedTuple):
         return self._table().html()
 
     def _table(self) -> Table:
-        named = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
-        scores = {name: of for name, of in named.items() if of is not None and not np.isnan(of).all()}
+        columns = {"accuracy": self.accuracy, "log-loss": self.log_loss, "micro-F1": self.micro_f1}
+        scores = {name: of for name, of in columns.items() if of is not None and not np.isnan(of).all()}
         rows = [
             [f"{n:,}", *(f"{of[i].mean():.4f} +- {of[i].std():.4f}" for of in scores.values())]
             for i, n in enumerate(self.n_documents.tolist())
@@ -86,7 +87,6 @@ def learning_curve(
     estimator : classifier
         Unfitted.
     X : Corpus, matrix or texts
-        Documents in memory are written to a temporary folder as a corpus.
     y : array-like, default=None
         None with a corpus.
     shares : sequence of float
@@ -112,72 +112,28 @@ def learning_curve(
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
-    with _as_corpus(estimator, X, y, client) as corpus:
-        found, missing = _curve(estimator, corpus, shares, cv, n_folds, random_state, client)
+    fits = fits_on(clone(estimator), SearchInputs(X, y, cv, random_state, None, client, None))
+    n_folds, sizes, missing = cv if n_folds is None else min(n_folds, cv), list[int](), list[str]()
+    scores = []
+    with one_blas_thread(), forgetting(fits.source), ThreadPoolExecutor(fits.n_at_once(n_folds)) as threads:
+        for share in sorted(shares):
+            fits.folds = Folds(fits.source.corpus, cv, random_state, share)
+            training = [fits.training(fold) for fold in range(n_folds)]
+            sizes.append(round(float(np.mean([part.weight for part in training]))))
+            empty = np.any([np.array(part.class_counts) == 0 for part in training], axis=0)
+            empty &= np.array(fits.source.class_counts) > 0
+            if empty.any():
+                missing.append(f"with {sizes[-1]:,} documents {some(fits.source.classes[empty])}")
+            scores.append(list(threads.map(partial(_scores, fits), range(n_folds))))
     if missing:
-        where = "; ".join(f"with {size:,} documents {classes}" for size, classes in missing.items())
-        warnings.warn(f"points of the curve where some fold trains without a class: {where}", stacklevel=2)
-    return found
+        points = "; ".join(missing)
+        warnings.warn(f"points of the curve where some fold trains without a class: {points}", stacklevel=2)
+    return LearningCurve(np.array(sizes, np.int64), *np.moveaxis(np.array(scores), 2, 0))
 
 
-@contextmanager
-def _as_corpus(estimator: EngineEstimator, X: Any, y: Any, client: Client | None) -> Iterator[Corpus]:
-    """Yield documents as a corpus, which is removed in the end where they were in memory."""
-    if isinstance(X, Corpus):
-        if y is not None:
-            raise ValueError("a corpus brings its labels: leave y at None")
-        yield X
-        return
-    if y is None:
-        raise ValueError("documents in memory need y, their labels")
-    if client is not None:
-        raise ValueError("a Dask cluster needs a corpus that its workers can read: write one with write_corpus")
-    unfitted: Any = clone(estimator)
-    unfitted._look_at(X)
-    words, made, dense = None, None, unfitted._layout == "dense"
-    if not dense and are_texts(X):
-        X, words, made, _ = learned_counts(unfitted, X)
-    with TemporaryDirectory(prefix="sdem-") as folder:
-        path, seed = f"{folder}/corpus", seed_of(unfitted.random_state)
-        more = {"vocabulary": words, "vectorizer": made, "unlabelled": unfitted.unlabelled}
-        yield write_corpus(path, X, y, dense=dense, random_state=seed, **more)
-
-
-def _curve(
-    estimator: EngineEstimator,
-    corpus: Corpus,
-    shares: Sequence[float],
-    cv: int,
-    n_folds: int | None,
-    random_state: int,
-    client: Client | None,
-) -> tuple[LearningCurve, dict[int, str]]:
-    """Return the curve, and which classes some fold trains without, by the number of documents."""
-    used = Folds(corpus, cv, random_state).k if n_folds is None else min(n_folds, cv)
-    sizes, found, missing = list[int](), [], dict[int, str]()
-    names, members = list[object](corpus.header.classes), None
-    if corpus.header.label_sets is not None:
-        members, known = members_of(corpus, None)
-        names = [*known]
-    for share in sorted(shares):
-        folds = Folds(corpus, cv, random_state, share)
-        parts = [folds.train(fold) for fold in range(used)]
-        sizes.append(round(float(np.mean([part.weight for part in parts]))))
-        counts = np.array([corpus.class_weights, *(part.class_weights for part in parts)])
-        counts = counts if members is None else counts @ members
-        lacks = np.any(counts[1:] == 0, axis=0) & (counts[0] > 0)
-        if lacks.any():
-            missing[sizes[-1]] = some(np.asarray(names)[lacks])
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", ".* without a document of a weight above zero", UserWarning)
-            found.append([_scored(estimator, folds, fold, client) for fold in range(used)])
-    of = np.moveaxis(np.array(found), 2, 0)
-    return LearningCurve(np.array(sizes, np.int64), *of), missing
-
-
-def _scored(estimator: EngineEstimator, folds: Folds[Any], fold: int, client: Client | None) -> tuple[float, ...]:
-    model = clone(estimator).fit(folds.train(fold), client=client)
-    of = model.evaluate(folds.test(fold), client=client)
+def _scores(fits: FoldFits, fold: int) -> tuple[float, ...]:
+    model = fits.fitted({}, fold)
+    of = evaluate_source(model, source_of(model, fits.scored(fold), use="score"), fits.inputs.client)
     if model.several_labels:
         return of["accuracy"], of["label_log_loss"], of["micro_f1"]
     return of["accuracy"], of.get("tempered_log_loss", of.get("ncll", np.nan))
@@ -185,7 +141,7 @@ def _scored(estimator: EngineEstimator, folds: Folds[Any], fold: int, client: Cl
 
 @dataclass(frozen=True, repr=False)
 class CrossValidated:
-    """What `cross_validate` found: it shows means; ``pandas.DataFrame`` takes it, a row for each fold."""
+    """Scores of folds, which show themselves as means; ``pandas.DataFrame`` takes them, a row for each fold."""
 
     scores: dict[str, np.ndarray]
     """Each metric of each fold, by name, as it is: a log-loss is positive."""
@@ -202,9 +158,9 @@ class CrossValidated:
             yield dict(zip(self.scores, map(float, values), strict=True))
 
     def __repr__(self) -> str:
-        said = "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
+        means = "  ".join(f"{name} {values.mean():.4f} +- {values.std():.4f}" for name, values in self.scores.items())
         n = len(next(iter(self.scores.values())))
-        return said + (f"  (+-: standard deviation over {n} folds)" if n > 1 else "")
+        return means + (f"  (+-: standard deviation over {n} folds)" if n > 1 else "")
 
 
 def cross_validate(
@@ -243,15 +199,8 @@ def cross_validate(
     -------
     CrossValidated
     """
-    search = CorpusSearchCV(
-        estimator,
-        {},
-        cv=cv,
-        metric=metric,
-        refit=False,
-        halving=False,
-        random_state=random_state,
-        n_jobs=n_jobs,
-    ).fit(X, y, groups=groups, client=client)
+    how = {"cv": cv, "metric": metric, "random_state": random_state, "n_jobs": n_jobs}
+    search = CorpusSearchCV(estimator, {}, refit=False, halving=False, **how)  # type: ignore[arg-type]
+    search.fit(X, y, groups=groups, client=client)
     trial = search.trials_[0]
     return CrossValidated(trial.scores, getattr(search, "oof_proba_", None), search.oof_folds_, trial.seconds)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.labels import are_label_sets
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
@@ -102,17 +101,13 @@ class LabelSuspects(NamedTuple):
         return np.where(self.present, "is there", "is missing")
 
 
-AnySuspects = TypeVar("AnySuspects", Suspects, LabelSuspects)
-
-
-def _table(heads: tuple[str, ...], named: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
+def _table(heads: tuple[str, ...], names: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
     """Return the first suspects as a table: columns of names, then of numbers."""
-    texts = [column[:SHOWN].tolist() for column in named]
-    texts += [[f"{number:.3f}" for number in column[:SHOWN].tolist()] for column in numbers]
-    n = len(named[0])
+    columns = [column[:SHOWN].tolist() for column in names]
+    columns += [[f"{number:.3f}" for number in column[:SHOWN].tolist()] for column in numbers]
+    n = len(names[0])
     more = f"\n... and {n - SHOWN:,} more" if n > SHOWN else ""
-    widths = dict.fromkeys(range(len(named)), 24)
-    return Table(heads, list(zip(*texts, strict=True)), widths=widths).text() + more
+    return Table(heads, list(zip(*columns, strict=True)), widths=dict.fromkeys(range(len(names)), 24)).text() + more
 
 
 def label_suspects(
@@ -152,31 +147,24 @@ def label_suspects(
     """
     if n is not None and n < 1:
         raise ValueError(f"n must be positive or None, got {n!r}")
-    search = CorpusSearchCV(
-        usual_estimator(X, y) if estimator is None else estimator,
-        {},
-        cv=cv,
-        refit=False,
-        halving=False,
-        random_state=random_state,
-        n_jobs=n_jobs,
-    ).fit(X, y, client=client)
-    out_of_fold, inside = search.trials_[0].predictions, np.ones(len(search.oof_proba_), bool)
-    if isinstance(X, BaseCorpus) and X.mask is not None:
-        inside = X.mask
-    if out_of_fold is not None and out_of_fold.members is not None:
+    how: dict[str, Any] = {"cv": cv, "refit": False, "halving": False, "random_state": random_state, "n_jobs": n_jobs}
+    search = CorpusSearchCV(usual_estimator(X, y) if estimator is None else estimator, {}, **how)
+    search.fit(X, y, client=client)
+    proba, classes = search.oof_proba_, search.classes_
+    inside = ~np.isnan(proba[:, 0])
+    suspects: Suspects | LabelSuspects
+    predictions = search.trials_[0].predictions
+    if predictions is not None and predictions.members is not None:
         members = members_of(X, None)[0][X.labels()] if isinstance(X, Corpus) else indicator_of_labels(y, None)
-        return _named(label_suspects_of(search.oof_proba_, members.toarray(), search.classes_, inside, n), X)
-    labels = X.labels() if isinstance(X, Corpus) else positions_of(search.estimator, y, search.classes_)
-    assert labels is not None
-    return _named(suspects_of(search.oof_proba_, np.where(inside, labels, -1), search.classes_, n), X)
-
-
-def _named(found: AnySuspects, X: object) -> AnySuspects:
-    """Return suspects with the ids of the documents of a corpus, which their source knows."""
+        suspects = label_suspects_of(proba, members.toarray(), classes, inside, n)
+    else:
+        labels = X.labels() if isinstance(X, Corpus) else positions_of(search.estimator, y, classes)
+        assert labels is not None
+        suspects = suspects_of(proba, np.where(inside, labels, -1), classes, n)
     if not isinstance(X, Corpus):
-        return found
-    return type(found)(np.array(X.ids_at(found.positions.tolist())), *found[1:])
+        return suspects
+    ids = X.ids_at(suspects.positions.tolist())  # which their source knows
+    return type(suspects)(np.array(ids), *suspects[1:])  # `_replace` asks for the number of columns by `len`
 
 
 def usual_estimator(X: object, y: object = None) -> EngineEstimator:
@@ -193,14 +181,13 @@ def label_suspects_of(
     `proba`: shape (n_documents, n_labels). `members`: shape (n_documents, n_labels), which document has which label.
     `classes`: shape (n_labels,). `inside`: bool of shape (n_documents,), which documents are looked at.
     """
-    looked_at = np.flatnonzero(inside)
-    proba, present = proba[looked_at], members[looked_at] > 0
+    rows = np.flatnonzero(inside)
+    proba, present = proba[rows], members[rows] > 0
     doubt = np.where(present, 1.0 - proba, proba).ravel()
     order = np.argsort(-doubt, kind="stable")[:n]
     documents, labels = np.divmod(order, proba.shape[1])
     columns = classes[labels], present.ravel()[order], proba.ravel()[order], doubt[order]
-    positions = looked_at[documents]
-    return LabelSuspects(positions, *columns, len(proba), positions)
+    return LabelSuspects(rows[documents], *columns, len(proba), rows[documents])
 
 
 def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:
@@ -210,21 +197,12 @@ def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: i
     `labels`: shape (n_documents,), integers, positions in `classes`; documents of label -1 are not looked at.
     `classes`: shape (n_classes,).
     """
-    looked_at = np.flatnonzero(labels >= 0)
-    labels, proba = labels[looked_at], proba[looked_at]
-    rows = np.arange(len(labels))
-    own, others = proba[rows, labels], proba.copy()
+    documents = np.flatnonzero(labels >= 0)
+    labels, others, rows = labels[documents], proba[documents], np.arange(len(documents))
+    own = others[rows, labels]
     others[rows, labels] = -1.0
-    rival = others.argmax(axis=1)
-    doubt = 1.0 - own
-    order = np.argsort(-doubt, kind="stable")[:n]
-    return Suspects(
-        looked_at[order],
-        classes[labels[order]],
-        classes[rival[order]],
-        own[order],
-        others[order, rival[order]],
-        doubt[order],
-        len(labels),
-        looked_at[order],
-    )
+    rivals = others.argmax(axis=1)
+    order = np.argsort(own - 1.0, kind="stable")[:n]
+    positions, names, rival_names = documents[order], classes[labels[order]], classes[rivals[order]]
+    other_proba = others[order, rivals[order]]
+    return Suspects(positions, names, rival_names, own[order], other_proba, 1.0 - own[order], len(labels), positions)
