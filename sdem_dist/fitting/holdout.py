@@ -123,16 +123,17 @@ class HoldoutPolicy:
 
         A candidate is made when its turn comes.
         """
-        results = [[self._score(candidates[0](), 0)]]
-        if self.doubt is not None and not (results[0][0].known and self.doubt(results[0][0])):
-            return results[0][0]
-        results += [[self._score(make(), 0)] for make in candidates[1:]]
+        first = self._score(candidates[0](), 0)
+        if self.doubt is not None and not (first.known and self.doubt(first)):
+            return first
+        results = [[first], *([self._score(make(), 0)] for make in candidates[1:])]
+        draws = [joined_draws(scored[0].draws) for scored in results]
         for draw in range(1, self.n_draws):
-            if self.doubt is not None and not self._gain(results).mean() > 0.0:  # not lower: no second look
+            if self.doubt is not None and not gain_of(draws[0], draws[-1])[0] > 0.0:  # not lower: no second look
                 break
             for scored in results:
                 scored.append(self._score(scored[0].candidate, draw))
-        draws = [_joined(scored) for scored in results]
+            draws = [joined_draws([result.draws[0] for result in scored]) for scored in results]
         best = 0
         for number in range(1, len(draws)):
             if is_better(draws[best], draws[number], gate=self.gate):
@@ -140,10 +141,6 @@ class HoldoutPolicy:
         if len(candidates) > 1:
             _log.info("held-out documents chose %r", results[best][0].candidate.stage)
         return results[best][0]._replace(draws=draws)
-
-    def _gain(self, results: list[list[HoldoutResult]]) -> np.ndarray:
-        first, last = (_joined(scored).log_loss for scored in (results[0], results[-1]))
-        return first - last
 
     def _score(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
@@ -221,9 +218,8 @@ def gain_of(first: Draws, second: Draws) -> tuple[float, float]:
     return float(gain.mean()), float(gain.std(ddof=1) / len(gain) ** 0.5) if len(gain) > 1 else 0.0
 
 
-def _joined(results: Sequence[HoldoutResult]) -> Draws:
-    """Return the draws that held out a document."""
-    draws = [result.draws[0] for result in results]
+def joined_draws(draws: Sequence[Draws]) -> Draws:
+    """Return the draws that held out a document, those of one candidate, one after another."""
     finite = [one for one in draws if np.isfinite(one).all()] or draws[:1]
     return Draws(*(np.concatenate(column) for column in zip(*finite, strict=True)))
 

@@ -59,12 +59,18 @@ def over_blocks(
     if is_frame(X):
         return _over_partitions(estimator, X, function, n_columns)
     refuse_no_documents(X)
-    rows = X.rechunk({1: -1})
-    if n_columns is None:
-        one = getattr(estimator, "classes_", np.empty(0, np.int64))[:0]  # clusters have numbers
-        return rows.map_blocks(function, dtype=one.dtype, drop_axis=1, meta=one)
-    meta = np.empty((0, n_columns))
-    return rows.map_blocks(function, dtype=np.float64, chunks=(rows.chunks[0], (n_columns,)), meta=meta)
+    rows, none = X.rechunk({1: -1}), _no_rows(estimator, n_columns)
+    shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
+    return rows.map_blocks(function, dtype=none.dtype, meta=none, **shape)
+
+
+def _no_rows(estimator: Estimator, n_columns: int | None) -> np.ndarray:
+    """Return the result for no documents."""
+    if n_columns is not None:
+        return np.empty((0, n_columns))
+    if estimator.spec.predicts == "number":
+        return np.empty(0)
+    return np.asarray(getattr(estimator, "classes_", np.empty(0, np.int64))[:0])  # clusters have numbers
 
 
 def _over_partitions(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
@@ -74,7 +80,7 @@ def _over_partitions(estimator: Estimator, X: Any, function: Callable[[Any], np.
     names = getattr(estimator, "classes_", None)
     if n_columns is not None and (names is None or len(names) != n_columns):
         names = np.arange(n_columns)
-    sparse = estimator._layout == "sparse"
+    sparse, none = estimator._layout == "sparse", _no_rows(estimator, n_columns)
 
     def of_partition(frame: Any) -> Any:
         values = function(frame.to_numpy() if sparse else frame) if len(frame) else none
@@ -82,11 +88,6 @@ def _over_partitions(estimator: Estimator, X: Any, function: Callable[[Any], np.
             return pd.Series(values, index=frame.index)
         return pd.DataFrame(values, index=frame.index, columns=names)
 
-    none: np.ndarray = np.empty((0, n_columns or 0))
-    if n_columns is None:
-        none = getattr(estimator, "classes_", np.empty(0, np.int64))[:0]  # clusters have numbers
-        if estimator.spec.predicts == "number":
-            none = np.empty(0)
     return X.map_partitions(of_partition, meta=of_partition(X._meta))
 
 
@@ -231,27 +232,32 @@ class LazyParameters:
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
         self._make, self._trained = make, trained
         self._value: Any = None
-        self.factors: tuple[object, object, np.ndarray] | None = None
-        """A weighting, document frequencies, and what they multiply columns with."""
-        self._transformer: tuple[object, object, TextTransformer] | None = None
+        self._cache: dict[str, tuple[tuple[object, ...], Any]] = {}
 
     def __getstate__(self) -> dict[str, object]:
-        return {**self.__dict__, "factors": None, "_transformer": None}
+        return {**self.__dict__, "_cache": {}}
+
+    def cached(self, name: str, make: Callable[[], Any], *sources: object) -> Any:
+        """Return what is made of some objects: made again where others are given."""
+        saved = self._cache.get(name)
+        if saved is None or any(a is not b for a, b in zip(saved[0], sources, strict=True)):
+            saved = self._cache[name] = sources, make()
+        return saved[1]
 
     def transformer(self, vectorizer: dict[str, Any], vocabulary: list[str] | None) -> TextTransformer:
         """Return a counter of texts with these settings and words; to make one of many words takes long."""
         from sdem_dist.text.transform import TextTransformer
         from sdem_dist.text.vectorizer import VectorizerSettings
 
-        kept = self._transformer
-        if kept is None or kept[0] is not vectorizer or kept[1] is not vocabulary:
-            kept = vectorizer, vocabulary, TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary)
-            self._transformer = kept
-        return kept[2]
+        def make() -> TextTransformer:
+            return TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary)
+
+        return cast("TextTransformer", self.cached("transformer", make, vectorizer, vocabulary))
 
     def keep(self, vectorizer: object, vocabulary: object, transformer: TextTransformer | None) -> None:
         """Keep the counter of texts with these settings and words that the training made."""
-        self._transformer = None if transformer is None else (vectorizer, vocabulary, transformer)
+        if transformer is not None:
+            self._cache["transformer"] = (vectorizer, vocabulary), transformer
 
     @property
     def value(self) -> Any:

@@ -49,27 +49,26 @@ class Tasks:
     may_stop = True
 
     def __init__(self, estimator: CallbackSupportMixin, X: object, y: object) -> None:
-        self._estimator, self._data = estimator, {"X": X, "y": y}
+        self._data = {"X": X, "y": y}
         self._fit = estimator._init_callback_context(max_subtasks=None)
         self._stage: Any = None
         self._epoch: Any = None
-        self._fit.call_on_fit_task_begin(estimator=estimator, **self._data)
+        self._of = {"estimator": estimator}
+        self._fit.call_on_fit_task_begin(**self._of, **self._data)
 
     def __call__(self, event: Event) -> bool:
         """Tell of a stage or an epoch, and return whether a callback asks to stop after it."""
-        stops, arguments = False, {"estimator": self._estimator}
         if isinstance(event, StageStarted):
-            left = event.n_epochs - event.epoch
-            self._stage = self._fit.subcontext(task_name=event.stage, max_subtasks=left).call_on_fit_task_begin(
-                **arguments
-            )
-        if isinstance(event, EpochEnded):
-            stops, self._epoch = bool(self._epoch.call_on_fit_task_end(**arguments)), None
+            stage = self._fit.subcontext(task_name=event.stage, max_subtasks=event.n_epochs - event.epoch)
+            self._stage = stage.call_on_fit_task_begin(**self._of)
+        elif isinstance(event, EpochEnded):
+            epoch, self._epoch = self._epoch, None
+            return bool(epoch.call_on_fit_task_end(**self._of))
         elif isinstance(event, StageEnded):
-            self._stage.call_on_fit_task_end(**arguments)
+            self._stage.call_on_fit_task_end(**self._of)
         elif isinstance(event, LanesEnded | RoundEnded) and self._epoch is None:
-            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**arguments)
-        return stops
+            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**self._of)
+        return False
 
     def fitted(self, estimator: CallbackSupportMixin) -> None:
         """Tell that the fit is over; callbacks that score get a copy of the model."""

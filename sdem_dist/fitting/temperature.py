@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from fractions import Fraction
-from typing import Any, NamedTuple, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 
@@ -29,6 +29,7 @@ from sdem_dist.fitting.holdout import (
     has_rare_classes,
     held_out_figures,
     is_better,
+    joined_draws,
     may_overlap,
 )
 from sdem_dist.inputs.spec import Source, Trained, final_stage
@@ -40,22 +41,9 @@ CURVE_POINTS = 10
 _log = logging.getLogger(__name__)
 
 
-class FoldScores(NamedTuple):
-    """Scores of the documents of a fold by the model without it."""
-
-    scores: np.ndarray
-    """ln p(y, d), shape (n_documents, n_classes)."""
-    labels: np.ndarray
-    weights: np.ndarray
-
-
-class OutOfFold(NamedTuple):
-    """What the predictions of folds give."""
-
-    temperature: float
-    accuracy: float
-    log_loss: float
-    """At that temperature."""
+FoldScores: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""ln p(y, d) of the documents of a fold by the model without it, shape (n_documents, n_classes); their labels and
+weights."""
 
 
 def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callable[[], Candidate]]) -> Trained:
@@ -73,26 +61,26 @@ def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callab
 
     parts, rival_parts = list[FoldScores](), list[FoldScores]()
     score(candidate, parts)
-    if len(candidates) > 1 and may_overlap(source, _summary(parts).accuracy):
+    if len(candidates) > 1 and may_overlap(source, _summary(parts).accuracy.item()):
         rival = candidates[1]()
         score(rival, rival_parts)
         while len(parts) < N_FOLDS and _summary(rival_parts).log_loss < _summary(parts).log_loss:
             score(candidate, parts)
             score(rival, rival_parts)
-        if is_better(_draws(parts), _draws(rival_parts)):
+        first, second = (joined_draws([_summary([part]) for part in scored]) for scored in (parts, rival_parts))
+        if is_better(first, second):
             candidate, parts = rival, rival_parts
         _log.info("classes overlap: held-out documents chose the loss %s", candidate.learner.loss)
-    sizes = np.cumsum([len(part.labels) for part in parts])
+    sizes = np.cumsum([len(labels) for _, labels, _ in parts])
     parts = parts[: int(np.searchsorted(sizes, FOLDS_HELD_OUT)) + 1]
-    while len(parts) < N_FOLDS and sum(len(part.labels) for part in parts) < FOLDS_HELD_OUT:
+    while len(parts) < N_FOLDS and sum(len(labels) for _, labels, _ in parts) < FOLDS_HELD_OUT:
         score(candidate, parts)
-    summary = _summary(parts)
-    learner = replace(candidate.learner, temperature=summary.temperature)
+    log_loss, accuracy, temperature = (figure.item() for figure in _summary(parts))
+    learner = replace(candidate.learner, temperature=temperature)
     end = final_stage(trainer, learner, candidate.plan, candidate.initial)
-    held_out = {"held_out_accuracy": summary.accuracy, "held_out_log_loss": summary.log_loss}
-    if has_rare_classes(source) and np.isfinite(summary.accuracy):
-        scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-        held_out["held_out_macro_f1"] = macro_f1(class_sums(scores, labels, weights))
+    held_out = {"held_out_accuracy": accuracy, "held_out_log_loss": log_loss}
+    if has_rare_classes(source) and np.isfinite(accuracy):
+        held_out["held_out_macro_f1"] = macro_f1(class_sums(*_all_documents(parts)))
     # One figure for the whole training: of the last epoch, so that nobody takes it for a curve.
     return end._replace(history=[*end.history[:-1], {**end.history[-1], **held_out}])
 
@@ -102,34 +90,35 @@ def _scores_without(
 ) -> FoldScores:
     """Run a training without a fold, and return the scores of the fold."""
     rest = folds.train(number)
-    without = _known_to(source, cast(np.ndarray, rest.mask))
-    fold = without.seen(folds.test(number))
-    learner, name = replace(candidate.learner, n_documents=rest.weight), candidate.stage.removeprefix("choose")
-    stage = Stage(
-        f"fold {number + 1} of {N_FOLDS}{name}", learner, candidate.plan, candidate.initial, without.seen(rest)
-    )
-    state = trainer.run(stage).state
-    documents = cast(Documents, fold.read(0, fold.n_documents))
-    assert documents.weights is not None
-    local = learner.prepare(documents.taken(np.flatnonzero(documents.weights > 0)))
+    if source.weighting is not None:  # words that the fold alone has are unknown
+        documents = cast(Documents, source.corpus.read(0, source.n_documents))
+        entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
+        frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
+        weighting = replace(source.weighting, n_documents=int(rest.mask.sum()))
+        source = replace(source, weighting=weighting, trained_on=frequency)
+    learner = replace(candidate.learner, n_documents=rest.weight)
+    name = f"fold {number + 1} of {N_FOLDS}{candidate.stage.removeprefix('choose')}"
+    state = trainer.run(Stage(name, learner, candidate.plan, candidate.initial, source.seen(rest))).state
+    documents = cast(Documents, source.seen(folds.test(number)).read(0, rest.n_documents))
+    local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
     scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
-    return FoldScores(scores, local.labels, local.weights)
+    return scores, local.labels, local.weights
 
 
-def _draws(parts: list[FoldScores]) -> Draws:
-    temperatures, accuracies, losses = zip(*(_summary([part]) for part in parts), strict=True)
-    return Draws(np.array(losses), np.array(accuracies), np.array(temperatures))
+def _all_documents(parts: list[FoldScores]) -> FoldScores:
+    scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return scores, labels, weights
 
 
-def _summary(parts: list[FoldScores]) -> OutOfFold:
-    """Return the temperature that the folds' documents give, and their accuracy and log-loss.
+def _summary(parts: list[FoldScores]) -> Draws:
+    """Return the temperature that the folds' documents give, and their accuracy and log-loss at it, as one draw.
 
     One more document counts as wrong, by the median margin, since none wrong does not show how rare errors are.
-    Without documents: temperature 1, and NaN.
+    Without documents, as of a fold whose documents all have weight 0: temperature 1, and NaN.
     """
-    scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    if not len(labels):  # a fold whose documents all have weight 0
-        return OutOfFold(1.0, float("nan"), float("nan"))
+    scores, labels, weights = _all_documents(parts)
+    if not len(labels):
+        return Draws(np.array([np.nan]), np.array([np.nan]), np.ones(1))
     least = np.maximum(scores, -1e300)
     gaps = least - least.max(axis=1, keepdims=True)
     second, best = np.partition(least, -2, axis=1)[:, -2:].T
@@ -143,18 +132,7 @@ def _summary(parts: list[FoldScores]) -> OutOfFold:
     log_p = gaps[np.arange(len(labels)), labels] - np.log(np.exp(gaps).sum(axis=1))
     hits = scores.argmax(axis=1) == labels
     accuracy, log_loss = np.average(np.column_stack([hits, -log_p]), axis=0, weights=weights)
-    return OutOfFold(temperature, float(accuracy), float(log_loss))
-
-
-def _known_to(source: Source, mask: np.ndarray) -> Source:
-    """Return documents as a model of some of them sees them: words that only the others have are unknown."""
-    if source.weighting is None:
-        return source
-    documents = cast(Documents, source.corpus.read(0, source.n_documents))
-    entries = np.repeat(mask, np.diff(documents.indptr)) & (documents.data != 0)
-    frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
-    weighting = replace(source.weighting, n_documents=int(mask.sum()))
-    return replace(source, weighting=weighting, trained_on=frequency)
+    return Draws(np.array([log_loss]), np.array([accuracy]), np.array([temperature]))
 
 
 def with_temperature(
@@ -199,17 +177,13 @@ def with_temperature(
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
-        return (
-            replace(stage, learner=replace(cast(Any, stage.learner), temperature=temperature))
-            if stage.monitored
-            else stage
-        )
+        learner: Any = stage.learner
+        return replace(stage, learner=replace(learner, temperature=temperature)) if stage.monitored else stage
 
     trained = trained or fit(trainer.changed(tempered), source)
     learner = replace(cast(Any, trained.learner), temperature=temperature)
-    figures = [held_out_figures(entry, MONITOR, source) for entry in history] + [{}] * (
-        len(trained.history) - len(history)
-    )
+    figures = [held_out_figures(entry, MONITOR, source) for entry in history]
+    figures += [{}] * (len(trained.history) - len(history))
     return Trained(learner, trained.state, [{**h, **f} for h, f in zip(figures, trained.history, strict=False)])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Literal, cast
+from typing import Any, Literal, cast
 
 import numpy as np
 from sklearn.utils import check_consistent_length
@@ -23,9 +23,6 @@ from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_te
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.inputs.weighted import coded, members_of
-
-if TYPE_CHECKING:
-    from sdem_dist.models.weighting import Weighting
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
 AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
@@ -330,19 +327,15 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
             documents = checks.as_documents(rows)
     weighting, frequency = estimator.weighting_, estimator.document_frequency_
     if weighting is not None and frequency is not None:
-        return weighting.apply(documents, _factors(estimator, weighting, frequency))
+
+        def factors() -> np.ndarray:
+            return weighting.factors(frequency, estimator.vocabulary_)
+
+        lazy = getattr(estimator, "_lazy_parameters", None)  # it keeps them, since a wide model has millions
+        cached = factors() if lazy is None else lazy.cached("factors", factors, weighting, frequency)
+        return weighting.apply(documents, cached)
     counts = documents.data.dtype.kind == "u"
     return replace(documents, data=documents.data.astype(np.float64)) if counts else documents
-
-
-def _factors(estimator: Estimator, weighting: Weighting, frequency: np.ndarray) -> np.ndarray:
-    """Return what multiplies each column: made once for a model, since a wide one has millions."""
-    lazy = getattr(estimator, "_lazy_parameters", None)
-    if lazy is None:
-        return weighting.factors(frequency, estimator.vocabulary_)
-    if lazy.factors is None or lazy.factors[0] is not weighting or lazy.factors[1] is not frequency:
-        lazy.factors = weighting, frequency, weighting.factors(frequency, estimator.vocabulary_)
-    return cast(np.ndarray, lazy.factors[2])
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:
