@@ -10,8 +10,6 @@ from reference.random_documents import random_counts
 import sdem_dist as sd
 from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import StageEnded
-from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting import temperature
 from sdem_dist.fitting.defaults import N_FOLDS
 
 ALL, LABELS = random_counts(1_300, 80, 3, seed=2, length=20.0)
@@ -53,43 +51,6 @@ def test_one_figure_of_all_folds_is_no_curve():
     assert ["held_out_accuracy" in entry for entry in model.history_] == [False] * (model.n_iter_ - 1) + [True]
 
 
-def test_a_fold_is_not_trained_on():
-    """Another label in a fold changes the other folds' models, and not its own."""
-    fits: list[dict[str, np.ndarray]] = []
-    kept = Trainer.run
-
-    def spy(self, stage):
-        result = kept(self, stage)
-        fits[-1][stage.name] = result.state.words.copy()
-        return result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "run", spy)
-        patch.setattr(temperature, "Folds", lambda corpus, k, seed, groups: Dealt(corpus, k, seed, groups=groups))
-        fits.append({})
-        MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, Y)
-        other = Y.copy()
-        corpus_order = sd.corpus.MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order
-        changed = corpus_order[Dealt.folds == 1]
-        other[changed] = (other[changed] + 1) % 3
-        fits.append({})
-        MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, other)
-    first, second = fits
-    np.testing.assert_array_equal(first["fold 2 of 3"], second["fold 2 of 3"])
-    assert not np.array_equal(first["fold 1 of 3"], second["fold 1 of 3"])
-
-
-class Dealt(temperature.Folds):
-    """Folds that do not ask for labels."""
-
-    folds = DOCUMENT % N_FOLDS
-
-    @property
-    def numbers(self):
-        """The fold of each document."""
-        return self.folds
-
-
 def test_labels_without_meaning_get_probabilities_without_certainty():
     rng = np.random.default_rng(0)
     noise, labels = sp.csr_matrix(rng.poisson(0.5, (600, 60))), rng.integers(0, 3, 600)
@@ -109,11 +70,6 @@ def test_the_same_bits_from_disk_on_any_number_of_jobs(tmp_path):
     models = [MultinomialNB(n_jobs=n).fit(corpus) for n in (1, 2)]
     assert models[0].temperature_ == models[1].temperature_
     np.testing.assert_array_equal(models[0].state_.words, models[1].state_.words)
-
-
-def test_fewer_documents_than_folds_can_judge_keep_their_scores():
-    assert MultinomialNB().fit(X[:5], [0, 1, 0, 1, 2]).temperature_ == 1.0
-    assert MultinomialNB(calibrate=False).fit(X, Y).temperature_ == 1.0
 
 
 @pytest.mark.parametrize("n_groups", [1, 2, 3])

@@ -74,25 +74,6 @@ def test_held_out_documents_make_probabilities_honest_and_change_no_prediction(n
     np.testing.assert_array_equal(again.predict_log_proba(X_test), after)
 
 
-@pytest.mark.parametrize("name", ["EM", "EM of counts", "sdEM of counts"])
-def test_explanations_add_up_to_the_log_odds(name):
-    kind, settings = KINDS[name]
-    X, y = table(900, 0)
-    model = kind(2, **settings).fit(given(name, X), y)
-    said = model.explain(given(name, X[:3]))
-    for one in said:
-        whole = one.prior + one.offset + sum(word.part for word in one.words)
-        assert whole == pytest.approx(one.log_odds)
-        assert abs(one.offset) < 0.5 * abs(one.log_odds) + 1.0
-
-
-def test_the_same_from_disk_by_threads(tmp_path):
-    X, y = table(900, 0)
-    corpus = write_corpus(tmp_path / "c", X, y, dense=True, shard_documents=128)
-    models = [EMMixtureClassifier(2, n_epochs=5, n_jobs=n).fit(corpus) for n in (1, 3)]
-    assert models[0].temperature_ == models[1].temperature_ > 3
-
-
 def test_a_class_is_never_held_out_whole():
     X, y = table(400, 0)
     y[:8] = [f"only {k}" for k in range(8)]
@@ -136,14 +117,6 @@ def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_ar
     assert len(without.history_) == len(model.history_)
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(model.state_, without.state_, strict=True))
     assert any("held_out_log_loss" in entry for entry in model.history_)
-
-
-@pytest.mark.parametrize("share", [0.03, 0.1, 0.25, 0.35, 0.4, 0.45, 0.5])
-def test_as_many_documents_are_held_out_as_asked(tmp_path, share):
-    X, y = table(900, 0)
-    corpus = write_corpus(tmp_path / "c", X, y, dense=True)
-    held_out = held_out_of(corpus, share, 0)
-    assert held_out.mask(0, 900).mean() == pytest.approx(share, abs=0.005)
 
 
 def test_few_documents_hold_nothing_out():

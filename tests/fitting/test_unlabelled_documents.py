@@ -221,14 +221,6 @@ def test_they_have_to_beat_the_default_of_labelled_documents(monkeypatch):
     assert not np.array_equal(auto, hinge)
 
 
-def test_few_labels_choose_nothing_whether_or_not_they_are_calibrated():
-    y = np.where(np.arange(N) < 24, Y[:N], -1)
-    one, other = (sd.MultinomialNB(unlabelled=-1, calibrate=c).fit(X[:N], y) for c in (True, False))
-    assert one.kept_["unlabelled_weight"] == other.kept_["unlabelled_weight"] > 0
-    assert "held_out_accuracy" not in other.kept_ and other.temperature_ == 1.0
-    np.testing.assert_array_equal(one.predict(X), other.predict(X))
-
-
 def test_labelled_documents_say_how_rare_a_word_is():
     rows = sp.csr_matrix(np.array([[1, 0, 1], [0, 1, 1], [1, 0, 0], [1, 0, 0], [1, 0, 0]]))
     model = sd.MultinomialNB(unlabelled=-1, n_jobs=1).fit(rows, [0, 1, -1, -1, -1])

@@ -9,7 +9,7 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits, place
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from sdem_dist import MultinomialNB, ingest, load_model, open_corpus, write_corpus
+from sdem_dist import MultinomialNB, ingest, open_corpus, write_corpus
 from sdem_dist.inputs.source import documents_of, source_of
 from sdem_dist.text import VectorizerSettings
 
@@ -104,16 +104,6 @@ def test_only_counts_are_weighed():
     for weighting in ("tfidf", "log", "binary"):
         with pytest.raises(ValueError, match="is for whole counts, and there are other numbers in"):
             MultinomialNB(weighting=weighting).fit(rows, np.arange(40) % 2)
-
-
-def test_files_keep_weighting_frequencies_and_temperature(tmp_path):
-    model = MultinomialNB(min_df=3).fit(X, Y)
-    model.save(tmp_path / "m")
-    loaded = load_model(tmp_path / "m")
-    assert loaded.weighting_ == model.weighting_ and loaded.temperature_ == model.temperature_ != 1.0
-    np.testing.assert_array_equal(loaded.document_frequency_, np.asarray((X > 0).sum(axis=0)).ravel())
-    np.testing.assert_array_equal(loaded.predict_proba(X_NEW), model.predict_proba(X_NEW))
-    assert loaded.evaluate(X_NEW, Y_NEW) == model.evaluate(X_NEW, Y_NEW)
 
 
 def test_the_default_has_the_same_bits_in_memory_on_disk_and_on_dask(tmp_path):

@@ -169,6 +169,8 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
 def test_dates_are_no_labels_in_memory_either(days):
     with pytest.raises(ValueError, match="label"):
         MultinomialNB().fit(np.eye(4), np.array(days)[[0, 1, 0, 1]])
+    with pytest.raises(CorpusError, match=r"datetime.date\(2020, 1, 1\) cannot be a class label"):
+        MultinomialNB().fit(X, [date(2020, 1, 1), date(2020, 1, 2)] * 2)
 
 
 def test_labels_of_variable_texts_are_texts():
@@ -228,28 +230,6 @@ def test_matrices_whose_arrays_do_not_fit_are_refused(matrix):
             use()
 
 
-def test_one_text_and_no_validation_documents(tmp_path):
-    fitted = MultinomialNB(n_epochs=1).fit(sp.csr_matrix(np.eye(2, 30)), [0, 1])
-    with pytest.raises(ValueError, match="is one text .*put it in a list"):
-        fitted.predict("hello world")
-    with pytest.raises(ValueError, match=r"validation must be a corpus or a tuple \(X, y\), got 0.1"):
-        MultinomialNB().fit(sp.csr_matrix(np.eye(2, 30)), [0, 1], validation=0.1)
-
-
-def test_a_few_more_documents_do_not_ruin_a_model():
-    rng = np.random.default_rng(0)
-    n, n_words = 3_000, 3_000
-    y = rng.integers(0, 2, n)
-    frequency = 1.0 / np.arange(1, n_words + 1)
-    tilt = np.exp(0.35 * rng.standard_normal((2, n_words)))
-    p = frequency * tilt / (frequency * tilt).sum(axis=1, keepdims=True)
-    X = sp.csr_matrix(np.array([rng.multinomial(150, p[k]) for k in y]))
-    model = MultinomialNB().fit(X[:1_500], y[:1_500])
-    before = model.score(X[2_000:], y[2_000:])
-    assert before > 0.8
-    assert model.partial_fit(X[1_500:2_000], y[1_500:2_000]).score(X[2_000:], y[2_000:]) > before - 0.01
-
-
 TEXTS = ["good film", "bad film", "good plot", "bad plot"] * 10
 MARKS = ["p", "n"] * 20
 
@@ -276,6 +256,11 @@ MARKS = ["p", "n"] * 20
 def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, said):
     with pytest.raises(ValueError, match=re.escape(said)):
         MultinomialNB().fit(documents, labels)
+
+
+def test_validation_documents_bring_labels():
+    with pytest.raises(ValueError, match=r"validation must be a corpus or a tuple \(X, y\), got 0.1"):
+        MultinomialNB().fit(X, Y, validation=0.1)
 
 
 @pytest.mark.parametrize("kind", [sp.dok_matrix, sp.dok_array, sp.coo_array, sp.lil_matrix])
@@ -353,10 +338,3 @@ def test_texts_and_labels_that_are_swapped_are_named():
         warnings.simplefilter("error")
         model = MultinomialNB(n_epochs=1).fit(texts, labels)
         model.evaluate(texts[:3], ["sport", "money", "sport"])
-
-
-def test_dates_of_python_are_no_labels():
-    with pytest.raises(
-        CorpusError, match=r"datetime.date\(2020, 1, 1\) cannot be a class label: .* make texts of others"
-    ):
-        MultinomialNB().fit(X, [date(2020, 1, 1), date(2020, 1, 2)] * 2)

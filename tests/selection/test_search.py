@@ -29,6 +29,7 @@ from sdem_dist import (
 )
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.selection.search_run import FIT, FOLD, LAST, RESUMED
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 SPACE = {"loss": ["hinge", "ncll"], "step": [0.1, 0.5], "norm": [5.0, 10.0]}
 FIRST = {
@@ -69,6 +70,9 @@ def test_attributes_of_scikit_learn(corpus, found):
     np.testing.assert_allclose(results["mean_test_score"], np.nanmean(splits, axis=0))
     assert results["param_norm"].mask[0] and results["param_norm"][1] in (5.0, 10.0)
     assert set(found.best_params_) <= set(SPACE)
+    alone = MultinomialNB(**found.best_params_).fit(corpus)
+    assert np.array_equal(found.best_estimator_.state_.words, alone.state_.words)
+    assert found.best_estimator_.temperature_ == alone.temperature_
     assert found.predict(corpus.read(0, 400).to_csr()).shape == (400,)
     assert len(pytest.importorskip("pandas").DataFrame(results)) == n
 
@@ -139,13 +143,6 @@ def test_document_frequencies_are_of_the_training_part_of_each_fold(documents, c
         left_out = model.weighting_.factors(model.document_frequency_) == 0
         np.testing.assert_array_equal(left_out, frequencies < 40)
     assert len(models) == 3 and left_out.any() and not left_out.all()
-
-
-def test_the_best_is_trained_on_all(corpus, found):
-    alone = MultinomialNB(**found.best_params_).fit(corpus)
-    assert np.array_equal(found.best_estimator_.state_.words, alone.state_.words)
-    assert found.best_estimator_.temperature_ == alone.temperature_
-    assert search(corpus, refit=False).best_params_ == found.best_params_
 
 
 def test_the_same_winner_on_threads_and_on_a_cluster(corpus, client, found):
@@ -254,17 +251,15 @@ def test_a_grid_in_memory_chooses_as_scikit_learn(documents):
 def test_texts_are_counted_as_a_setting_asks(documents):
     X, y, _ = documents
     texts = [" ".join(f"w{word}" for word in row.indices for _ in range(2)) for row in X]
-    space = {"min_df": [1, 3], "vectorizer": [None, {"ngram_range": (1, 2)}]}
-    try:
-        found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y)
-    except ValueError:  # a vectorizer is an object of its own
-        from sdem_dist.text.vectorizer import VectorizerSettings
-
-        space["vectorizer"][1] = VectorizerSettings(ngram_range=(1, 2))
-        found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y)
+    space = {"min_df": [1, 3], "vectorizer": [None, VectorizerSettings(ngram_range=(1, 2))]}
+    groups = np.arange(400) % 40
+    found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y, groups=groups)
     assert set(found.predict(texts[:20])) <= set("abc")
     scores = {repr(trial.params.get("vectorizer")): trial.score("log-loss") for trial in found.trials_}
     assert len(set(scores.values())) == 2
+    for trial in found.trials_:  # documents of a group are in one fold, however texts are read
+        folds = [set(part.predictions.rows.tolist()) for part in trial.folds]
+        assert [sorted(fold) for fold in folds] == [sorted(part.predictions.rows) for part in found.trials_[0].folds]
 
 
 def test_documents_that_were_set_apart(corpus, tmp_path):
