@@ -19,7 +19,7 @@ from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.selection.fold_fits import FoldFits
 from sdem_dist.selection.metrics import Metric, Predictions, metrics_of, name_of
 from sdem_dist.selection.samplers import Sampler
-from sdem_dist.selection.trials import FoldScores, Trial, drop_worse_half
+from sdem_dist.selection.trials import LATE, FoldScores, Trial, drop_worse_half
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
 from sdem_dist.storage.urls import place as to_place
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from sdem_dist.selection.search import CorpusSearchCV
 
 KIND = "sdem-search"
-LATE = "the time was over"
-"""The error of a setting whose first training the time of a search did not allow."""
 RESUMED = "resumed"
 FIT = "fit"
 FOLD = "fold"

@@ -14,6 +14,8 @@ from sdem_dist.selection.metrics import Metric, Predictions, joined, mean_and_er
 
 FINALISTS = 3
 """Settings that no halving drops: where so few are left, the rest costs little, and one fold is chance."""
+LATE = "the time was over"
+"""The error of a setting whose first training the time of a search did not allow."""
 EQUAL = 1e-9
 """Relative difference up to which scores are equal."""
 
@@ -180,19 +182,22 @@ def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[s
                 values[i] = trial.params[param]
         columns[f"param_{param}"] = values
     columns |= {f"split{i}_test_score": scores[:, i] for i in range(n_splits)}
-    of_trials = [row[~np.isnan(row)] for row in scores]
-    columns["mean_test_score"] = np.array([row.mean() if len(row) else np.nan for row in of_trials])
-    columns["std_test_score"] = np.array([row.std() if len(row) else np.nan for row in of_trials])
     places = {trial.number: place for place, trial in enumerate(ranked(trials, metric), 1)}
-    columns["rank_test_score"] = np.array([places[trial.number] for trial in trials], np.int32)
+    of_trials = [row[~np.isnan(row)] for row in scores]
+    columns |= {
+        "mean_test_score": np.array([row.mean() if len(row) else np.nan for row in of_trials]),
+        "std_test_score": np.array([row.std() if len(row) else np.nan for row in of_trials]),
+        "rank_test_score": np.array([places[trial.number] for trial in trials], np.int32),
+    }
     for other in dict.fromkeys(other for trial in trials for other in trial.scores):
         means = [trial.scores[other].mean() if other in trial.scores else np.nan for trial in trials]
         columns[f"mean_{other}"] = np.array(means)
-    columns["n_folds"] = np.array([len(trial.folds) for trial in trials])
-    columns["seconds"] = np.array([trial.seconds for trial in trials])
-    columns["dropped_after"] = [trial.dropped for trial in trials]
-    columns["error"] = [trial.error for trial in trials]
-    return columns
+    return columns | {
+        "n_folds": np.array([len(trial.folds) for trial in trials]),
+        "seconds": np.array([trial.seconds for trial in trials]),
+        "dropped_after": [trial.dropped for trial in trials],
+        "error": [trial.error for trial in trials],
+    }
 
 
 def described(params: dict[str, Any]) -> str:
