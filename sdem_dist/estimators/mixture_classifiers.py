@@ -51,11 +51,10 @@ from sdem_dist.learners.rules import STEP_OF_COUNTS, ClosedForm, Merge, margin_s
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, named
-from sdem_dist.models.feature_classes import FeatureClasses, FeatureState, started
+from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import by_class, unit_of
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
-from sdem_dist.models.word_counts import SdemState
+from sdem_dist.models.naive_bayes import joint_scores
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
@@ -138,14 +137,14 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _start_of_counts(self, trainer: Trainer, source: Source) -> Start[NaiveBayes, SdemState]:
+    def _start_of_counts(self, trainer: Trainer, source: Source) -> Start:
         """Run the stages that find where EM of multinomials starts."""
         numbers, weights = self._numbers(source)
         seed = seed_of(self.random_state)
         start = start_of_counts(trainer, source, numbers, float(self.alpha), weights, seed)
         return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
 
-    def _start_of_features(self, trainer: Trainer, source: Source) -> Start[FeatureClasses, FeatureState]:
+    def _start_of_features(self, trainer: Trainer, source: Source) -> Start:
         """Run the stages that find where EM over columns of a table starts."""
         numbers, weights = self._numbers(source)
         kind = Kind(self.components, float(self.alpha), float(self.offset))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 import numpy as np
 
@@ -38,16 +38,12 @@ if TYPE_CHECKING:
     from sdem_dist.models.weighting import Weighting
 
 
-_Model = TypeVar("_Model", FeatureClasses, NaiveBayes)
-_State = TypeVar("_State", FeatureState, SdemState)
-
-
 @dataclass(frozen=True)
-class Start(Generic[_Model, _State]):
+class Start:
     """EM's learner, where it starts, and the plan of one pass."""
 
-    learner: SdEM[_Model]
-    state: _State
+    learner: SdEM[Any]
+    state: Any
     once: Plan
 
 
@@ -59,7 +55,7 @@ def start_of_features(
     weights: tuple[float, ...] | None,
     seed: int,
     corpus: Any = None,
-) -> Start[FeatureClasses, FeatureState]:
+) -> Start:
     """Run the stages that find where EM starts: half way between each class and random rows of it."""
     once = plans.full_passes(source.n_documents, 1, seed)
     columns = Columns(source.n_features, weighted=True)
@@ -83,7 +79,7 @@ def start_of_counts(
     alpha: float,
     weights: tuple[float, ...] | None,
     seed: int,
-) -> Start[NaiveBayes, SdemState]:
+) -> Start:
     """Run the stages that find where EM of counts starts."""
     once = plans.full_passes(source.n_documents, 1, seed)
     n_classes = len(source.classes)
@@ -145,23 +141,21 @@ class WordClusters:
 
     def started(self, trainer: Trainer, learner: SdEM[NaiveBayes], once: Plan, source: Source, which: str) -> AnyStage:
         """Run the survey that draws documents and, for examples, the count of words; return EM's stage from there."""
-        n_examples = self.number if self.init == "examples" else self.init_documents
+        at_examples, alpha = self.init == "examples", learner.model.alpha
+        n_examples = self.number if at_examples else self.init_documents
         survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
-        if self.init == "examples":
-            naive = SdEM(
-                NaiveBayes(source.n_features, Classes(1, (0,)), self.alpha), source.weight, ClosedForm(complete=True)
-            )
-            words = trainer.run(Stage(f"words{which}", naive, once)).state.words
-            numbers = (self.number,)
+        words: Any = None
+        if at_examples:
+            one_class = NaiveBayes(source.n_features, Classes(1, (0,)), self.alpha)
+            counting = SdEM(one_class, source.weight, ClosedForm(complete=True))
+            words = trainer.run(Stage(f"words{which}", counting, once)).state.words
 
         def start() -> SdemState:
-            corpus = source.corpus
-            if self.init == "examples":
-                examples = (rows_at(corpus, [p])[0] for p in positions_of(survey, numbers))
-                return state_at(*counts_at_examples(examples, numbers, words, (source.weight,)))
-            drawn = [cast(Documents, corpus.read(p, p + 1)) for p in sampled_positions(survey)]
-            counts = counts_by_k_means(Documents.concatenate(drawn), self.number, learner.model.alpha, once.seed)
-            return state_at(*counts)
+            if at_examples:
+                examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, (self.number,)))
+                return state_at(*counts_at_examples(examples, (self.number,), words, (source.weight,)))
+            drawn = [cast(Documents, source.corpus.read(p, p + 1)) for p in sampled_positions(survey)]
+            return state_at(*counts_by_k_means(Documents.concatenate(drawn), self.number, alpha, once.seed))
 
         return Stage(f"start{which}", learner, once, start)
 
@@ -177,8 +171,7 @@ class WordClusters:
 
     def n_parameters(self, model: Estimator) -> int:
         """Numbers of a fitted model that are free, for information criteria."""
-        n_components = self.number
-        return n_components - 1 + n_components * (model.n_features_in_ - 1)
+        return self.number * model.n_features_in_ - 1
 
 
 @dataclass(frozen=True)
@@ -201,22 +194,23 @@ class RowClusters:
         self, trainer: Trainer, learner: SdEM[FeatureClasses], once: Plan, source: Source, which: str
     ) -> AnyStage:
         """Run the survey that draws rows and, for examples, the fit of all rows; return EM's stage from there."""
-        variables = learner.model.variables
-        n_examples = self.number if self.init == "examples" else self.init_documents
+        variables, number = learner.model.variables, self.number
+        at_examples = self.init == "examples"
+        n_examples = number if at_examples else self.init_documents
         survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
-        if self.init == "k-means":
+        all_rows: Any = None
+        if at_examples:
+            one_class = SdEM(FeatureClasses(variables, Classes(1, (0,))), source.weight, ClosedForm())
+            all_rows = trainer.run(Stage(f"all rows{which}", one_class, once)).state
 
-            def start() -> FeatureState:
-                rows = rows_at(source.corpus, sampled_positions(survey))
-                return features_by_k_means(rows, self.number, variables, source.weight, once.seed)
+        def start() -> FeatureState:
+            if at_examples:
+                examples = rows_at(source.corpus, positions_of(survey, (number,)))
+                return features_at_examples(examples, (number,), variables, all_rows)
+            rows = rows_at(source.corpus, sampled_positions(survey))
+            return features_by_k_means(rows, number, variables, source.weight, once.seed)
 
-            return Stage(f"start{which}", learner, once, start)
-        generative = SdEM(FeatureClasses(variables, Classes(1, (0,))), source.weight, ClosedForm())
-        all_rows = trainer.run(Stage(f"all rows{which}", generative, once)).state
-        examples = rows_at(source.corpus, positions_of(survey, (self.number,)))
-        return Stage(
-            f"start{which}", learner, once, features_at_examples(examples, (self.number,), variables, all_rows)
-        )
+        return Stage(f"start{which}", learner, once, start)
 
     def prior_share(self, learner: SdEM[FeatureClasses], state: FeatureState) -> float:
         """Return minus the divergence of the components from the centre of the prior, by its weight."""

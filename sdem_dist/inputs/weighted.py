@@ -19,7 +19,6 @@ from sdem_dist.models.heads import trained_part
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-    from sdem_dist.corpus.base import BaseCorpus
     from sdem_dist.models.weighting import Weighting
 
 
@@ -72,8 +71,8 @@ class HeldOut(View):
     """
 
     corpus: Corpus | MemoryCorpus
-    seed: int
-    share: float  # of the documents
+    seed: int = 0
+    share: float = 1.0  # of the documents; 1: all that the corpus has
     frequency: np.ndarray | None = None
     """Shape (n_features,): how many documents each word has that are trained on or held out; None: those of the
     corpus."""
@@ -86,46 +85,18 @@ class HeldOut(View):
     def read(self, start: int, stop: int) -> Documents:
         """Return those of the documents `start` up to `stop` that are held out."""
         documents = cast(Documents, self.corpus.read(start, stop))
-        held_out = ~trained_part(self.seed, start, stop, self.share)
+        held_out = np.ones(stop - start, bool)
+        if self.share < 1.0:
+            held_out = ~trained_part(self.seed, start, stop, self.share)
         if documents.labels is not None:  # one without a label is trained on
             held_out &= documents.labels >= 0
         if documents.weights is not None:
             held_out &= documents.weights > 0
         documents = documents.taken(np.flatnonzero(held_out))
         frequency = self.corpus.document_frequency if self.frequency is None else self.frequency
-        own = np.bincount(documents.indices, minlength=len(frequency))
-        return _of_words(documents, frequency > own)
-
-
-@dataclass(frozen=True)
-class KnownWords(View):
-    """Documents of a part of a corpus, without the words that these alone have, as `HeldOut` reads them.
-
-    `frequency`: shape (n_features,): in how many documents of the whole each word occurs.
-    """
-
-    corpus: BaseCorpus
-    frequency: np.ndarray
-
-    @property
-    def cache_key(self) -> str:
-        """Name the content."""
-        return f"{self.corpus.cache_key} known words"
-
-    def read(self, start: int, stop: int) -> Documents:
-        """Return the documents `start` up to `stop`; those outside the part have weight 0."""
-        documents = cast(Documents, self.corpus.read(start, stop))
-        assert documents.weights is not None
-        inside = np.repeat(documents.weights > 0, np.diff(documents.indptr))
-        own = np.bincount(documents.indices[inside], minlength=len(self.frequency))
-        return _of_words(documents, self.frequency > own)
-
-
-def _of_words(documents: Documents, known: np.ndarray) -> Documents:
-    """Return documents without the words that are not known, bool of shape (n_features,)."""
-    is_kept_word = known[documents.indices]
-    indptr = offsets_of(is_kept_word)[documents.indptr]
-    return replace(documents, data=documents.data[is_kept_word], indices=documents.indices[is_kept_word], indptr=indptr)
+        is_known = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
+        indptr = offsets_of(is_known)[documents.indptr]
+        return replace(documents, data=documents.data[is_known], indices=documents.indices[is_known], indptr=indptr)
 
 
 @dataclass(frozen=True)
