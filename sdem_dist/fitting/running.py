@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import secrets
 import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -32,8 +32,6 @@ from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from sdem_dist.inputs.spec import Estimator
 
 
 class FitOptions(NamedTuple):
@@ -102,28 +100,25 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         )
     if patience is not None and options.validation is None and not estimator.holds_out:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
-    monitoring = Monitoring(
-        every=estimator.evaluate_every,
-        training=estimator.evaluate_every > 0,
-        monitor=estimator._monitor,
-        scorer=estimator.scorer,
-        patience=patience,
-        shown=estimator.spec.shown,
-    )
-    if options.validation is None:
-        monitoring = replace(monitoring, patience=None)
-    stopping: object = None  # without patience evaluation decides nothing
+    held_out, every = None, estimator.evaluate_every
     if options.validation is not None:
         held_out = validation_source(estimator, options.validation, options.client)
-        # Given validation documents are always evaluated, training documents perhaps not.
-        monitoring = replace(monitoring, validation=held_out.documents, every=monitoring.every or 1)
-        stopping = None if patience is None else (patience, estimator.evaluate_every, held_out.identity)
+    monitoring = Monitoring(
+        every=every or int(held_out is not None),  # given validation documents are always evaluated
+        validation=None if held_out is None else held_out.documents,
+        training=every > 0,
+        monitor=estimator._monitor,
+        scorer=estimator.scorer,
+        patience=None if held_out is None else patience,
+        shown=estimator.spec.shown,
+    )
+    # Without patience evaluation decides nothing.
+    stopping = None if held_out is None or patience is None else (patience, every, held_out.identity)
     settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)
-    checkpoints = None
-    if folder is not None:
-        checkpoints = Checkpoints(folder, options.checkpoint_rounds, options.checkpoint_seconds)
+    how_often = options.checkpoint_rounds, options.checkpoint_seconds
+    checkpoints = None if folder is None else Checkpoints(folder, *how_often)
     with ExitStack() as stack:
-        if options.validation is not None:
+        if held_out is not None:
             stack.enter_context(forgetting(held_out))
         progress = stack.enter_context(shown("")) if estimator.verbose else None
         trainer = Trainer(
@@ -163,10 +158,10 @@ def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]
     Raises CorpusError: no shard is sound, or the storage cannot be read.
     """
     header, n = corpus.header, len(corpus.header.shards)
-    looks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
-    findings = [executor.result(look) for look in looks]
-    problems = [f.problem for f in findings if f.problem]
-    undamaged = without_damaged(corpus, findings)
+    tasks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
+    statuses = [executor.result(task) for task in tasks]
+    problems = [status.problem for status in statuses if status.problem]
+    undamaged = without_damaged(corpus, statuses)
     if problems:
         event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:
@@ -195,38 +190,28 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
             "a cluster cannot take the target of a table from Dask collections: write a corpus with sdem_dist.write_corpus "
             "and pass that"
         )
-    with _temporary(scratch_folder()) as folder:
-        if not is_url(folder) and not all(DaskExecutor(client).run_on_all_workers(_sees, folder)):
-            raise ClusterError(
-                f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
-                "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
-            )
+    scratch = scratch_folder()
+    with ExitStack() as stack:
+        if scratch is not None and is_url(scratch):
+            folder = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
+            stack.callback(buckets.remove, folder)
+        else:
+            folder = stack.enter_context(tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch))
+            if not all(DaskExecutor(client).run_on_all_workers(os.path.isdir, folder)):
+                raise ClusterError(
+                    f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
+                    "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
+                )
+        columns: dict[str, dict[str, Any]] = {
+            "labels": {"y": y, "unlabelled": estimator.unlabelled},
+            "numbers": {"targets": y},
+        }
         yield write_corpus(
             f"{folder}/corpus",
             X,
-            y if target == "labels" else None,
-            targets=y if target == "numbers" else None,
+            **columns.get(target, {}),
             sample_weight=sample_weight,
             dense=dense,
-            unlabelled=estimator.unlabelled if target == "labels" else None,
             client=client,
             random_state=seed_of(estimator.random_state),
         )
-
-
-@contextmanager
-def _temporary(scratch: str | None) -> Iterator[str]:
-    """Yield a new folder in a folder or at a URL, and remove it."""
-    if scratch is None or not is_url(scratch):
-        with tempfile.TemporaryDirectory(prefix="sdem-", dir=scratch) as folder:
-            yield folder
-        return
-    url = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
-    try:
-        yield url
-    finally:
-        buckets.remove(url)
-
-
-def _sees(folder: str) -> bool:
-    return Path(folder).is_dir()
