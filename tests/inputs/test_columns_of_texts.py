@@ -31,6 +31,7 @@ FORMS = {
     "tuple": tuple,
     "generator": iter,
     "NumPy": np.array,
+    "NumPy, StringDType": lambda texts: np.array(texts, np.dtypes.StringDType()),
     "NumPy, objects": lambda texts: np.array(texts, object),
     "pandas column": pd.Series,
     "pandas column of Arrow": lambda texts: pd.Series(texts, dtype="string[pyarrow]"),

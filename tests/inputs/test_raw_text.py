@@ -6,7 +6,6 @@ import copy
 
 import dask.bag as db
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pytest
 from sklearn.base import clone
@@ -45,22 +44,6 @@ def test_held_out_texts_are_evaluated_while_a_model_of_texts_trains():
     of_counts = sd.MultinomialNB(n_epochs=2).fit(X_train, Y[:200], validation=(X_new, Y[200:]))
     for name in ("validation_accuracy", "validation_ncll"):
         assert [entry[name] for entry in of_texts.history_] == [entry[name] for entry in of_counts.history_]
-
-
-@pytest.mark.parametrize(
-    "column",
-    [
-        np.array(TEXTS),
-        np.array(TEXTS, object),
-        np.array(TEXTS, np.dtypes.StringDType()),
-        pd.Series(TEXTS),
-        pa.array(TEXTS),
-    ],
-    ids=["str", "object", "StringDType", "pandas", "Arrow"],
-)
-def test_columns_of_texts(column):
-    model = sd.MultinomialNB(n_epochs=2).fit(column, Y)
-    np.testing.assert_array_equal(model.predict_proba(column), sd.MultinomialNB(n_epochs=2).fit(X, Y).predict_proba(X))
 
 
 def test_topics_and_clusters_of_texts():

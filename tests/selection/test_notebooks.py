@@ -27,17 +27,14 @@ def test_a_fitted_search_shows_its_summary(search):
     for line in search.summary().splitlines()[-3:]:
         assert line.strip() in page
     assert max(map(len, search.summary().splitlines())) <= 80
+    search.trials_[1].params["loss"] = "<script>"
+    assert "<script>" not in shown(search) and "&lt;script&gt;" in shown(search)
 
 
 def test_an_unfitted_search_shows_the_diagram_and_text_stays_text(search):
     assert "sk-top-container" in shown(CorpusSearchCV(MultinomialNB()))
     with config_context(display="text"):
         assert shown(search) is None and not hasattr(search, "_repr_html_")
-
-
-def test_settings_are_escaped(search):
-    search.trials_[1].params["loss"] = "<script>"
-    assert "<script>" not in shown(search) and "&lt;script&gt;" in shown(search)
 
 
 def test_a_learning_curve_is_a_table(documents):

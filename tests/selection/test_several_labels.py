@@ -54,17 +54,6 @@ def search(X, y=None, estimator=MODELS[0], space=SPACE, **more):
     return CorpusSearchCV(estimator, space, **{"cv": 3, "n_jobs": 1, **more}).fit(X, y, **fit)
 
 
-def test_a_fold_is_scored_as_by_a_fit_without_it(sets):
-    names = {"macro-F1": "macro_f1", "micro-F1": "micro_f1", "accuracy": "accuracy", "log-loss": "label_log_loss"}
-    for model in MODELS:
-        of = cross_validate(model, sets, cv=3, metric="macro-F1")
-        for fold, (train, test) in enumerate(sets.folds(3)):
-            expected = model.fit(train).evaluate(test)
-            for ours, own in names.items():
-                assert of.scores[ours][fold] == pytest.approx(expected[own], rel=1e-5)
-            np.testing.assert_allclose(of.proba[of.folds == fold], model.predict_proba(test), rtol=1e-4, atol=1e-6)
-
-
 def test_forms_of_labels_are_one_in_memory(documents):
     X, members = documents
     of = [cross_validate(MODELS[0], X, y, cv=3) for y in (members, lists_of(members))]
@@ -106,12 +95,6 @@ def test_a_label_of_one_document_is_known_to_all_folds(documents):
     for model in MODELS:
         of = cross_validate(model, X, lists, cv=3)
         assert of.proba.shape == (300, 4) and np.isfinite(of.scores["log-loss"]).all()
-
-
-def test_sets_of_labels_are_spread_over_folds(sets):
-    numbers, codes = sets.folds(3).numbers, sets.labels()
-    counts = np.array([np.bincount(numbers[codes == code], minlength=3) for code in np.unique(codes)])
-    assert (np.ptp(counts, axis=1) <= 1).all()
 
 
 def test_documents_set_apart_may_have_other_sets(sets, tmp_path):
