@@ -83,20 +83,18 @@ def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DO
     return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
 
 
-def blocks_of(n_features: int, n_columns: int, asked: int | None = None) -> int:
+def blocks_of(n_features: int, n_columns: int, n_blocks: int | None = None) -> int:
     """Return in how many blocks of the vocabulary a table of float64 is merged and updated."""
-    return min(asked or default_blocks(8 * n_features * n_columns), n_features)
+    return min(n_blocks or default_blocks(8 * n_features * n_columns), n_features)
 
 
 def with_frequencies(source: Source, weighting: Weighting) -> Source:
     """Return training documents with the weighting that their document frequencies make."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
-    corpus = source.corpus
+    weights = source.corpus.weights
     # Documents of weight 0, which those outside of a fold have, count nowhere.
-    n_documents = source.n_documents if corpus.weights is None else int(np.count_nonzero(corpus.weights))
-    # Frequencies count the documents of damaged shards that training leaves out, too.
-    counted = max(n_documents, int(corpus.document_frequency.max(initial=0)))
-    return replace(source, weighting=replace(weighting, n_documents=counted), trained_on=source.corpus)
+    n_documents = source.n_documents if weights is None else int(np.count_nonzero(weights))
+    return replace(source, weighting=weighting).weighed_by(source.corpus, n_documents)
 
 
 def sample(source: Source) -> Documents:

@@ -94,8 +94,7 @@ def _scores_without(
         documents = cast(Documents, source.corpus.read(0, source.n_documents))
         entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
         frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
-        weighting = replace(source.weighting, n_documents=int(rest.mask.sum()))
-        source = replace(source, weighting=weighting, trained_on=frequency)
+        source = source.weighed_by(frequency, int(rest.mask.sum()))
     learner = replace(candidate.learner, n_documents=rest.weight)
     name = f"fold {number + 1} of {N_FOLDS}{candidate.stage.removeprefix('choose')}"
     state = trainer.run(Stage(name, learner, candidate.plan, candidate.initial, source.seen(rest))).state

@@ -17,7 +17,6 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.documents import CorpusLike, Documents
 from sdem_dist.engine.plan import AnyStage, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
@@ -73,8 +72,14 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
 
     Return the documents, too, as the model weighs them.
     """
-    labelled = labelled_alone(source)
-    source = weighed_by_labelled(source, labelled)
+    corpus = source.corpus.labelled()
+    labelled = replace(source, corpus=corpus, weight=source.n_labelled)
+    if source.weighting is not None:  # words that labelled documents lack count as words of one of them
+        frequency, n_labelled = corpus.document_frequency, corpus.n_documents
+        labelled = labelled.weighed_by(frequency, n_labelled)
+        is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
+        source = replace(source, weighting=labelled.weighting)
+        source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
     trainer, labelled_trainer = trainer.changed(_of(source)), trainer.changed(_of(labelled))
     weight, candidate = recipe.weight, recipe.candidate(source, None)
     learner = replace(candidate.learner, n_documents=source.n_labelled)
@@ -131,29 +136,6 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
     every = {name: value for name, value in figures.items() if not name.startswith("held_out_")}
     *earlier, last = end.history
     return end._replace(history=[*({**entry, **every} for entry in earlier), {**last, **figures}]), source
-
-
-def labelled_alone(source: Source) -> Source:
-    """Return the labelled documents of a source, weighed as if there were no others."""
-    assert source.weighting is None or source.trained_on is not None
-    corpus = source.corpus.labelled()
-    labelled = replace(source, corpus=corpus, weight=source.n_labelled)
-    if source.weighting is None:
-        return labelled
-    frequency = corpus.document_frequency
-    counted = max(corpus.n_documents, int(frequency.max(initial=0)))
-    return replace(labelled, weighting=replace(source.weighting, n_documents=counted), trained_on=frequency)
-
-
-def weighed_by_labelled(source: Source, alone: Source) -> Source:
-    """Return all documents, weighed as the labelled ones are; words that these lack count as words of one of them."""
-    if source.weighting is None:
-        return source
-    assert alone.weighting is not None
-    assert not isinstance(source.corpus, DenseMemoryCorpus)
-    frequent = source.corpus.document_frequency >= source.weighting.min_df
-    frequency = np.where(frequent, np.maximum(cast(np.ndarray, alone.trained_on), 1), 0)
-    return replace(source, weighting=replace(alone.weighting, min_df=1), trained_on=frequency)
 
 
 def _of(source: Source) -> Callable[[AnyStage], AnyStage]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -87,6 +87,18 @@ class Source:
             return corpus
         elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
         return WeightedCorpus(corpus, self.weighting, self.trained_on, None if elsewhere else self.vocabulary)
+
+    def weighed_by(self, corpus: Corpus | MemoryCorpus | np.ndarray, n_documents: int, **changes: Any) -> Source:
+        """Return the documents with the weighting that the document frequencies of others, so many, make.
+
+        `changes`: of the weighting.
+        """
+        if self.weighting is None:
+            return self
+        frequency = corpus if isinstance(corpus, np.ndarray) else corpus.document_frequency
+        # Frequencies count the documents of damaged shards that training leaves out, too.
+        counted = max(n_documents, int(frequency.max(initial=0)))
+        return replace(self, weighting=replace(self.weighting, n_documents=counted, **changes), trained_on=corpus)
 
     @property
     def frequency(self) -> np.ndarray | None:

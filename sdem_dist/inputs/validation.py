@@ -237,9 +237,9 @@ def positions_of(estimator: Estimator, y: object, classes: np.ndarray) -> np.nda
     """Return the positions of labels in memory among sorted classes; -1 where there is no label, or another."""
     labels = np.asarray(checked_labels(estimator, y)).ravel()
     labelled = np.flatnonzero(has_label(estimator, labels))
-    found = np.minimum(np.searchsorted(classes, labels[labelled]), len(classes) - 1)
+    places = np.minimum(np.searchsorted(classes, labels[labelled]), len(classes) - 1)
     positions = np.full(len(labels), -1)
-    positions[labelled] = np.where(classes[found] == labels[labelled], found, -1)
+    positions[labelled] = np.where(classes[places] == labels[labelled], places, -1)
     return positions
 
 
@@ -256,9 +256,9 @@ def some(values: np.ndarray) -> str:
     return examples + (", ..." if len(values) > 5 else "")
 
 
-def other_kind(found: np.ndarray, known: np.ndarray) -> str:
+def other_kind(labels: np.ndarray, classes: np.ndarray) -> str:
     """Return a remark where labels are texts and the classes are not, or the other way round."""
-    kinds = ["texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers" for values in (found, known)]
+    kinds = ["texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers" for values in (labels, classes)]
     return "" if kinds[0] == kinds[1] else f"; these are {kinds[0]}, and the classes are {kinds[1]}: make both alike"
 
 

@@ -70,25 +70,18 @@ class Predictions:
     @property
     def counted(self) -> Predictions:
         """Those of documents with a label and a weight above zero."""
-        return self.taken(np.flatnonzero((self.labels >= 0) & (self.weights > 0)))
+        return self.rows_at(np.flatnonzero((self.labels >= 0) & (self.weights > 0)))
 
-    def taken(self, which: np.ndarray) -> Predictions:
+    def rows_at(self, positions: np.ndarray) -> Predictions:
         """Return some of them, by their positions here."""
-        return Predictions(*(None if column is None else column[which] for column in self.columns().values()))  # type: ignore[arg-type]
-
-    def columns(self) -> dict[str, np.ndarray | None]:
-        """Return all arrays by name."""
-        return dict(vars(self))
+        return Predictions(*(None if column is None else column[positions] for column in vars(self).values()))  # type: ignore[arg-type]
 
 
 def joined(parts: Sequence[Predictions]) -> Predictions:
     """Return the predictions of several folds, in the order of their documents."""
-    together = [
-        None if columns[0] is None else np.concatenate(columns)  # type: ignore[arg-type]
-        for columns in zip(*(part.columns().values() for part in parts), strict=True)
-    ]
-    predictions = Predictions(*together)  # type: ignore[arg-type]
-    return predictions.taken(np.argsort(predictions.rows, kind="stable"))
+    columns = zip(*(vars(part).values() for part in parts), strict=True)
+    predictions = Predictions(*(None if of[0] is None else np.concatenate(of) for of in columns))  # type: ignore[arg-type]
+    return predictions.rows_at(np.argsort(predictions.rows, kind="stable"))
 
 
 def measure(metric: Metric, predictions: Predictions) -> float:
@@ -182,14 +175,14 @@ def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
     """Return a metric, or the default one for None; raise ValueError if the estimator does not have it."""
-    known = metrics_of(estimator, several)
+    names = metrics_of(estimator, several)
     if callable(metric) and estimator.spec.target != "labels":
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
-    if isinstance(metric, str) and metric not in known:
+    if isinstance(metric, str) and metric not in names:
         what = " of several labels per document" if several else ""
-        choices = " or ".join([", ".join(known[:-1]), known[-1]] if len(known) > 1 else known)
+        choices = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
         raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {choices}")
-    return known[0] if metric is None else metric
+    return names[0] if metric is None else metric
 
 
 def check_metric(metric: object) -> None:

@@ -59,26 +59,22 @@ def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders:
             f"{name} has no space of its own: say what to try (space={{NAME: [A, B]}}, --space NAME=A,B); "
             f"it has {', '.join(estimator.get_params(deep=False))}"
         )
-    known = estimator.get_params(deep=False)
-    spaces = [{key: values for key, values in space.items() if key in known} for space in DEFAULTS[name]]
-    if weighted:
-        spaces = [{k: v for k, v in space.items() if k not in ("weighting", "norm", "min_df")} for space in spaces]
-    if orders > 1 and "ngram_range" in known:
+    values, defaults = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
+    left_out = ("weighting", "norm", "min_df") if weighted else ()
+    spaces = [
+        {key: tried for key, tried in space.items() if key in values and key not in left_out}
+        for space in DEFAULTS[name]
+    ]
+    if orders > 1 and "ngram_range" in values:
         spaces = [{**space, "ngram_range": [(1, n) for n in range(1, orders + 1)]} for space in spaces]
-    return _without_given(estimator, spaces)
-
-
-def _without_given(estimator: EngineEstimator, spaces: list[Grid]) -> list[Grid]:
-    """Leave out what an estimator was given: other values than its defaults; of a loss all spaces of other losses."""
-    given, usual = estimator.get_params(deep=False), type(estimator)().get_params(deep=False)
-    changed = {name for space in spaces for name in space if given[name] != usual[name]}
-    if given.get("steps") == "paper":  # which begin at 1
+    changed = {key for space in spaces for key in space if values[key] != defaults[key]}
+    if values.get("steps") == "paper":  # which begin at 1
         changed.add("step")
     if "loss" in changed:
-        of_loss = [space for space in spaces if given["loss"] in space.get("loss", [usual["loss"]])]
+        of_loss = [space for space in spaces if values["loss"] in space.get("loss", [defaults["loss"]])]
         # Steps are of one loss; no space is of a loss that is an object.
-        spaces = of_loss or [{name: values for name, values in spaces[0].items() if name != "step"}]
-    return [{name: values for name, values in space.items() if name not in changed} for space in spaces]
+        spaces = of_loss or [{key: tried for key, tried in spaces[0].items() if key != "step"}]
+    return [{key: tried for key, tried in space.items() if key not in changed} for space in spaces]
 
 
 def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, Any]]:
@@ -86,16 +82,16 @@ def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, A
 
     Raises ValueError: one is no dict, or names parameters that the estimator lacks, or holds no values or wrong ones.
     """
-    given = [space] if isinstance(space, Mapping) else space
-    if isinstance(given, str) or not all(isinstance(part, Mapping) for part in given):
+    parts = [space] if isinstance(space, Mapping) else space
+    if isinstance(parts, str) or not all(isinstance(part, Mapping) for part in parts):
         raise ValueError(f"a space is a dict of parameters and values to try, or a list of such, got {space!r}")
-    spaces = [dict(part) for part in given]
+    spaces = [dict(part) for part in parts]
     parameters.check(estimator)
-    known, name_of = estimator.get_params(deep=False), type(estimator).__name__
+    names, estimator_name = estimator.get_params(deep=False), type(estimator).__name__
     for part in spaces:
         for name, values in part.items():
-            if name not in known:
-                raise ValueError(f"{name_of} has no {name}; {nearest(name, known)}it has {', '.join(known)}")
+            if name not in names:
+                raise ValueError(f"{estimator_name} has no {name}; {nearest(name, names)}it has {', '.join(names)}")
             if hasattr(values, "rvs"):
                 continue
             if isinstance(values, str) or not isinstance(values, Sequence | np.ndarray):
@@ -103,12 +99,8 @@ def checked_spaces(estimator: EngineEstimator, space: Space) -> list[dict[str, A
             if not len(values):
                 raise ValueError(f"{name} has no value to try")
             for value in values:
-                _check_value(estimator, name, value)
+                try:
+                    parameters.check(clone(estimator).set_params(**{name: value}))
+                except ValueError as error:
+                    raise ValueError(f"what is tried of {name}: {error}") from error
     return spaces
-
-
-def _check_value(estimator: EngineEstimator, name: str, value: object) -> None:
-    try:
-        parameters.check(clone(estimator).set_params(**{name: value}))
-    except ValueError as error:
-        raise ValueError(f"what is tried of {name}: {error}") from error

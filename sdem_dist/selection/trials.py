@@ -164,7 +164,7 @@ def paired(one: Trial, other: Trial) -> tuple[Predictions, Predictions] | None:
         return None
     first, second = both[0].counted, both[1].counted
     _, of_first, of_second = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
-    return (first.taken(of_first), second.taken(of_second)) if len(of_first) else None
+    return (first.rows_at(of_first), second.rows_at(of_second)) if len(of_first) else None
 
 
 def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[str, Any]:

@@ -38,12 +38,12 @@ EXPECTED = [
 @pytest.mark.parametrize(("metric", "predictions", "expected"), EXPECTED)
 def test_metrics_are_those_of_scikit_learn(metric, predictions, expected):
     assert measure(metric, predictions) == pytest.approx(expected) and metric in GREATER
-    parts = [predictions.taken(np.arange(i, N, 3)) for i in (2, 0, 1)]
+    parts = [predictions.rows_at(np.arange(i, N, 3)) for i in (2, 0, 1)]
     assert measure(metric, joined(parts)) == pytest.approx(expected)
     none = Predictions(**{**vars(predictions), "weights": np.zeros(N)})
     assert np.isnan(measure(metric, none))
     unlabelled = Predictions(**{**vars(predictions), "labels": np.where(WEIGHTS > 0.5, -1, LABELS)})
-    assert measure(metric, unlabelled) == pytest.approx(measure(metric, predictions.taken(WEIGHTS <= 0.5)))
+    assert measure(metric, unlabelled) == pytest.approx(measure(metric, predictions.rows_at(WEIGHTS <= 0.5)))
 
 
 @pytest.mark.parametrize(("metric", "predictions", "expected"), EXPECTED)
@@ -51,7 +51,7 @@ def test_standard_errors_are_those_of_the_bootstrap(metric, predictions, expecte
     equal = Predictions(**{**vars(predictions), "weights": np.ones(N)})
     error = mean_and_error(per_document(metric, equal), np.ones(N))[1]
     rng = np.random.default_rng(0)
-    drawn = [measure(metric, equal.taken(rng.integers(N, size=N))) for _ in range(300)]
+    drawn = [measure(metric, equal.rows_at(rng.integers(N, size=N))) for _ in range(300)]
     assert error == pytest.approx(np.std(drawn), rel=0.2)
 
 
