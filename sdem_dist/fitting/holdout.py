@@ -16,19 +16,7 @@ import numpy as np
 from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.plan import VALIDATION, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting.defaults import (
-    DOCUMENTS_A_CLASS,
-    ENOUGH_FOR_LOSSES,
-    EVEN_CLASSES,
-    FEW_EPOCHS,
-    FEW_HELD_OUT,
-    IMPROVEMENT,
-    LOSS_DRAWS,
-    MANY_WRONG,
-    MAX_HELD_OUT,
-    NO_REFIT,
-    RARE_CLASS,
-)
+from sdem_dist.fitting import defaults
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import HeldOut
 
@@ -157,10 +145,10 @@ class HoldoutPolicy:
             view.seen(HeldOut(self.source.corpus, learner.seed, self.share, candidate.frequency)),
             self.monitor,
             self.patience,
-            IMPROVEMENT,
+            defaults.IMPROVEMENT,
             training=False,
             shown=_shown_metrics(view) if self.monitor == MONITOR else (self.monitor,),
-            then=OF_ALL if self.share > NO_REFIT else Monitoring.then,
+            then=OF_ALL if self.share > defaults.NO_REFIT else Monitoring.then,
         )
         corpus = None if candidate.view is None else view.seen(self.source.corpus)
         monitored = candidate.start is None
@@ -174,7 +162,7 @@ class HoldoutPolicy:
                 if monitoring.best(scored[: i + 1], scored.index(best)):
                     best = scored[i]
             last = best
-            if self.share > NO_REFIT:
+            if self.share > defaults.NO_REFIT:
                 last = next((entry for entry in scored if entry["epoch"] > best["epoch"]), best)
         n_epochs = int(last["epoch"])
         shown = [held_out_figures(entry, self.monitor, self.source) for entry in result.history[:n_epochs]]
@@ -196,10 +184,10 @@ class HoldoutPolicy:
             _log.warning(
                 "no held-out document has a weight above 0: nothing is chosen by them, and the temperature is 1"
             )
-            plan = plan if self.patience is None else replace(plan, n_epochs=FEW_EPOCHS)
+            plan = plan if self.patience is None else replace(plan, n_epochs=defaults.FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", result.n_epochs, result.temperature)
-        if self.share <= NO_REFIT or not self.source.retrain:
+        if self.share <= defaults.NO_REFIT or not self.source.retrain:
             return Trained(learner, result.state, result.history)
         end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
         history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]
@@ -235,16 +223,16 @@ def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> d
     }
 
 
-def share_held_out(share: float, n_documents: int, least: int = FEW_HELD_OUT) -> float:
+def share_held_out(share: float, n_documents: int, least: int = defaults.FEW_HELD_OUT) -> float:
     """Return the share of documents to hold out; 0 where they would be too few."""
-    share = min(share, MAX_HELD_OUT / n_documents)
+    share = min(share, defaults.MAX_HELD_OUT / n_documents)
     return share if share * n_documents >= least else 0.0
 
 
 def has_rare_classes(source: Source) -> bool:
     """Whether some classes are so rare that accuracy hides how they fare."""
     sizes = np.array([n for n in source.class_counts if n > 0])
-    return len(sizes) > 1 and source.members is None and bool(sizes.min() < RARE_CLASS * sizes.max())
+    return len(sizes) > 1 and source.members is None and bool(sizes.min() < defaults.RARE_CLASS * sizes.max())
 
 
 def _shown_metrics(source: Source) -> tuple[str, ...]:
@@ -253,7 +241,7 @@ def _shown_metrics(source: Source) -> tuple[str, ...]:
 
 def few_documents(source: Source) -> bool:
     """Whether documents are few for their classes."""
-    return source.n_documents < DOCUMENTS_A_CLASS * len(source.classes)
+    return source.n_documents < defaults.DOCUMENTS_A_CLASS * len(source.classes)
 
 
 def first_loss(source: Source) -> str:
@@ -267,7 +255,7 @@ def first_loss(source: Source) -> str:
         return "hinge"
     sizes = np.array([n for n in source.class_counts if n > 0])
     largest = sizes.max() / np.median(sizes)
-    loss = "ncll" if len(sizes) > 2 and largest <= EVEN_CLASSES else "hinge"
+    loss = "ncll" if len(sizes) > 2 and largest <= defaults.EVEN_CLASSES else "hinge"
     message = "few documents of %d classes, the largest %.3g times the median: the loss is %s"
     _log.info(message, len(sizes), largest, loss)
     return loss
@@ -275,9 +263,9 @@ def first_loss(source: Source) -> str:
 
 def may_overlap(source: Source, accuracy: float) -> bool:
     """Whether NCLL is to be tried, too, given the accuracy of the hinge loss on held-out documents."""
-    return len(source.classes) > 2 and not few_documents(source) and accuracy < 1.0 - MANY_WRONG
+    return len(source.classes) > 2 and not few_documents(source) and accuracy < 1.0 - defaults.MANY_WRONG
 
 
 def loss_draws(share: float, n_documents: int) -> int:
     """Return how many draws of held-out documents compare two losses."""
-    return 1 if share * n_documents >= ENOUGH_FOR_LOSSES else LOSS_DRAWS
+    return 1 if share * n_documents >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS

@@ -15,16 +15,10 @@ from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import PRIOR_POWER, PRIOR_POWERS
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.learners import starts
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import (
-    counts_at_examples,
-    counts_by_k_means,
-    features_at_examples,
-    features_by_k_means,
-    rows_at,
-)
 from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_of
 from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
 from sdem_dist.models.features import FeatureModel
@@ -68,8 +62,8 @@ def start_of_features(
     survey = surveyed(trainer, source, once, max(numbers), corpus=corpus)
     head = Classes(n_classes, owners_of(numbers))
     learner = SdEM(FeatureClasses(model, head), source.weight, ClosedForm(monitored=True), class_weight=weights)
-    examples = rows_at(corpus or source.corpus, positions_of(survey, numbers))
-    return Start(learner, features_at_examples(examples, numbers, model, classes), once)
+    examples = starts.rows_at(corpus or source.corpus, positions_of(survey, numbers))
+    return Start(learner, starts.features_at_examples(examples, numbers, model, classes), once)
 
 
 def start_of_counts(
@@ -89,8 +83,8 @@ def start_of_counts(
     survey = surveyed(trainer, source, once, max(numbers))
     mixed = replace(model, head=Classes(n_classes, owners_of(numbers)))
     learner = SdEM(mixed, source.weight, ClosedForm(), class_weight=weights, seed=seed)
-    examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
-    start = state_at(*counts_at_examples(examples, numbers, words, source.class_counts))
+    examples = (starts.rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
+    start = state_at(*starts.counts_at_examples(examples, numbers, words, source.class_counts))
     return Start(learner, start, once)
 
 
@@ -152,10 +146,10 @@ class WordClusters:
 
         def start() -> SdemState:
             if at_examples:
-                examples = (rows_at(source.corpus, [p])[0] for p in positions_of(survey, (self.number,)))
-                return state_at(*counts_at_examples(examples, (self.number,), words, (source.weight,)))
+                examples = (starts.rows_at(source.corpus, [p])[0] for p in positions_of(survey, (self.number,)))
+                return state_at(*starts.counts_at_examples(examples, (self.number,), words, (source.weight,)))
             drawn = [cast(Documents, source.corpus.read(p, p + 1)) for p in sampled_positions(survey)]
-            return state_at(*counts_by_k_means(Documents.concatenate(drawn), self.number, alpha, once.seed))
+            return state_at(*starts.counts_by_k_means(Documents.concatenate(drawn), self.number, alpha, once.seed))
 
         return Stage(f"start{which}", learner, once, start)
 
@@ -205,10 +199,10 @@ class RowClusters:
 
         def start() -> FeatureState:
             if at_examples:
-                examples = rows_at(source.corpus, positions_of(survey, (number,)))
-                return features_at_examples(examples, (number,), variables, all_rows)
-            rows = rows_at(source.corpus, sampled_positions(survey))
-            return features_by_k_means(rows, number, variables, source.weight, once.seed)
+                examples = starts.rows_at(source.corpus, positions_of(survey, (number,)))
+                return starts.features_at_examples(examples, (number,), variables, all_rows)
+            rows = starts.rows_at(source.corpus, sampled_positions(survey))
+            return starts.features_by_k_means(rows, number, variables, source.weight, once.seed)
 
         return Stage(f"start{which}", learner, once, start)
 

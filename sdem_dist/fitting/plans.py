@@ -11,19 +11,7 @@ from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan
-from sdem_dist.fitting.defaults import (
-    FIRST_BATCH,
-    FIRST_ROUND_DOCUMENTS,
-    MAX_LANE_DOCUMENTS,
-    MAX_LANES,
-    NORM,
-    ONE_LANE_DOCUMENTS,
-    PASS_DOCUMENTS,
-    ROUNDS,
-    SAMPLE_DOCUMENTS,
-    STEP_LANES,
-    SUM_TASK_DOCUMENTS,
-)
+from sdem_dist.fitting import defaults
 from sdem_dist.models.heads import unit_of
 from sdem_dist.models.weighting import Weighting
 
@@ -31,7 +19,7 @@ if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
 
 
-def lanes_of(n_documents: int, least: int, most: int = MAX_LANES) -> int:
+def lanes_of(n_documents: int, least: int, most: int = defaults.MAX_LANES) -> int:
     """Return how many lanes of `least` documents or more there are, at most `most`."""
     return max(1, min(most, n_documents // least))
 
@@ -42,43 +30,48 @@ def default_lanes(n_documents: int, n_rounds: int) -> int:
     Otherwise 16, doubled until none has over 10,000 documents in a round, so that lanes can be dealt out evenly: tasks
     have powers of two of them.
     """
-    if n_documents <= ONE_LANE_DOCUMENTS:
+    if n_documents <= defaults.ONE_LANE_DOCUMENTS:
         return 1
-    lanes = STEP_LANES
-    while lanes * MAX_LANE_DOCUMENTS < n_documents // n_rounds:
+    lanes = defaults.STEP_LANES
+    while lanes * defaults.MAX_LANE_DOCUMENTS < n_documents // n_rounds:
         lanes *= 2
     return lanes
 
 
 def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = None, rounds: int | None = None) -> Plan:
     """Return the plan of lanes that each run through their documents and are merged, in rounds that grow."""
-    lanes = lanes or default_lanes(n_documents, ROUNDS)
+    lanes = lanes or default_lanes(n_documents, defaults.ROUNDS)
     if rounds is None:
-        rounds = 1 if lanes == 1 else max(1, min(ROUNDS, n_documents // (2 * lanes)))
+        rounds = 1 if lanes == 1 else max(1, min(defaults.ROUNDS, n_documents // (2 * lanes)))
     a_round, growth = n_documents // rounds, 0
-    while lanes > 1 and a_round >> (growth + 1) >= max(FIRST_ROUND_DOCUMENTS, lanes):
+    while lanes > 1 and a_round >> (growth + 1) >= max(defaults.FIRST_ROUND_DOCUMENTS, lanes):
         growth += 1
     return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 
 
 def batches(
-    n_documents: int, n_epochs: int, seed: int, batch: int, lanes: int | None = None, least: int = SUM_TASK_DOCUMENTS
+    n_documents: int,
+    n_epochs: int,
+    seed: int,
+    batch: int,
+    lanes: int | None = None,
+    least: int = defaults.SUM_TASK_DOCUMENTS,
 ) -> Plan:
     """Return the plan of a run that takes one step per round, of `batch` documents that lanes share out."""
     batch = min(batch, n_documents)
     rounds = -(-n_documents // batch)
-    return Plan(n_documents, n_epochs, rounds, lanes or min(MAX_LANES, -(-batch // least)), seed)
+    return Plan(n_documents, n_epochs, rounds, lanes or min(defaults.MAX_LANES, -(-batch // least)), seed)
 
 
 def growing(plan: Plan) -> Plan:
     """Return a plan of batches of which the first are small."""
     batch, growth = plan.n_documents // plan.n_rounds, 0
-    while batch >> (growth + 1) >= FIRST_BATCH:
+    while batch >> (growth + 1) >= defaults.FIRST_BATCH:
         growth += 1
     return replace(plan, growth=growth)
 
 
-def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = PASS_DOCUMENTS) -> Plan:
+def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = defaults.PASS_DOCUMENTS) -> Plan:
     """Return the plan of `n_epochs` passes over all documents, one round each."""
     return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
 
@@ -99,7 +92,7 @@ def with_frequencies(source: Source, weighting: Weighting) -> Source:
 
 def sample(source: Source) -> Documents:
     """Return the first documents of a source, as they are weighed: those of a corpus are in random order."""
-    return cast("Documents", source.documents.read(0, min(SAMPLE_DOCUMENTS, source.n_documents)))
+    return cast("Documents", source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
 
 
 def scaled(source: Source) -> Source:
@@ -107,4 +100,4 @@ def scaled(source: Source) -> Source:
     documents = sample(source)
     mean = unit_of(documents, np.ones(documents.n_features)).mean_square
     assert source.weighting is not None
-    return replace(source, weighting=replace(source.weighting, scale=NORM / mean**0.5))
+    return replace(source, weighting=replace(source.weighting, scale=defaults.NORM / mean**0.5))

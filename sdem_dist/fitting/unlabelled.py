@@ -20,18 +20,7 @@ import numpy as np
 from sdem_dist.documents import CorpusLike, Documents
 from sdem_dist.engine.plan import AnyStage, MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import (
-    FEW_EPOCHS,
-    N_FOLDS,
-    SUM_TASK_DOCUMENTS,
-    UNLABELLED_ALPHA,
-    UNLABELLED_DRAWS,
-    UNLABELLED_EM_EPOCHS,
-    UNLABELLED_LEAST,
-    UNLABELLED_MARGIN,
-    UNLABELLED_SHARE,
-)
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, Draws, HoldoutPolicy, first_loss, gain_of
 from sdem_dist.fitting.plans import sample
 from sdem_dist.fitting.temperature import train_by_folds
@@ -84,20 +73,22 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
     weight, candidate = recipe.weight, recipe.candidate(source, None)
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
-    plan = replace(candidate.plan, n_epochs=FEW_EPOCHS) if recipe.auto_epochs else candidate.plan
+    plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if recipe.auto_epochs else candidate.plan
     figures = dict[str, float]()
-    if source.n_labelled < UNLABELLED_LEAST:  # too few to hold some out of EM
-        if weight != 0.0 and recipe.calibrate and recipe.holds_out and labelled.n_documents >= 2 * N_FOLDS:
+    if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
+        if weight != 0.0 and recipe.calibrate and recipe.holds_out and labelled.n_documents >= 2 * defaults.N_FOLDS:
             # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
             by_folds = train_by_folds(labelled_trainer, labelled, [lambda: recipe.candidate(labelled, learner.loss)])
             learner = replace(learner, temperature=cast(Any, by_folds.learner).temperature)
     elif recipe.holds_out and (weight is None or (weight and recipe.calibrate)):
-        policy = HoldoutPolicy(trainer, source, UNLABELLED_SHARE, every=plan.n_epochs, n_draws=UNLABELLED_DRAWS)
+        policy = HoldoutPolicy(
+            trainer, source, defaults.UNLABELLED_SHARE, every=plan.n_epochs, n_draws=defaults.UNLABELLED_DRAWS
+        )
         some = sample(source)
 
         def start(trial: SdEM[Any], which: str) -> tuple[Any, str]:
             generative = _explained(trainer, source, trial, plan, which)
-            used = weight_of_margin(generative, some, UNLABELLED_MARGIN) if weight is None else weight
+            used = weight_of_margin(generative, some, defaults.UNLABELLED_MARGIN) if weight is None else weight
             return partial(start_at, initial, generative, used), f"weight {used:.2g}{which}"
 
         def of_labelled() -> Candidate:
@@ -127,7 +118,7 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
         end, source = recipe.train(labelled_trainer, labelled), labelled
     else:
         generative = _explained(trainer, source, learner, plan)
-        weight = weight_of_margin(generative, sample(source), UNLABELLED_MARGIN) if weight is None else weight
+        weight = weight_of_margin(generative, sample(source), defaults.UNLABELLED_MARGIN) if weight is None else weight
         begin = partial(start_at, initial, generative, weight)
         # The name tells a resumed run whether the weight is still the same.
         end = final_stage(trainer, learner, plan, begin, f", unlabelled_weight {weight:g}")
@@ -149,10 +140,10 @@ def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
 
 def _explained(trainer: Trainer, source: Source, learner: SdEM[Any], plan: Plan, which: str = "") -> SdemState:
     """Run EM over all documents but those held out."""
-    model = replace(learner.model, alpha=UNLABELLED_ALPHA, class_alpha=0.0)
+    model = replace(learner.model, alpha=defaults.UNLABELLED_ALPHA, class_alpha=0.0)
     em = SdEM(model, source.weight, ClosedForm(), held_out=learner.held_out, seed=learner.seed)
-    lanes = plans.lanes_of(plan.n_documents, SUM_TASK_DOCUMENTS)
-    once = replace(plan, n_epochs=UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
+    lanes = plans.lanes_of(plan.n_documents, defaults.SUM_TASK_DOCUMENTS)
+    once = replace(plan, n_epochs=defaults.UNLABELLED_EM_EPOCHS, n_rounds=1, n_lanes=lanes, growth=0)
     return trainer.run(Stage(f"unlabelled{which}", em, once)).state
 
 

@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, plots, write_corpus
 from sdem_dist.byte_cache import prepared_cache
-from sdem_dist.fitting import plans
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.inspection.top_words import top_words
 
 X, Y = random_counts(240, 30, 3, seed=2)
@@ -323,9 +323,9 @@ def test_corpora_that_do_not_fit_the_model(tmp_path):
 @given(st.integers(1, 10**9), st.integers(1, 64))
 def test_default_lanes(n_documents, n_rounds):
     lanes = plans.default_lanes(n_documents, n_rounds)
-    assert (lanes == 1) == (n_documents <= plans.ONE_LANE_DOCUMENTS)
+    assert (lanes == 1) == (n_documents <= defaults.ONE_LANE_DOCUMENTS)
     if lanes > 1:
-        assert lanes & (lanes - 1) == 0 and n_documents // n_rounds <= lanes * plans.MAX_LANE_DOCUMENTS
+        assert lanes & (lanes - 1) == 0 and n_documents // n_rounds <= lanes * defaults.MAX_LANE_DOCUMENTS
 
 
 @settings(max_examples=25)

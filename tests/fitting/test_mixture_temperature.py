@@ -7,13 +7,7 @@ import pytest
 import scipy.sparse as sp
 from scipy.special import log_softmax
 
-from sdem_dist import (
-    EMMixtureClassifier,
-    MultiplicativeMixtureClassifier,
-    SdemMixtureClassifier,
-    load_model,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.engine.events import EpochEnded, StageStarted
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
@@ -21,12 +15,15 @@ from sdem_dist.fitting.temperature import held_out_of
 from sdem_dist.inputs.weighted import HeldOut
 
 KINDS = {
-    "EM": (EMMixtureClassifier, {"n_epochs": 15}),
-    "EM of counts": (EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
-    "sdEM": (SdemMixtureClassifier, {"n_epochs": 15, "validation_fraction": 0.1}),
-    "sdEM of counts": (SdemMixtureClassifier, {"n_epochs": 4, "components": "multinomial", "validation_fraction": 0.1}),
-    "updates": (MultiplicativeMixtureClassifier, {"n_epochs": 30}),
-    "updates of sparse rows": (MultiplicativeMixtureClassifier, {"n_epochs": 30}),
+    "EM": (sd.EMMixtureClassifier, {"n_epochs": 15}),
+    "EM of counts": (sd.EMMixtureClassifier, {"n_epochs": 15, "components": "multinomial"}),
+    "sdEM": (sd.SdemMixtureClassifier, {"n_epochs": 15, "validation_fraction": 0.1}),
+    "sdEM of counts": (
+        sd.SdemMixtureClassifier,
+        {"n_epochs": 4, "components": "multinomial", "validation_fraction": 0.1},
+    ),
+    "updates": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),
+    "updates of sparse rows": (sd.MultiplicativeMixtureClassifier, {"n_epochs": 30}),
 }
 
 
@@ -69,7 +66,7 @@ def test_held_out_documents_make_probabilities_honest_and_change_no_prediction(n
     assert found["ncll"] == pytest.approx(log_loss(after, y_test))
     assert found.get("nll") == pytest.approx(with_all.evaluate(X_test, y_test).get("nll"))  # p(y, d) has no temperature
     model.save(tmp_path / "m")
-    again = load_model(tmp_path / "m")
+    again = sd.load_model(tmp_path / "m")
     assert again.temperature_ == model.temperature_
     np.testing.assert_array_equal(again.predict_log_proba(X_test), after)
 
@@ -78,14 +75,14 @@ def test_a_class_is_never_held_out_whole():
     X, y = table(400, 0)
     y[:8] = [f"only {k}" for k in range(8)]
     for seed in range(5):
-        model = EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y)
+        model = sd.EMMixtureClassifier(1, n_epochs=2, random_state=seed).fit(X, y)
         assert model.temperature_ != 1.0
 
 
 def test_a_class_of_weight_0_does_not_decide():
     X, y = table(900, 0)
-    weightless = EMMixtureClassifier(2, n_epochs=5, class_weight={"c": 0}).fit(X, y)
-    rest = EMMixtureClassifier(2, n_epochs=5).fit(X[y != "c"], y[y != "c"])
+    weightless = sd.EMMixtureClassifier(2, n_epochs=5, class_weight={"c": 0}).fit(X, y)
+    rest = sd.EMMixtureClassifier(2, n_epochs=5).fit(X[y != "c"], y[y != "c"])
     assert weightless.temperature_ == pytest.approx(rest.temperature_, rel=0.5)
     assert weightless.predict_proba(X[y != "c"]).max(axis=1).mean() > 0.7
 
@@ -94,12 +91,12 @@ def test_groups_are_kept_together_where_there_are_enough(tmp_path):
     X, y = table(600, 0)
     for n_groups in (4, 60):
         groups = np.arange(600) % n_groups
-        corpus = write_corpus(tmp_path / str(n_groups), X, y, dense=True, groups=groups, shuffle=False)
+        corpus = sd.write_corpus(tmp_path / str(n_groups), X, y, dense=True, groups=groups, shuffle=False)
         held_out = held_out_of(corpus, 0.1, 0)
         inside = groups[held_out.mask(0, 600)]
         assert len(inside) >= 30
         assert (np.bincount(inside, minlength=n_groups) % 10 == 0).all() == (n_groups == 60)
-        assert EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0
+        assert sd.EMMixtureClassifier(2, n_epochs=3).fit(corpus).temperature_ != 1.0
 
 
 @pytest.mark.parametrize("name", ["sdEM of counts", "updates"])
@@ -121,7 +118,7 @@ def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_ar
 
 def test_few_documents_hold_nothing_out():
     X, y = table(150, 0)
-    model = EMMixtureClassifier(1).fit(X, y)
+    model = sd.EMMixtureClassifier(1).fit(X, y)
     assert model.temperature_ == 1.0
     assert not any("held_out_log_loss" in entry for entry in model.history_)
 
@@ -163,11 +160,11 @@ def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
         if isinstance(event, EpochEnded) and stage == "train" and event.epoch == 1:
             raise InterruptedError
 
-    model = EMMixtureClassifier(2, n_epochs=6)
+    model = sd.EMMixtureClassifier(2, n_epochs=6)
     with pytest.raises(InterruptedError):
         model.fit(X, y, checkpoint=tmp_path / "c", checkpoint_rounds=1, callbacks=[stop])
-    resumed = EMMixtureClassifier(2, n_epochs=6).fit(X, y, checkpoint=tmp_path / "c", resume=True)
-    whole = EMMixtureClassifier(2, n_epochs=6).fit(X, y)
+    resumed = sd.EMMixtureClassifier(2, n_epochs=6).fit(X, y, checkpoint=tmp_path / "c", resume=True)
+    whole = sd.EMMixtureClassifier(2, n_epochs=6).fit(X, y)
     assert resumed.temperature_ == whole.temperature_
     assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(resumed.state_, whole.state_, strict=True))
     assert resumed.learner_ == whole.learner_
@@ -175,6 +172,6 @@ def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
 
 def test_words_that_held_out_documents_alone_have_are_unknown(tmp_path):
     X = sp.csr_matrix(np.array([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]))
-    corpus = write_corpus(tmp_path / "c", X, ["a", "b", "a"], shuffle=False)
+    corpus = sd.write_corpus(tmp_path / "c", X, ["a", "b", "a"], shuffle=False)
     read = HeldOut(corpus.subset([1]), frequency=corpus.document_frequency).read(0, 3)
     assert read.to_csr().toarray().tolist() == [[1, 0, 0, 0]] and read.weights.tolist() == [1]

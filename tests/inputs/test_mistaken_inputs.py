@@ -12,23 +12,7 @@ import pyarrow as pa
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist import (
-    CorpusError,
-    EMMixtureClassifier,
-    GaussianNB,
-    GaussianRegressor,
-    LatentDirichletAllocation,
-    LDAClassifier,
-    ModelError,
-    MultinomialMixture,
-    MultinomialNB,
-    MultiplicativeMixtureClassifier,
-    SdemMixtureClassifier,
-    SupervisedLDARegressor,
-    load_model,
-    plots,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.text import VectorizerSettings
 
 X = np.array([[1, 0, 2], [0, 3, 1], [2, 0, 0], [0, 1, 1]])
@@ -43,12 +27,12 @@ SEVERAL = "MultiLabelNB and SupervisedLDAClassifier learn several"
 
 @pytest.fixture(scope="module")
 def model():
-    return MultinomialNB(n_epochs=1).fit(X, Y)
+    return sd.MultinomialNB(n_epochs=1).fit(X, Y)
 
 
 @pytest.fixture(scope="module")
 def of_texts():
-    return MultinomialNB(n_epochs=1).fit(TEXTS, MARKS)
+    return sd.MultinomialNB(n_epochs=1).fit(TEXTS, MARKS)
 
 
 @pytest.mark.parametrize(
@@ -78,7 +62,7 @@ def of_texts():
     ],
 )  # fmt: skip
 def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, message, of_texts):
-    calls = [MultinomialNB().fit]
+    calls = [sd.MultinomialNB().fit]
     if isinstance(documents, str | pd.DataFrame | pd.Series | list) and labels is MARKS and "from 0" not in message:
         calls.append(lambda X, y: of_texts.predict(X))
     with warnings.catch_warnings():
@@ -90,14 +74,14 @@ def test_what_is_no_list_of_documents_or_labels_is_named(documents, labels, mess
 
 def test_validation_documents_bring_labels():
     with pytest.raises(ValueError, match=r"validation must be a corpus or a tuple \(X, y\), got 0.1"):
-        MultinomialNB().fit(X, Y, validation=0.1)
+        sd.MultinomialNB().fit(X, Y, validation=0.1)
 
 
 def test_a_corpus_is_opened_first_and_brings_its_labels_and_weights(tmp_path, model):
     for method in (model.predict, model.score, model.evaluate):
         with pytest.raises(ValueError, match="open_corpus"):
             method(str(tmp_path))
-    corpus = write_corpus(tmp_path / "c.zarr", X, Y)
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X, Y)
     for method, *given in ((model.evaluate, Y), (model.score, Y), (model.score, None, np.ones(4))):
         with pytest.raises(ValueError, match="a corpus brings its (labels|sample weights)"):
             method(corpus, *given)
@@ -105,11 +89,11 @@ def test_a_corpus_is_opened_first_and_brings_its_labels_and_weights(tmp_path, mo
 
 def test_raw_text_is_not_for_a_model_of_numbers(model):
     for method in (model.predict, model.predict_proba, lambda texts: model.evaluate(texts, ["a", "b"])):
-        with pytest.raises(ModelError, match="this model was trained on numbers, not on text"):
+        with pytest.raises(sd.ModelError, match="this model was trained on numbers, not on text"):
             method(["some text", "more"])
 
 
-@pytest.mark.parametrize("mixture", [EMMixtureClassifier, SdemMixtureClassifier])
+@pytest.mark.parametrize("mixture", [sd.EMMixtureClassifier, sd.SdemMixtureClassifier])
 def test_mixtures_of_numbers_name_the_components_that_take_texts(mixture):
     texts = ["a goal", "the bank", "goal", "bank"]
     with pytest.raises(ValueError, match='components="multinomial" takes texts'):
@@ -127,11 +111,16 @@ MANY = ["the only text", "a second text", "the third", "and one more"] * 500
     ("estimator", "advice", "texts"),
     [
         (estimator, "one column of texts", [[t] for t in MANY])
-        for estimator in (MultinomialNB(), LDAClassifier(), LatentDirichletAllocation(), SupervisedLDARegressor())
+        for estimator in (
+            sd.MultinomialNB(),
+            sd.LDAClassifier(),
+            sd.LatentDirichletAllocation(),
+            sd.SupervisedLDARegressor(),
+        )
     ]
     + [
         (estimator, "tables of numbers", texts)
-        for estimator in (GaussianNB(), GaussianRegressor())
+        for estimator in (sd.GaussianNB(), sd.GaussianRegressor())
         for texts in (MANY, np.array(MANY), np.array(MANY, object), pd.Series(MANY), [[t] for t in MANY])
     ],
 )
@@ -142,7 +131,7 @@ def test_texts_are_not_trained_on_nor_echoed(texts, estimator, advice):
     assert caught.value.__suppress_context__  # whose message would hold them all
 
 
-@pytest.mark.parametrize("estimator", [GaussianRegressor(), SupervisedLDARegressor(n_components=2)], ids=str)
+@pytest.mark.parametrize("estimator", [sd.GaussianRegressor(), sd.SupervisedLDARegressor(n_components=2)], ids=str)
 @pytest.mark.parametrize("kind", [list, np.array, pd.Series])
 def test_a_target_of_text_is_named(estimator, kind):
     with pytest.raises(ValueError, match=r"y has targets that are not numbers, first 'five' of document 2 \(from 0\)$"):
@@ -156,8 +145,8 @@ def test_an_invalid_value_is_named_by_its_row(model, entry, what):
     bad = X.astype(float)
     bad[2, 0] = entry
     for method, *given in (
-        (MultinomialNB().fit, bad, Y),
-        (MultinomialNB().fit, sp.csc_matrix(bad), Y),
+        (sd.MultinomialNB().fit, bad, Y),
+        (sd.MultinomialNB().fit, sp.csc_matrix(bad), Y),
         (model.partial_fit, bad, Y),
         (model.predict, bad),
         (model.evaluate, bad, Y),
@@ -169,14 +158,14 @@ def test_an_invalid_value_is_named_by_its_row(model, entry, what):
 def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
     def corpus(name, **settings):
         vectorizer = VectorizerSettings(kind="hashing", n_features=3, **settings).to_json()
-        return write_corpus(tmp_path / name, X, Y, vectorizer=vectorizer)
+        return sd.write_corpus(tmp_path / name, X, Y, vectorizer=vectorizer)
 
-    model = MultinomialNB(n_epochs=1).fit(corpus("words"))
+    model = sd.MultinomialNB(n_epochs=1).fit(corpus("words"))
     assert model.score(corpus("same")) == model.score(X, Y)
-    with pytest.raises(CorpusError, match=r"another way than the model's \(lowercase, analyzer\)"):
+    with pytest.raises(sd.CorpusError, match=r"another way than the model's \(lowercase, analyzer\)"):
         model.score(corpus("letters", analyzer="char", lowercase=False))
     numbers = VectorizerSettings(kind="matrix").to_json()
-    assert model.score(write_corpus(tmp_path / "numbers", X, Y, vectorizer=numbers)) == model.score(X, Y)
+    assert model.score(sd.write_corpus(tmp_path / "numbers", X, Y, vectorizer=numbers)) == model.score(X, Y)
 
 
 @pytest.mark.parametrize(
@@ -184,9 +173,9 @@ def test_a_corpus_made_from_text_in_another_way_is_refused(tmp_path):
 )
 def test_dates_are_no_labels_in_memory_either(days):
     with pytest.raises(ValueError, match="label"):
-        MultinomialNB().fit(np.eye(4), np.array(days)[[0, 1, 0, 1]])
-    with pytest.raises(CorpusError, match=r"datetime.date\(2020, 1, 1\) cannot be a class label"):
-        MultinomialNB().fit(X, [date(2020, 1, 1), date(2020, 1, 2)] * 2)
+        sd.MultinomialNB().fit(np.eye(4), np.array(days)[[0, 1, 0, 1]])
+    with pytest.raises(sd.CorpusError, match=r"datetime.date\(2020, 1, 1\) cannot be a class label"):
+        sd.MultinomialNB().fit(X, [date(2020, 1, 1), date(2020, 1, 2)] * 2)
 
 
 @pytest.mark.parametrize(
@@ -199,7 +188,7 @@ def test_dates_are_no_labels_in_memory_either(days):
     ],
 )
 def test_labels_of_arrow_and_of_objects_are_labels(labels, classes):
-    fitted = MultinomialNB(n_epochs=1).fit(X, labels)
+    fitted = sd.MultinomialNB(n_epochs=1).fit(X, labels)
     assert fitted.classes_.tolist() == classes and type(fitted.classes_.tolist()[0]) is type(classes[0])
 
 
@@ -208,13 +197,13 @@ def test_a_model_replaces_models_only(tmp_path, model):
     source.write_text("a\ttext\n")
     for path, message in ((source, "is not a model: it is left alone"), (tmp_path, "is a folder"),
                           (tmp_path / "absent" / "m", "does not exist: make it first")):  # fmt: skip
-        with pytest.raises(ModelError, match=message):
+        with pytest.raises(sd.ModelError, match=message):
             model.save(path)
     assert source.read_text() == "a\ttext\n"
     (tmp_path / "m").touch()
     for _ in range(2):
         model.save(tmp_path / "m")
-    assert np.array_equal(load_model(tmp_path / "m").predict(X), model.predict(X))
+    assert np.array_equal(sd.load_model(tmp_path / "m").predict(X), model.predict(X))
 
 
 @pytest.mark.parametrize(
@@ -232,17 +221,17 @@ def test_a_model_replaces_models_only(tmp_path, model):
 def test_matrices_whose_arrays_do_not_fit_are_refused(indices, indptr):
     matrix = sp.csr_matrix((np.ones(6), np.array([0, 2, 4, 1, 4, 6]), np.array([0, 3, 6])), shape=(2, 30))
     matrix.indices, matrix.indptr = np.array(indices), np.array(indptr)  # which SciPy does not look at
-    fitted = MultinomialNB(n_epochs=1).fit(sp.csr_matrix(np.eye(2, 30)), [0, 1])
+    fitted = sd.MultinomialNB(n_epochs=1).fit(sp.csr_matrix(np.eye(2, 30)), [0, 1])
     for method, *given in (
-        (MultinomialNB().fit, [0, 1]),
-        (MultinomialNB().partial_fit, [0, 1], [0, 1]),
+        (sd.MultinomialNB().fit, [0, 1]),
+        (sd.MultinomialNB().partial_fit, [0, 1], [0, 1]),
         (fitted.predict,),
         (fitted.predict_proba,),
         (fitted.evaluate, [0, 1]),
-        (MultinomialMixture(1, n_init=1).fit,),
-        (SupervisedLDARegressor(2).fit, [0.0, 1.0]),
-        (LatentDirichletAllocation(2).fit,),
-        (MultiplicativeMixtureClassifier(1).fit, [0, 1]),
+        (sd.MultinomialMixture(1, n_init=1).fit,),
+        (sd.SupervisedLDARegressor(2).fit, [0.0, 1.0]),
+        (sd.LatentDirichletAllocation(2).fit,),
+        (sd.MultiplicativeMixtureClassifier(1).fit, [0, 1]),
     ):
         with pytest.raises(ValueError, match=r"^X\b"):
             method(matrix, *given)
@@ -250,37 +239,39 @@ def test_matrices_whose_arrays_do_not_fit_are_refused(indices, indptr):
 
 @pytest.mark.parametrize("kind", [sp.dok_matrix, sp.dok_array, sp.coo_array, sp.lil_matrix, lambda X: X.astype("f2")])
 def test_matrices_of_any_kind_are_documents(kind, model):
-    assert MultinomialNB(n_epochs=1).fit(kind(X), Y).predict_proba(kind(X)).tolist() == model.predict_proba(X).tolist()
+    assert (
+        sd.MultinomialNB(n_epochs=1).fit(kind(X), Y).predict_proba(kind(X)).tolist() == model.predict_proba(X).tolist()
+    )
 
 
 def test_the_first_batch_of_texts_decides_the_words_with_a_warning():
-    model = MultinomialNB()
+    model = sd.MultinomialNB()
     with pytest.warns(UserWarning, match="kind='hashing'"):
         model.partial_fit(TEXTS, MARKS, classes=["n", "p"])
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model.partial_fit(TEXTS, MARKS)
-        hashed = MultinomialNB(vectorizer=VectorizerSettings(kind="hashing", n_features=2**18))
+        hashed = sd.MultinomialNB(vectorizer=VectorizerSettings(kind="hashing", n_features=2**18))
         hashed.partial_fit(TEXTS, MARKS, classes=["n", "p"])
-        MultinomialNB().partial_fit(X, Y, classes=["a", "b"])
+        sd.MultinomialNB().partial_fit(X, Y, classes=["a", "b"])
 
 
 def test_classes_that_teach_nothing_are_warned_of():
     weights = np.repeat([1.0, 0.0], [40, 2])
     with pytest.warns(UserWarning, match=r"1 class without a document of a weight above zero \(odd\)"):
-        MultinomialNB(n_epochs=1).fit([*TEXTS, "one", "two"], [*MARKS, "odd", "odd"], sample_weight=weights)
+        sd.MultinomialNB(n_epochs=1).fit([*TEXTS, "one", "two"], [*MARKS, "odd", "odd"], sample_weight=weights)
     with pytest.warns(UserWarning, match="20 documents of the class '': if they have no label, set unlabelled=''"):
-        MultinomialNB(loss="nll").fit(TEXTS, ["p", ""] * 20)
+        sd.MultinomialNB(loss="nll").fit(TEXTS, ["p", ""] * 20)
 
 
 def test_pictures_say_what_they_are_of(model):
-    for draw in (plots.words, plots.history, plots.topics, plots.confusion, plots.reliability):
+    for draw in (sd.plots.words, sd.plots.history, sd.plots.topics, sd.plots.confusion, sd.plots.reliability):
         with pytest.raises(TypeError, match="this is a MultinomialNB, and the picture is of"):
             draw(model)
 
 
 def test_numbers_and_texts_as_labels_are_told_apart(model):
-    numbered = MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1])
+    numbered = sd.MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1])
     for fitted, y, kind in ((numbered, ["0", "1", "0", "1"], "texts"), (model, [0, 1, 0, 1], "numbers")):
         with pytest.raises(ValueError, match=f"not among the classes: 0, 1; these are {kind}, and the classes are"):
             fitted.report(X, y)
@@ -288,10 +279,10 @@ def test_numbers_and_texts_as_labels_are_told_apart(model):
 
 def test_texts_and_labels_that_are_swapped_are_named():
     texts, labels = [f"goal number {i}" for i in range(30)], ["sport", "money"] * 15
-    for model, swapped in ((MultinomialNB(), labels), (GaussianNB(), np.arange(60.0).reshape(30, 2))):
+    for model, swapped in ((sd.MultinomialNB(), labels), (sd.GaussianNB(), np.arange(60.0).reshape(30, 2))):
         with pytest.warns(UserWarning, match="30 distinct labels of 30 documents, such as 'goal number 0'") as caught:
             model.fit(swapped, texts)
         assert not [one for one in caught if "unique classes" in str(one.message)], "scikit-learn's says the same again"
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        MultinomialNB(n_epochs=1).fit(texts, labels).evaluate(texts[:3], ["sport", "money", "sport"])
+        sd.MultinomialNB(n_epochs=1).fit(texts, labels).evaluate(texts[:3], ["sport", "money", "sport"])

@@ -7,19 +7,14 @@ import warnings
 import numpy as np
 import pytest
 
-from sdem_dist import (
-    CorpusSearchCV,
-    EMMixtureClassifier,
-    LDAClassifier,
-    ManyClassNB,
-    cross_validate,
-    label_suspects,
-    open_corpus,
-    write_corpus,
-)
+import sdem_dist as sd
 
 RNG = np.random.default_rng(0)
-ESTIMATORS = [LDAClassifier(n_components=2, n_epochs=2), EMMixtureClassifier(components="multinomial"), ManyClassNB()]
+ESTIMATORS = [
+    sd.LDAClassifier(n_components=2, n_epochs=2),
+    sd.EMMixtureClassifier(components="multinomial"),
+    sd.ManyClassNB(),
+]
 
 
 def documents(y):
@@ -40,7 +35,7 @@ UNLIKE = documents([0, 1, 2, 3] * 20 + [4, 5])
 def test_columns_are_of_the_classes_of_all_documents(estimator, X, y):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        found = CorpusSearchCV(estimator, {}, cv=3, refit=False).fit(X, y)
+        found = sd.CorpusSearchCV(estimator, {}, cv=3, refit=False).fit(X, y)
     names, counts = np.unique(y, return_counts=True)
     np.testing.assert_array_equal(found.classes_, names)
     assert found.oof_proba_.shape == (len(y), len(names))
@@ -55,18 +50,18 @@ def test_columns_are_of_the_classes_of_all_documents(estimator, X, y):
 
 def test_suspects_and_nested_scores_know_all_classes():
     X, y = ALIKE
-    suspects = label_suspects(X, y, estimator=ManyClassNB(), cv=3, n=3)
+    suspects = sd.label_suspects(X, y, estimator=sd.ManyClassNB(), cv=3, n=3)
     assert set(suspects.labels) == {"a", "b", "c"}
-    nested = CorpusSearchCV(ManyClassNB(), {}, cv=3, metric="accuracy", nested=True).fit(X, y)
+    nested = sd.CorpusSearchCV(sd.ManyClassNB(), {}, cv=3, metric="accuracy", nested=True).fit(X, y)
     np.testing.assert_allclose(nested.nested_scores_, nested.trials_[0].scores["accuracy"])
-    nested = CorpusSearchCV(ManyClassNB(), {}, cv=3, nested=True).fit(X, y)
+    nested = sd.CorpusSearchCV(sd.ManyClassNB(), {}, cv=3, nested=True).fit(X, y)
     assert (nested.nested_scores_ > -2.0).all()
 
 
 def test_held_out_corpora_of_other_classes_are_refused(tmp_path):
     X, y = UNLIKE
     for name, rows in (("all", slice(None)), ("few", np.flatnonzero(y > "a"))):
-        write_corpus(tmp_path / name, X[rows], y[rows])
-    whole, few = (open_corpus(tmp_path / name) for name in ("all", "few"))
+        sd.write_corpus(tmp_path / name, X[rows], y[rows])
+    whole, few = (sd.open_corpus(tmp_path / name) for name in ("all", "few"))
     with pytest.raises(ValueError, match="class"):
-        cross_validate(ESTIMATORS[0], whole, cv=few)
+        sd.cross_validate(ESTIMATORS[0], whole, cv=few)

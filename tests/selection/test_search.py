@@ -10,18 +10,7 @@ from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
-from sdem_dist import (
-    CorpusSearchCV,
-    GaussianNB,
-    KMeans,
-    LDAClassifier,
-    ModelError,
-    MultiLabelNB,
-    MultinomialNB,
-    cross_validate,
-    open_corpus,
-    write_corpus,
-)
+import sdem_dist as sd
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.selection.search_run import FIT, FOLD, LAST, RESUMED
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -39,7 +28,7 @@ class Stop(Exception):
 
 def search(corpus, **more):
     fit = {name: more.pop(name) for name in ("client", "checkpoint", "resume") if name in more}
-    return CorpusSearchCV(MultinomialNB(), SPACE, **{"cv": 3, "n_jobs": 1, **more}).fit(corpus, **fit)
+    return sd.CorpusSearchCV(sd.MultinomialNB(), SPACE, **{"cv": 3, "n_jobs": 1, **more}).fit(corpus, **fit)
 
 
 @pytest.fixture(scope="module")
@@ -65,7 +54,7 @@ def test_attributes_of_scikit_learn(corpus, found):
     np.testing.assert_allclose(results["mean_test_score"], np.nanmean(splits, axis=0))
     assert results["param_norm"].mask[0] and results["param_norm"][1] in (5.0, 10.0)
     assert set(found.best_params_) <= set(SPACE)
-    alone = MultinomialNB(**found.best_params_).fit(corpus)
+    alone = sd.MultinomialNB(**found.best_params_).fit(corpus)
     assert np.array_equal(found.best_estimator_.state_.words, alone.state_.words)
     assert found.best_estimator_.temperature_ == alone.temperature_
     assert found.predict(corpus.read(0, 400).to_csr()).shape == (400,)
@@ -93,8 +82,8 @@ def by_hand(model, train, test):
 @pytest.mark.parametrize("name", FIRST.values())
 def test_folds_score_every_estimator_as_a_fit_without_them_does(name, corpora):
     case = CASES[name]
-    corpus = open_corpus(corpora / case.corpus)
-    of = cross_validate(case.made(), corpus, cv=2)
+    corpus = sd.open_corpus(corpora / case.corpus)
+    of = sd.cross_validate(case.made(), corpus, cv=2)
     for fold, (train, test) in enumerate(corpus.folds(2)):
         expected = by_hand(case.made(), train, test)
         assert set(expected) <= set(of.scores) and expected
@@ -108,9 +97,9 @@ def test_all_estimators_are_there():
 
 def test_documents_in_memory_are_in_the_order_in_which_they_came(documents):
     X, y, _ = documents
-    of = cross_validate(MultinomialNB(loss="nll"), X, y, cv=3)
+    of = sd.cross_validate(sd.MultinomialNB(loss="nll"), X, y, cv=3)
     for fold in range(3):
-        model = MultinomialNB(loss="nll").fit(X[of.folds != fold], y[of.folds != fold])
+        model = sd.MultinomialNB(loss="nll").fit(X[of.folds != fold], y[of.folds != fold])
         inside = of.folds == fold
         np.testing.assert_allclose(of.proba[inside], model.predict_proba(X[inside]), rtol=1e-4)
         assert of.scores["accuracy"][fold] == pytest.approx(model.score(X[inside], y[inside]))
@@ -123,12 +112,12 @@ def test_document_frequencies_are_of_the_training_part_of_each_fold(documents, c
     given = (corpus,) if on_disk else (X, y)
     models = []
 
-    class Watched(MultinomialNB):
+    class Watched(sd.MultinomialNB):
         def fit(self, *args, **more):
             models.append(super().fit(*args, **more))
             return self
 
-    of = cross_validate(Watched(min_df=40, n_jobs=1), *given, cv=3, n_jobs=1)
+    of = sd.cross_validate(Watched(min_df=40, n_jobs=1), *given, cv=3, n_jobs=1)
     rows = corpus.read(0, 400).to_csr() if on_disk else X
     for fold, model in enumerate(models):
         training = rows[of.folds != fold]
@@ -170,18 +159,18 @@ def test_stopped_anywhere_it_goes_on_as_if_nothing_had_happened(corpus, tmp_path
 
 def test_a_checkpoint_is_of_one_search(corpus, documents, tmp_path):
     def go(documents=(corpus,), resume=True, **more):
-        search = CorpusSearchCV(**{"estimator": MultinomialNB(n_epochs=1), "space": {}, "cv": 2, **more})
+        search = sd.CorpusSearchCV(**{"estimator": sd.MultinomialNB(n_epochs=1), "space": {}, "cv": 2, **more})
         return search.fit(*documents, checkpoint=tmp_path / "run", resume=resume)
 
     go(resume=False, metric="log-loss")
     go()  # what the metric was anyway
-    with pytest.raises(ModelError, match="earlier search"):
+    with pytest.raises(sd.ModelError, match="earlier search"):
         go(resume=False)
-    with pytest.raises(ModelError, match="folds: 3, before 2"):
+    with pytest.raises(sd.ModelError, match="folds: 3, before 2"):
         go(cv=3)
-    with pytest.raises(ModelError, match="estimator: 'LDAClassifier', before 'MultinomialNB'"):
-        go(estimator=LDAClassifier(n_components=2))
-    with pytest.raises(ModelError, match="documents"):
+    with pytest.raises(sd.ModelError, match="estimator: 'LDAClassifier', before 'MultinomialNB'"):
+        go(estimator=sd.LDAClassifier(n_components=2))
+    with pytest.raises(sd.ModelError, match="documents"):
         go(documents=documents[:2])
 
 
@@ -215,10 +204,10 @@ def test_time_ends_a_search_in_the_midst_of_a_fit(corpus, caplog):
 
 def test_a_grid_in_memory_chooses_as_scikit_learn(documents):
     X, y, _ = documents
-    counting = {"estimator": MultinomialNB(loss="nll"), "metric": "accuracy", "halving": False}
-    ours = CorpusSearchCV(space={"alpha": [0.01, 0.5, 20.0]}, cv=4, **counting).fit(X, y)
+    counting = {"estimator": sd.MultinomialNB(loss="nll"), "metric": "accuracy", "halving": False}
+    ours = sd.CorpusSearchCV(space={"alpha": [0.01, 0.5, 20.0]}, cv=4, **counting).fit(X, y)
     splits = [(np.flatnonzero(ours.oof_folds_ != f), np.flatnonzero(ours.oof_folds_ == f)) for f in range(4)]
-    theirs = GridSearchCV(MultinomialNB(loss="nll"), {"alpha": [1.0, 0.01, 0.5, 20.0]}, cv=splits).fit(X, y)
+    theirs = GridSearchCV(sd.MultinomialNB(loss="nll"), {"alpha": [1.0, 0.01, 0.5, 20.0]}, cv=splits).fit(X, y)
     assert ours.cv_results_["mean_test_score"] == pytest.approx(theirs.cv_results_["mean_test_score"])
 
 
@@ -227,7 +216,7 @@ def test_texts_are_counted_as_a_setting_asks(documents):
     texts = [" ".join(f"w{word}" for word in row.indices for _ in range(2)) for row in X]
     space = {"min_df": [1, 3], "vectorizer": [None, VectorizerSettings(ngram_range=(1, 2))]}
     groups = np.arange(400) % 40
-    found = CorpusSearchCV(MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y, groups=groups)
+    found = sd.CorpusSearchCV(sd.MultinomialNB(), space, cv=3, n_jobs=1, halving=False).fit(texts, y, groups=groups)
     assert set(found.predict(texts[:20])) <= set("abc")
     scores = {repr(trial.params.get("vectorizer")): trial.score("log-loss") for trial in found.trials_}
     assert len(set(scores.values())) == 2
@@ -238,11 +227,11 @@ def test_texts_are_counted_as_a_setting_asks(documents):
 
 def test_documents_that_were_set_apart(corpus, tmp_path):
     X, y, _ = made(200, seed=5)
-    held_out = write_corpus(tmp_path / "held-out.zarr", X, y)
-    of = cross_validate(MultinomialNB(), corpus, cv=held_out)
-    alone = MultinomialNB().fit(corpus).evaluate(held_out)
+    held_out = sd.write_corpus(tmp_path / "held-out.zarr", X, y)
+    of = sd.cross_validate(sd.MultinomialNB(), corpus, cv=held_out)
+    alone = sd.MultinomialNB().fit(corpus).evaluate(held_out)
     assert of.scores["accuracy"].tolist() == [alone["accuracy"]] and len(of.proba) == 200
-    found = CorpusSearchCV(MultinomialNB(), SPACE, cv=(X, y), n_jobs=1).fit(corpus)
+    found = sd.CorpusSearchCV(sd.MultinomialNB(), SPACE, cv=(X, y), n_jobs=1).fit(corpus)
     assert found.n_splits_ == 1 and not any(trial.dropped for trial in found.trials_)
 
 
@@ -257,12 +246,12 @@ def test_metrics(corpus, metric):
 def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
     space, how = {"alpha": [0.01, 20.0]}, {"cv": 3, "metric": "accuracy", "n_jobs": 1}
     for given in ((corpus,), documents[:2]):
-        found = CorpusSearchCV(MultinomialNB(loss="nll"), space, nested=True, **how).fit(*given)
+        found = sd.CorpusSearchCV(sd.MultinomialNB(loss="nll"), space, nested=True, **how).fit(*given)
         assert found.nested_score_ == found.nested_scores_.mean() and "(nested)" in found.summary()
     folds = corpus.folds(3)
-    found = CorpusSearchCV(MultinomialNB(loss="nll"), space, nested=True, **how).fit(corpus)
+    found = sd.CorpusSearchCV(sd.MultinomialNB(loss="nll"), space, nested=True, **how).fit(corpus)
     for fold in range(3):
-        inner = CorpusSearchCV(MultinomialNB(loss="nll"), space, **how).fit(folds.train(fold))
+        inner = sd.CorpusSearchCV(sd.MultinomialNB(loss="nll"), space, **how).fit(folds.train(fold))
         expected = inner.best_estimator_.evaluate(folds.test(fold))["accuracy"]
         assert found.nested_scores_[fold] == pytest.approx(expected)
 
@@ -270,8 +259,8 @@ def test_a_nested_score_is_of_searches_without_the_fold(corpus, documents):
 def test_what_k_means_has_is_said():
     X = np.random.default_rng(0).normal(np.arange(90)[:, None] % 3 * 9.0, 1.0, (90, 2))
     with pytest.raises(ValueError, match="KMeans has no perplexity: choose distance"):
-        CorpusSearchCV(KMeans(), metric="perplexity").fit(X)
-    found = CorpusSearchCV(KMeans(1, n_jobs=1), {"n_clusters": [3]}, cv=3).fit(X)
+        sd.CorpusSearchCV(sd.KMeans(), metric="perplexity").fit(X)
+    found = sd.CorpusSearchCV(sd.KMeans(1, n_jobs=1), {"n_clusters": [3]}, cv=3).fit(X)
     assert found.metric_ == "distance" and found.best_params_ == {"n_clusters": 3}
     assert 1.0 < -found.best_score_ < 4.0  # two columns of variance 1
     assert "Distances fall with more clusters" in found.summary()
@@ -285,8 +274,8 @@ def test_what_k_means_has_is_said():
         ({"metric": "R2"}, "has no R2"),
         ({"space": {"stepp": [1]}}, "has no stepp; did you mean step"),
         ({"space": {"loss": ["hinge", "foo"]}}, "what is tried of loss: loss must be .* got 'foo'"),
-        ({"estimator": MultinomialNB(norm="x")}, "norm must be"),
-        ({"estimator": MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
+        ({"estimator": sd.MultinomialNB(norm="x")}, "norm must be"),
+        ({"estimator": sd.MultinomialNB(alpha=0.0), "space": {"loss": ["nll"]}}, "alpha must be positive"),
         ({"space": {"loss": "hinge"}}, "list of values"),
         ({"space": {"loss": []}}, "no value"),
         ({"n_trials": 0}, "n_trials"),
@@ -299,27 +288,27 @@ def test_what_k_means_has_is_said():
 )
 def test_mistakes(corpus, settings, message):
     with pytest.raises(ValueError, match=message):
-        CorpusSearchCV(**{"estimator": MultinomialNB(), **settings}).fit(corpus)
+        sd.CorpusSearchCV(**{"estimator": sd.MultinomialNB(), **settings}).fit(corpus)
 
 
 def test_what_is_no_estimator_of_ours_is_refused():
     with pytest.raises(TypeError, match="got LinearSVC: tune others by GridSearchCV"):
-        CorpusSearchCV(LinearSVC()).fit(np.eye(4), [0, 1, 0, 1])
+        sd.CorpusSearchCV(LinearSVC()).fit(np.eye(4), [0, 1, 0, 1])
     with pytest.raises(TypeError, match="with brackets"):
-        CorpusSearchCV(MultinomialNB).fit(np.eye(4), [0, 1, 0, 1])
+        sd.CorpusSearchCV(sd.MultinomialNB).fit(np.eye(4), [0, 1, 0, 1])
 
 
 def test_settings_that_cannot_be_trained_are_told_and_passed_over(corpus):
-    found = CorpusSearchCV(MultinomialNB(), {"alpha": [0.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
+    found = sd.CorpusSearchCV(sd.MultinomialNB(), {"alpha": [0.0, 2.0]}, cv=3, n_jobs=1).fit(corpus)
     assert "alpha must be" in found.cv_results_["error"][1] and "alpha must be" in found.summary()
     assert found.best_params_.get("alpha") != 0.0
 
 
 def test_as_many_settings_are_tried_as_are_asked_for(corpus):
     """The default's loss is settled by each fit: it adds no setting."""
-    found = CorpusSearchCV(MultinomialNB(), n_trials=4, cv=2, n_jobs=1, refit=False).fit(corpus)
+    found = sd.CorpusSearchCV(sd.MultinomialNB(), n_trials=4, cv=2, n_jobs=1, refit=False).fit(corpus)
     assert len(found.trials_) == found.n_settings_ == 4 and found.summary().startswith("Tried 4 settings, each on 2")
-    (first, *_) = CorpusSearchCV(MultiLabelNB(), {}, cv=2).fit(corpus).summary().splitlines()
+    (first, *_) = sd.CorpusSearchCV(sd.MultiLabelNB(), {}, cv=2).fit(corpus).summary().splitlines()
     assert first == "Tried 1 setting, each on 2 folds:"
 
 
@@ -328,6 +317,6 @@ def test_columns_with_names_are_no_reason_to_warn(tmp_path):
     from sklearn.datasets import load_wine
 
     X, y = load_wine(return_X_y=True, as_frame=True)
-    corpus = write_corpus(tmp_path / "wine.zarr", X, y, dense=True)
+    corpus = sd.write_corpus(tmp_path / "wine.zarr", X, y, dense=True)
     for given in ((corpus,), (X, y)):
-        assert CorpusSearchCV(GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given).best_score_ > -0.2
+        assert sd.CorpusSearchCV(sd.GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given).best_score_ > -0.2

@@ -8,20 +8,11 @@ import scipy.sparse as sp
 from selection.conftest import same
 from sklearn.metrics import average_precision_score
 
-from sdem_dist import (
-    CorpusSearchCV,
-    MultiLabelNB,
-    MultinomialNB,
-    SupervisedLDAClassifier,
-    cross_validate,
-    label_suspects,
-    learning_curve,
-    write_corpus,
-)
+import sdem_dist as sd
 
 NAMES = np.array(["arts", "money", "sport"])
 SPACE = {"loss": ["hinge", "ncll"], "norm": [5.0, 10.0]}
-MODELS = [MultiLabelNB(n_jobs=1), SupervisedLDAClassifier(3, n_epochs=1, n_jobs=1)]
+MODELS = [sd.MultiLabelNB(n_jobs=1), sd.SupervisedLDAClassifier(3, n_epochs=1, n_jobs=1)]
 
 
 def made(n, seed=0):
@@ -46,17 +37,17 @@ def documents():
 @pytest.fixture(scope="module")
 def sets(documents, tmp_path_factory):
     X, members = documents
-    return write_corpus(tmp_path_factory.mktemp("sets") / "c.zarr", X, lists_of(members), shard_documents=100)
+    return sd.write_corpus(tmp_path_factory.mktemp("sets") / "c.zarr", X, lists_of(members), shard_documents=100)
 
 
 def search(X, y=None, estimator=MODELS[0], space=SPACE, **more):
     fit = {name: more.pop(name) for name in ("client", "checkpoint", "resume") if name in more}
-    return CorpusSearchCV(estimator, space, **{"cv": 3, "n_jobs": 1, **more}).fit(X, y, **fit)
+    return sd.CorpusSearchCV(estimator, space, **{"cv": 3, "n_jobs": 1, **more}).fit(X, y, **fit)
 
 
 def test_forms_of_labels_are_one_in_memory(documents):
     X, members = documents
-    of = [cross_validate(MODELS[0], X, y, cv=3) for y in (members, lists_of(members))]
+    of = [sd.cross_validate(MODELS[0], X, y, cv=3) for y in (members, lists_of(members))]
     np.testing.assert_array_equal(of[0].proba, of[1].proba)
 
 
@@ -93,17 +84,17 @@ def test_a_label_of_one_document_is_known_to_all_folds(documents):
     lists = lists_of(members)
     lists[5] = [*lists[5], "rare"]
     for model in MODELS:
-        of = cross_validate(model, X, lists, cv=3)
+        of = sd.cross_validate(model, X, lists, cv=3)
         assert of.proba.shape == (300, 4) and np.isfinite(of.scores["log-loss"]).all()
 
 
 def test_documents_set_apart_may_have_other_sets(sets, tmp_path):
     X, members = made(90, seed=5)
     members[:, 0] = 0
-    apart = write_corpus(tmp_path / "apart.zarr", X, lists_of(members))
+    apart = sd.write_corpus(tmp_path / "apart.zarr", X, lists_of(members))
     assert apart.header.label_sets != sets.header.label_sets
     for model in MODELS:
-        of, alone = cross_validate(model, sets, cv=apart), model.fit(sets).evaluate(apart)
+        of, alone = sd.cross_validate(model, sets, cv=apart), model.fit(sets).evaluate(apart)
         assert of.scores["log-loss"][0] == pytest.approx(alone["label_log_loss"], rel=1e-5)
 
 
@@ -111,7 +102,7 @@ def test_wrong_labels_are_suspected(tmp_path):
     X, members = made(600, seed=3)
     wrong = np.random.default_rng(0).random(members.shape) < 0.1
     flipped = np.where(wrong, 1 - members, members)
-    of = label_suspects(X, lists_of(flipped), n=None, n_jobs=1)
+    of = sd.label_suspects(X, lists_of(flipped), n=None, n_jobs=1)
     assert len(of) == 1800 and of.n_documents == 600 and (np.diff(of.doubt) <= 0).all()
     columns = np.searchsorted(NAMES, of.labels)
     assert np.array_equal(of.present, flipped[of.documents, columns] > 0)
@@ -120,8 +111,8 @@ def test_wrong_labels_are_suspected(tmp_path):
     lines = repr(of).splitlines()
     assert lines[0].split() == ["document", "label", "given", "doubt", "p(label)"] and len(lines) == 22
     assert "is there" in repr(of) and "is missing" in repr(of)
-    corpus = write_corpus(tmp_path / "c.zarr", X, lists_of(flipped))
-    on_disk, codes = label_suspects(corpus, n=50, n_jobs=1), corpus.labels()
+    corpus = sd.write_corpus(tmp_path / "c.zarr", X, lists_of(flipped))
+    on_disk, codes = sd.label_suspects(corpus, n=50, n_jobs=1), corpus.labels()
     has = [
         label in corpus.header.label_sets[codes[d]] for d, label in zip(on_disk.positions, on_disk.labels, strict=True)
     ]
@@ -129,21 +120,21 @@ def test_wrong_labels_are_suspected(tmp_path):
 
 
 def test_more_documents_teach_more(sets):
-    curve = learning_curve(MODELS[0], sets, shares=(0.1, 1.0), cv=3)
+    curve = sd.learning_curve(MODELS[0], sets, shares=(0.1, 1.0), cv=3)
     assert curve.micro_f1.shape == curve.log_loss.shape == (2, 3)
     assert curve.micro_f1[0].mean() < curve.micro_f1[1].mean()
-    alone = MultiLabelNB(n_jobs=1).fit(sets.folds(3).train(1)).evaluate(sets.folds(3).test(1))
+    alone = sd.MultiLabelNB(n_jobs=1).fit(sets.folds(3).train(1)).evaluate(sets.folds(3).test(1))
     assert curve.micro_f1[1, 1] == alone["micro_f1"] and curve.accuracy[1, 1] == alone["accuracy"]
 
 
 def test_what_does_not_go_together_is_refused(documents, sets):
     X, members = documents
     with pytest.raises(ValueError, match=r"has no perplexity of several labels per document: choose micro-F1"):
-        CorpusSearchCV(MultiLabelNB(), {}, metric="perplexity").fit(sets)
+        sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="perplexity").fit(sets)
     with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss, accuracy"):
-        CorpusSearchCV(MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])
+        sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])
     with pytest.raises(ValueError, match="train MultiLabelNB or SupervisedLDAClassifier"):
-        cross_validate(MultinomialNB(), sets)
+        sd.cross_validate(sd.MultinomialNB(), sets)
     for apart in (sets, (X, members)):
         with pytest.raises(ValueError, match="labels"):
-            cross_validate(MultiLabelNB(), X, NAMES[members.argmax(axis=1)], cv=apart)
+            sd.cross_validate(sd.MultiLabelNB(), X, NAMES[members.argmax(axis=1)], cv=apart)
