@@ -140,6 +140,9 @@ class HoldoutPolicy:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
         elif draw:
             name = f"{name}, draw {draw + 1}"
+        metrics: tuple[str, ...] = (self.monitor,)
+        if self.monitor == MONITOR:
+            metrics = ("accuracy", "macro_f1", MONITOR) if has_rare_classes(view) else ("accuracy", MONITOR)
         monitoring = Monitoring(
             self.every,
             view.seen(HeldOut(self.source.corpus, learner.seed, self.share, candidate.frequency)),
@@ -147,7 +150,7 @@ class HoldoutPolicy:
             self.patience,
             defaults.IMPROVEMENT,
             training=False,
-            shown=_shown_metrics(view) if self.monitor == MONITOR else (self.monitor,),
+            shown=metrics,
             then=OF_ALL if self.share > defaults.NO_REFIT else Monitoring.then,
         )
         corpus = None if candidate.view is None else view.seen(self.source.corpus)
@@ -233,10 +236,6 @@ def has_rare_classes(source: Source) -> bool:
     """Whether some classes are so rare that accuracy hides how they fare."""
     sizes = np.array([n for n in source.class_counts if n > 0])
     return len(sizes) > 1 and source.members is None and bool(sizes.min() < defaults.RARE_CLASS * sizes.max())
-
-
-def _shown_metrics(source: Source) -> tuple[str, ...]:
-    return ("accuracy", "macro_f1", MONITOR) if has_rare_classes(source) else ("accuracy", MONITOR)
 
 
 def few_documents(source: Source) -> bool:

@@ -12,6 +12,7 @@ from sklearn.utils import check_consistent_length
 
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.checks import as_numbers
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label
 from sdem_dist.corpus.manifest import DENSE
 from sdem_dist.corpus.tables import numbering
@@ -201,7 +202,8 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
             )
         how = {} if several else {"y": checks.checked_labels(estimator, y)}
     elif target == "numbers":
-        checks.refuse_targets_of_text(y)
+        if (values := np.asarray(y)).dtype.kind in "OUS":
+            as_numbers(values, "y")  # a text that is not a number is named, with its place
         how = {"y": y, "y_numeric": True, "multi_output": sparse}
     X, checked = checks.validated(estimator, X if sparse else estimator._encoded(X, reset=reset), reset=reset, **how)
     rows: Any = checks.checked_csr(estimator, X) if sparse else estimator._checked(np.asarray(X))
@@ -251,9 +253,10 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     if classes is not None:
         known = np.unique(np.asarray(classes))
     if len(unknown := np.setdiff1d(distinct, known)):
-        raise ValueError(
-            f"y has labels that are not among the classes: {some(unknown)}{checks.other_kind(distinct, known)}"
-        )
+        kinds = ["texts" if all(isinstance(v, str) for v in of.tolist()) else "numbers" for of in (distinct, known)]
+        differ = f"; these are {kinds[0]}, and the classes are {kinds[1]}: make both alike"
+        advice = differ if kinds[0] != kinds[1] else ""
+        raise ValueError(f"y has labels that are not among the classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
     positions[labelled] = np.searchsorted(known, labels[labelled])
     return positions, known

@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from sdem_dist.corpus.checks import VALUE_RULE, as_numbers, check_structure, first_invalid
+from sdem_dist.corpus.checks import VALUE_RULE, check_structure, first_invalid
 from sdem_dist.corpus.labels import are_label_sets, is_missing, plain_label
 from sdem_dist.counted import counted, one_line
 from sdem_dist.documents import Documents
@@ -243,23 +243,10 @@ def positions_of(estimator: Estimator, y: object, classes: np.ndarray) -> np.nda
     return positions
 
 
-def refuse_targets_of_text(y: object) -> None:
-    """Raise ValueError where a target is a text that is not a number; the message names it and its place."""
-    values = np.asarray(y)
-    if values.dtype.kind in "OUS":
-        as_numbers(values, "y")
-
-
 def some(values: np.ndarray) -> str:
     """Return the first few of some classes, for messages."""
     examples = ", ".join(str(v) for v in values[:5].tolist())
     return examples + (", ..." if len(values) > 5 else "")
-
-
-def other_kind(labels: np.ndarray, classes: np.ndarray) -> str:
-    """Return a remark where labels are texts and the classes are not, or the other way round."""
-    kinds = ["texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers" for values in (labels, classes)]
-    return "" if kinds[0] == kinds[1] else f"; these are {kinds[0]}, and the classes are {kinds[1]}: make both alike"
 
 
 def _nan_row(X: object) -> int | None:
@@ -344,25 +331,19 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
     Raises ValueError, CorpusError: they are no labels, such as numbers with a fraction, or dates.
     """
     if labels.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
-        _check_kind(labels)
+        with warnings.catch_warnings():
+            # Ours says more, and comes where scikit-learn's does, or with fewer documents.
+            warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
+            try:
+                check_classification_targets(labels)
+            except ValueError:
+                for label in labels if labels.dtype == object else ():  # such as datetime.date: says what can be done
+                    plain_label(label)
+                raise
     classes = np.unique(labels)
     if training and len(classes) and (odd := doubt(len(classes), len(labels), classes[0])):
         warnings.warn(f"{odd}: is y the labels, and X the documents? fit(X, y) takes documents first", stacklevel=4)
     return classes
-
-
-def _check_kind(labels: np.ndarray) -> None:
-    with warnings.catch_warnings():
-        # Ours says more, and comes where scikit-learn's does, or with fewer documents.
-        warnings.filterwarnings("ignore", "The number of unique classes is greater than 50%", UserWarning)
-        try:
-            check_classification_targets(labels)
-        except ValueError:
-            if labels.dtype != object:
-                raise
-            for label in labels:  # such as datetime.date; the message says what can be done
-                plain_label(label)
-            raise
 
 
 ONLY_CHOOSING = ("min_df", "max_df", "max_features")
