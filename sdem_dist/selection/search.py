@@ -21,9 +21,8 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection import summary
 from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on, rows_of
 from sdem_dist.selection.metrics import LABEL_METRICS, Metric, check_metric, metric_of, name_of, sign_of
-from sdem_dist.selection.samplers import SAMPLERS, sampler_of
 from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun
-from sdem_dist.selection.spaces import Space, checked_spaces, default_space
+from sdem_dist.selection.spaces import SAMPLERS, Space, checked_spaces, default_space, sampler_of
 from sdem_dist.selection.trials import Trial, best_of, results_of
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from sdem_dist.errors import ModelError, SdemError
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.selection.fold_fits import FoldFits
 from sdem_dist.selection.metrics import Metric, Predictions, metrics_of, name_of
-from sdem_dist.selection.samplers import Sampler
+from sdem_dist.selection.spaces import Sampler
 from sdem_dist.selection.trials import LATE, FoldScores, Trial, drop_worse_half
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json

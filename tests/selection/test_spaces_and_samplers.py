@@ -12,8 +12,7 @@ from sdem_dist import KMeans, MultiLabelNB, MultinomialNB, SupervisedLDAClassifi
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
 from sdem_dist.losses import Hinge
-from sdem_dist.selection.samplers import SAMPLERS, sampler_of
-from sdem_dist.selection.spaces import default_space
+from sdem_dist.selection.spaces import SAMPLERS, default_space, sampler_of
 from sdem_dist.selection.trials import FoldScores, Trial
 
 GRID = {"alpha": np.linspace(0.01, 0.9, 6).tolist(), "step": np.linspace(0.1, 0.9, 6).tolist()}
