@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -11,7 +13,7 @@ from sdem_dist import MultiLabelNB, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import StageEnded
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS
+from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, SHORT_LANE
 from sdem_dist.fitting.holdout import share_held_out
 from sdem_dist.inputs.weighted import HeldOut
 from sdem_dist.models.heads import trained_part
@@ -195,3 +197,18 @@ def of_four_lanes():
     documents, y = two_topics()
     model = MultinomialNB(n_lanes=4).fit(documents[:4_000], y[:4_000])
     return documents, y, model.evaluate(documents[4_000:], y[4_000:])
+
+
+def test_short_lanes_warn_and_others_do_not():
+    X, y = np.eye(2, dtype=int)[np.arange(2 * SHORT_LANE) % 2], np.arange(2 * SHORT_LANE) % 2
+    settings = {"rounds_per_epoch": 1, "n_epochs": 1, "calibrate": False}
+    with pytest.warns(UserWarning, match="n_lanes=3 leaves 200 documents to a lane in a round") as found:
+        MultinomialNB(n_lanes=3, **settings).fit(X, y)
+    assert [warning.filename for warning in found] == [__file__]  # the line of who called
+    with pytest.warns(UserWarning, match="n_lanes=1,000 leaves at most one document to a lane"):
+        MultinomialNB(n_lanes=1_000, **settings).fit(X[:40], y[:40])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for n_lanes in (None, 1, 2):
+            MultinomialNB(n_lanes=n_lanes, **settings).fit(X, y)
+        MultinomialNB(n_lanes=3, weighting="counts", **settings).fit(X, y)  # they gain from short lanes

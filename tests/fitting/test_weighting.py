@@ -10,7 +10,12 @@ from reference.trained_bits import bits, place
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import MultinomialNB, ingest, open_corpus, write_corpus
+from sdem_dist.corpus.memory import MemoryCorpus
+from sdem_dist.fitting.mixture_starts import PriorStart
 from sdem_dist.inputs.source import documents_of, source_of
+from sdem_dist.models.heads import Classes
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.weighting import Weighting
 from sdem_dist.text import VectorizerSettings
 
 ALL, LABELS = random_counts(600, 60, 3, seed=4, length=20.0)
@@ -126,3 +131,12 @@ def test_n_grams_are_chosen_from_texts_in_memory_too():
     assert model.predict(["aa bb", "dd ee"]).tolist() == [0, 1]
     np.testing.assert_allclose(model.predict_proba(["aa", "dd"])[0], model.predict_proba(["dd", "aa"])[0])
     assert model.evaluate(texts, y)["accuracy"] == 1.0
+
+
+@pytest.mark.parametrize(("form", "power"), [("tfidf", 1 / 8), ("counts", 1 / 8), ("log", 3 / 8), ("binary", 3 / 8)])
+def test_pseudo_counts_are_powers_of_document_frequencies(form, power):
+    X, Y = random_counts(60, 30, 3)
+    corpus = MemoryCorpus(X, Y, (0, 1, 2))
+    prior = PriorStart(NaiveBayes(30, Classes(3), 2.0), corpus, Weighting(form, 10.0)).prior
+    frequency = np.maximum(np.asarray((X > 0).sum(axis=0)).ravel(), 1)
+    np.testing.assert_allclose(prior, 2.0 * frequency**power)

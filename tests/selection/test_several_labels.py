@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from cli.commands import ok, refused
 from selection.conftest import same
 from sklearn.metrics import average_precision_score
 
@@ -138,3 +141,33 @@ def test_what_does_not_go_together_is_refused(documents, sets):
     for apart in (sets, (X, members)):
         with pytest.raises(ValueError, match="labels"):
             sd.cross_validate(sd.MultiLabelNB(), X, NAMES[members.argmax(axis=1)], cv=apart)
+
+
+@pytest.fixture(scope="module")
+def posts(tmp_path_factory):
+    words, members = made(300)
+    path = tmp_path_factory.mktemp("posts") / "posts.tsv"
+    rows = zip(lists_of(members), words, strict=True)
+    path.write_text("".join(f"{','.join(labels)}\t{' '.join(f'w{w}' for w in row.indices)}\n" for labels, row in rows))
+    return path
+
+
+def test_the_command_tunes_a_source(posts, tmp_path):
+    more = ["--label-separator", ",", "--folds", "3", "--estimator"]
+    said = ok("tune", str(posts), str(tmp_path / "m"), *more, "MultiLabelNB", "--space", "norm=5,10", "--curve",
+              str(tmp_path / "curve.png"))  # fmt: skip
+    assert "micro-F1  log-loss  accuracy" in said and "Micro-F1 by number of documents" in said
+    assert (tmp_path / "curve.png").read_bytes().startswith(b"\x89PNG")
+    assert sd.load_model(tmp_path / "m").predict(["w1 w2"]).shape == (1, 3)
+    ok("tune", str(posts), str(tmp_path / "t"), *more, "SupervisedLDAClassifier", "--space", "n_components=2,4",
+       "--set", "n_epochs=2", "--metric", "Hamming-loss", "--checkpoint", str(tmp_path / "run"))  # fmt: skip
+    assert (tmp_path / "run").exists()
+    said = refused("tune", str(posts), str(tmp_path / "n"), *more, "MultinomialNB", code=2)
+    assert "MultinomialNB learns one: add --estimator MultiLabelNB or --estimator SupervisedLDAClassifier" in said
+
+
+def test_the_command_lists_suspects(posts):
+    said = ok("suspects", str(posts), "--label-separator", ",", "-n", "4")
+    assert "labels would be added or taken away" in said and "p(label)" in said
+    rows = [json.loads(line) for line in ok("suspects", str(posts), "--label-separator", ",", "--json").splitlines()]
+    assert len(rows) == 20 and {type(row["present"]) for row in rows} == {bool}
