@@ -68,7 +68,7 @@ from sdem_dist.fitting.holdout import (
 from sdem_dist.fitting.scoring import drawn_from, sample_counts
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.fitting.temperature import train_by_folds
-from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
+from sdem_dist.fitting.unlabelled import train_with_unlabelled
 from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
@@ -167,17 +167,14 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         loss = None if self.loss == "auto" else self.loss
         if loss == "nll":
             return final_stage(trainer, self._counting(source), self._plan(source))
-        auto, holds_out = self.n_epochs == "auto", self.validation_fraction > 0
         if source.n_labelled:
-            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-            recipe = Recipe(self._candidate, self.train, loss, weight, auto, holds_out, self.calibrate)
-            end, weighed_source = train_with_unlabelled(trainer, source, recipe)
+            end, weighed_source = train_with_unlabelled(trainer, source, self)
             self._describe(weighed_source)
             return end
         candidates = [partial(self._candidate, source, loss or first_loss(source))]
         if loss is None:
             candidates.append(partial(self._candidate, source, "ncll"))
-        share = 0.0
+        share, auto = 0.0, self.n_epochs == "auto"
         if auto or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, FOLDS_HELD_OUT)
         if share:
@@ -190,7 +187,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             result = policy.choose(candidates)
             temperature = result.temperature if self.calibrate else 1.0
             return policy.train(result, replace(result.candidate.learner, temperature=temperature))
-        if self.calibrate and holds_out and source.n_documents >= 2 * N_FOLDS:
+        if self.calibrate and self.holds_out and source.n_documents >= 2 * N_FOLDS:
             return train_by_folds(trainer, source, candidates)
         candidate = candidates[0]()
         return final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
