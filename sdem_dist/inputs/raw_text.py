@@ -105,25 +105,20 @@ def _begins_with_text(values: Iterable[object]) -> bool:
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
 
-def _longest(frame: Any, names: list[Any]) -> Any:
-    """Return the column with the longest texts among the first rows: the others may be labels."""
-    return max(names, key=lambda name: sum(len(v) for v in frame[name].head(100) if isinstance(v, str)))
-
-
-def refuse_other_texts(X: object) -> None:
+def refuse_other_texts(X: Any) -> None:
     """Raise ValueError for lists of words, and for a DataFrame with columns of texts."""
     if hasattr(X, "__dask_graph__"):
         return
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
-        names = [name for name in X.columns if X[name].ndim == 1 and _begins_with_text(X[name])]  # type: ignore[attr-defined, index]
+        names = [name for name in X.columns if X[name].ndim == 1 and _begins_with_text(X[name])]
         if names:
             what = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names[:5]))}"
-            raise ValueError(
-                f"X is a DataFrame with texts in {what}: pass one column, such as df[{_longest(X, names)!r}]"
-            )
+            # The column with the longest texts among the first rows: the others may be labels.
+            longest = max(names, key=lambda name: sum(len(v) for v in X[name].head(100) if isinstance(v, str)))
+            raise ValueError(f"X is a DataFrame with texts in {what}: pass one column, such as df[{longest!r}]")
         return
     if isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
-        first = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)  # type: ignore[attr-defined]
+        first = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)
         if isinstance(first, list | tuple) and any(isinstance(word, str) for word in first):
             raise ValueError("documents are lists of words: join them, such as [' '.join(words) for words in X]")
 

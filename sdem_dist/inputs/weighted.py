@@ -146,12 +146,6 @@ def coded(y: object, known: np.ndarray | None) -> tuple[np.ndarray, list[LabelSe
     return codes, labels_in_order, names
 
 
-def indicator_of_labels(y: object, known: np.ndarray | None) -> sp.csr_matrix:
-    """Return which document in memory has which label, uint8 of shape (n_documents, n_labels); raises as `coded`."""
-    codes, sets, names = coded(y, known)
-    return membership(sets, names)[codes]
-
-
 def members_of(corpus: Corpus, known: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
     """Return which label is in which class of a corpus, and the labels: those of a fitted model, or those that occur.
 

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from sdem_dist.corpus import Corpus
-from sdem_dist.corpus.labels import are_label_sets
+from sdem_dist.corpus.labels import are_label_sets, membership
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.validation import positions_of
-from sdem_dist.inputs.weighted import indicator_of_labels, members_of
+from sdem_dist.inputs.weighted import coded, members_of
 from sdem_dist.reports.report import Table
 from sdem_dist.selection.search import CorpusSearchCV
 
@@ -155,8 +155,12 @@ def label_suspects(
     suspects: Suspects | LabelSuspects
     predictions = search.trials_[0].predictions
     if predictions is not None and predictions.members is not None:
-        members = members_of(X, None)[0][X.labels()] if isinstance(X, Corpus) else indicator_of_labels(y, None)
-        suspects = label_suspects_of(proba, members.toarray(), classes, inside, n)
+        if isinstance(X, Corpus):
+            codes, members = X.labels(), members_of(X, None)[0]
+        else:
+            codes, sets, names = coded(y, None)
+            members = membership(sets, names)
+        suspects = label_suspects_of(proba, members[codes].toarray(), classes, inside, n)
     else:
         labels = X.labels() if isinstance(X, Corpus) else positions_of(search.estimator, y, classes)
         assert labels is not None
