@@ -9,7 +9,7 @@ apart it is slower and less accurate. So it has to win.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -35,7 +35,7 @@ class Candidate:
     `stage`: the name of its stages.
     `start`: takes the learner of a draw and which one it is, and returns where it starts and the stage's name, where
     these depend on what is held out.
-    `view`: how documents are weighed, if not as the policy's are; `frequency`: of which words then are known.
+    `view`: how documents are weighed, and of which words are known, if not as the policy's are.
     """
 
     learner: Any
@@ -44,7 +44,6 @@ class Candidate:
     stage: str = "choose"
     start: Callable[[Any, str], tuple[Any, str]] | None = None
     view: Source | None = None
-    frequency: np.ndarray | None = None
 
 
 class Draws(NamedTuple):
@@ -140,12 +139,13 @@ class HoldoutPolicy:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
         elif draw:
             name = f"{name}, draw {draw + 1}"
+        frequency = None if candidate.view is None else cast(Any, view.corpus).document_frequency
         metrics: tuple[str, ...] = (self.monitor,)
         if self.monitor == MONITOR:
             metrics = ("accuracy", "macro_f1", MONITOR) if has_rare_classes(view) else ("accuracy", MONITOR)
         monitoring = Monitoring(
             self.every,
-            view.seen(HeldOut(self.source.corpus, learner.seed, self.share, candidate.frequency)),
+            view.seen(HeldOut(self.source.corpus, learner.seed, self.share, frequency)),
             self.monitor,
             self.patience,
             defaults.IMPROVEMENT,

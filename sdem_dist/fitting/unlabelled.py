@@ -52,7 +52,6 @@ def train_with_unlabelled(trainer: Trainer, source: Source, estimator: Multinomi
         frequency, n_labelled = corpus.document_frequency, corpus.n_documents
         labelled = labelled.weighed_by(frequency, n_labelled)
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
-        source = replace(source, weighting=labelled.weighting)
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
     trainer, labelled_trainer = trainer.changed(_of(source)), trainer.changed(_of(labelled))
     weight = None if estimator.unlabelled_weight == "auto" else float(estimator.unlabelled_weight)
@@ -82,14 +81,15 @@ def train_with_unlabelled(trainer: Trainer, source: Source, estimator: Multinomi
         def of_labelled() -> Candidate:
             loss = first_loss(labelled) if estimator.loss == "auto" else estimator.loss  # as they would be trained
             trial = estimator._candidate(labelled, loss)
-            frequency = labelled.corpus.document_frequency
-            at = trial.initial
-            # Both read the whole corpus, so that the same documents are held out; no label, no step.
-            return Candidate(
-                trial.learner, plan, None, "", lambda _, which: (at, f"labelled alone{which}"), labelled, frequency
-            )
 
-        candidates = [lambda: Candidate(learner, plan, start=start), *([of_labelled] if weight is None else [])]
+            def start(_: object, which: str) -> tuple[Any, str]:
+                return trial.initial, f"labelled alone{which}"
+
+            # Both read the whole corpus, so that the same documents are held out; no label, no step.
+            return Candidate(trial.learner, plan, stage="labelled documents alone", start=start, view=labelled)
+
+        candidates = [lambda: Candidate(learner, plan, stage="all documents", start=start)]
+        candidates += [of_labelled] if weight is None else []
         result = policy.choose(candidates)
         helped = result.draws[0]
         if weight is None:
