@@ -1,24 +1,15 @@
 """The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
 
 # How long to train, which loss: choose_defaults.py; the losses also overlap.py and few_a_class.py.
-MAX_EPOCHS = 20
-"""Epochs at most where held-out documents choose."""
-FEW_EPOCHS = 6
-"""Epochs where nothing chooses them."""
-IMPROVEMENT = 0.01
-"""Share by which the log-loss has to fall for another epoch to be worth its time."""
-FEW_HELD_OUT = 20
-"""With fewer held-out documents nothing is chosen."""
-FOLDS_HELD_OUT = 200
-"""With fewer held-out documents of counts folds give the temperature instead."""
-MAX_HELD_OUT = 20_000
-"""Documents held out at most."""
-NO_REFIT = 0.02
-"""Held-out share so small that it is not missed: the model that was trained without them is kept."""
-N_FOLDS = 3
-"""Folds that give the temperature of few documents."""
-MANY_WRONG = 0.2
-"""Share of held-out documents that the hinge loss has to get wrong for NCLL to be tried."""
+MAX_EPOCHS = 20  # epochs at most where held-out documents choose
+FEW_EPOCHS = 6  # epochs where nothing chooses them
+IMPROVEMENT = 0.01  # share by which the log-loss has to fall for another epoch to be worth its time
+FEW_HELD_OUT = 20  # with fewer held-out documents nothing is chosen
+FOLDS_HELD_OUT = 200  # with fewer held-out documents of counts folds give the temperature instead
+MAX_HELD_OUT = 20_000  # documents held out at most
+NO_REFIT = 0.02  # held-out share so small that it is not missed: the model that was trained without them is kept
+N_FOLDS = 3  # folds that give the temperature of few documents
+MANY_WRONG = 0.2  # share of held-out documents that the hinge loss has to get wrong for NCLL to be tried
 LOSS_DRAWS, ENOUGH_FOR_LOSSES = 5, 5_000
 """Draws of held-out documents that have to agree on NCLL, unless one has so many documents."""
 DOCUMENTS_A_CLASS = 30
@@ -31,16 +22,13 @@ RARE_CLASS = 0.05
 # Documents without a label: unlabelled.py.
 UNLABELLED_MARGIN = 0.2
 """Lead of the first class over the second that "auto" starts at, in the median document; the hinge loss asks for 1."""
-UNLABELLED_LEAST = 200
-"""With fewer labelled documents none are held out to decide."""
-UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5
-"""Pseudo-count of a word in EM, and its iterations."""
+UNLABELLED_LEAST = 200  # with fewer labelled documents none are held out to decide
+UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5  # pseudo-count of a word in EM, and its iterations
 UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2
 """How often labelled documents are drawn to be held out, and how many of them."""
 
 # The temperature of mixtures: mixtures.py.
-HOLDOUT_PARTS = 20
-"""Of which some are held out for the temperature of mixtures, such as 7 for a share of .35."""
+HOLDOUT_PARTS = 20  # of which some are held out for the temperature of mixtures, such as 7 for a share of .35
 
 # Supervised topics: supervised_lda.py.
 WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2
@@ -49,48 +37,33 @@ WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2
 # Weighting and steps of counts: choose_defaults.py.
 NORM = 10.0
 """Euclidean length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far."""
-SAMPLE_DOCUMENTS = 4096
-"""Documents that lengths and steps are measured on."""
+SAMPLE_DOCUMENTS = 4096  # documents that lengths and steps are measured on
 PRIOR_POWER = 0.125
 """A word's pseudo-count grows with this power of its document frequency, so that frequent words take shorter steps."""
 PRIOR_POWERS = {"log": 0.375, "binary": 0.375}
 """The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
-STEP_TOLERANCE = 1e-4
-"""Loss weight under which a document asks for no step."""
-MANY_CLASSES = 1_000
-"""Classes from which on `ManyClassNB` is named: many_classes.py."""
+STEP_TOLERANCE = 1e-4  # loss weight under which a document asks for no step
+MANY_CLASSES = 1_000  # classes from which on `ManyClassNB` is named: many_classes.py
 
 # Lanes and rounds: lanes.py, batches.py.
-MAX_LANES = 128
-"""Lanes at most, where lanes only add."""
+MAX_LANES = 128  # lanes at most, where lanes only add
 ONE_LANE_DOCUMENTS = 65_536
 """Documents up to which one lane, a run through all documents one after the other, is fast enough."""
-STEP_LANES = 16
-"""Lanes of sequential steps where there are more documents."""
-FIRST_ROUND_DOCUMENTS = 4_096
-"""Documents of the first round, about: rounds double from there on."""
-MAX_LANE_DOCUMENTS = 10_000
-"""Documents of a sequential lane in a round."""
-SHORT_LANE = 300
-"""Documents of a sequential lane in a round under which several lanes do not find what one finds."""
-ROUNDS = 4
-"""Rounds of an epoch: each costs messages between processes."""
-SUM_BATCH = 128
-"""Default documents of a round for ``merge="sum"``."""
+STEP_LANES = 16  # lanes of sequential steps where there are more documents
+FIRST_ROUND_DOCUMENTS = 4_096  # documents of the first round, about: rounds double from there on
+MAX_LANE_DOCUMENTS = 10_000  # documents of a sequential lane in a round
+SHORT_LANE = 300  # documents of a sequential lane in a round under which several lanes do not find what one finds
+ROUNDS = 4  # rounds of an epoch: each costs messages between processes
+SUM_BATCH = 128  # default documents of a round for ``merge="sum"``
 FIRST_BATCH = 8
 """Documents of the first such round, about: near the prior all documents of a batch ask for the same step."""
-SUM_TASK_DOCUMENTS = 1_000
-"""Documents of counts that make a task worth its overhead, where lanes only add."""
-PASS_DOCUMENTS = 4_096
-"""The same for a lane of a full pass of a mixture."""
-SMALL_ENTRIES = 100_000
-"""Entries under which threads cost more than they save."""
+SUM_TASK_DOCUMENTS = 1_000  # documents of counts that make a task worth its overhead, where lanes only add
+PASS_DOCUMENTS = 4_096  # the same for a lane of a full pass of a mixture
+SMALL_ENTRIES = 100_000  # entries under which threads cost more than they save
 
 # LDA classifiers: lda.py.
-LDA_NLL_ROUNDS = 8
-"""Rounds of an epoch with `nll`, a step each."""
-LDA_BURN_IN = 3
-"""Sweeps of Gibbs sampling of which nothing is kept."""
+LDA_NLL_ROUNDS = 8  # rounds of an epoch with `nll`, a step each
+LDA_BURN_IN = 3  # sweeps of Gibbs sampling of which nothing is kept
 LDA_STEPS = {"hinge": 3.0, "ncll": 16.0}
 """c by loss. A mean document of counts is far longer than most are, and so most go a fraction of c."""
 LDA_LANES, LDA_LANE_DOCUMENTS = 8, 16
@@ -99,8 +72,7 @@ LDA_LANES, LDA_LANE_DOCUMENTS = 8, 16
 # Very many classes: many_classes.py.
 SPARSE_ROUND_ENTRIES = 1 << 24
 """Entries of the documents of a round, about: one task holds them, and the counts that they move."""
-SPARSE_LANE_DOCUMENTS = 16_384
-"""Documents that make a task worth its overhead, where documents are counted."""
+SPARSE_LANE_DOCUMENTS = 16_384  # documents that make a task worth its overhead, where documents are counted
 SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500
 """Of documents that give the temperature: each is scored for all classes at many temperatures."""
 GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
@@ -111,39 +83,23 @@ MIXTURE_START_SHARE = 0.001
 """Share of EM's expected counts that sdEM of counts starts with; a step, one document, would hardly move them all."""
 MIXTURE_MARGIN = 1.0
 """Lead of the first class over the second at the start, in the median document; the hinge loss asks for as much."""
-MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15
-"""Passes of sdEM over rows, and over documents of counts."""
-EM_CONVERGED = 1e-3
-"""Nats per document that a pass gains at most, once EM has converged."""
-START_EM_EPOCHS = 10
-"""Iterations of EM before multiplicative updates that start there."""
-ONLINE_EM_BATCH = 1024
-"""Default documents of a step of online EM."""
-GENERALISED_EM_STEP = 0.5
-"""Default share of the way that generalised EM goes."""
-HIDDEN_EM_EPOCHS = 15
-"""Iterations of EM where classes are hidden."""
+MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15  # passes of sdEM over rows, and over documents of counts
+EM_CONVERGED = 1e-3  # Nats per document that a pass gains at most, once EM has converged
+START_EM_EPOCHS = 10  # iterations of EM before multiplicative updates that start there
+ONLINE_EM_BATCH = 1024  # default documents of a step of online EM
+GENERALISED_EM_STEP = 0.5  # default share of the way that generalised EM goes
+HIDDEN_EM_EPOCHS = 15  # iterations of EM where classes are hidden
 
 # Tables: safe_steps.py, regression.py.
-SUM_LANE_ROWS = 2_000
-"""Rows that make a lane of ``merge="sum"`` worth its overhead."""
-MEAN_LANE_ROWS = 256
-"""Rows from which a lane of ``merge="mean"`` learns something of its own."""
-MEAN_BATCH = 32
-"""Rows of a step in such a lane."""
-LEAST_PRIOR_SHARE = 1e-10
-"""Share of the rows that the prior counts for at least."""
-PILOT_EM_EPOCHS = 10
-"""Iterations of EM, where features are missing, after which the prior is chosen."""
+SUM_LANE_ROWS = 2_000  # rows that make a lane of ``merge="sum"`` worth its overhead
+MEAN_LANE_ROWS = 256  # rows from which a lane of ``merge="mean"`` learns something of its own
+MEAN_BATCH = 32  # rows of a step in such a lane
+LEAST_PRIOR_SHARE = 1e-10  # share of the rows that the prior counts for at least
+PILOT_EM_EPOCHS = 10  # iterations of EM, where features are missing, after which the prior is chosen
 
 # Topic models: choose_topic_defaults.py.
-TOPIC_LANES = 8
-"""Lanes at most."""
-TOPIC_LANE_DOCUMENTS = 2_500
-"""Documents from which a lane learns something of its own."""
-TOPIC_BATCH = 100
-"""Documents of a step, of all lanes together."""
-TOPIC_LEAST_BATCH = 10
-"""The same of one lane, at least."""
-TOPIC_MANY_DOCUMENTS = 25_000
-"""Documents from which the default rate of topics falls, as one over their number."""
+TOPIC_LANES = 8  # lanes at most
+TOPIC_LANE_DOCUMENTS = 2_500  # documents from which a lane learns something of its own
+TOPIC_BATCH = 100  # documents of a step, of all lanes together
+TOPIC_LEAST_BATCH = 10  # the same of one lane, at least
+TOPIC_MANY_DOCUMENTS = 25_000  # documents from which the default rate of topics falls, as one over their number
