@@ -140,7 +140,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
-        from sdem_dist.fitting.running import FitOptions, executor_for, run_fit, sound_part, told_of_failure
+        from sdem_dist.fitting.running import FitOptions, executor_for, notify_failure, run_fit, undamaged_part
 
         parameters.check(self)
         self._check()
@@ -156,10 +156,10 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
         callbacks = [*callbacks, *tasks_of(self, X, y)]
-        with told_of_failure(callbacks):
+        with notify_failure(callbacks):
             with executor_for(client, self.n_jobs, source) as executor:
                 if skip_damaged and isinstance(source.corpus, Corpus):
-                    corpus, self.damaged_shards_ = sound_part(source.corpus, executor, callbacks)
+                    corpus, self.damaged_shards_ = undamaged_part(source.corpus, executor, callbacks)
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)

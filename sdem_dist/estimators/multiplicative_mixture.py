@@ -14,7 +14,7 @@ from sdem_dist.estimators.mixture_classifiers import Components, components_of
 from sdem_dist.estimators.parameters import OfText, estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import START_EM_EPOCHS
-from sdem_dist.fitting.mixture_starts import owners_of, positions_of, start_of_features, surveyed
+from sdem_dist.fitting.mixture_starts import component_classes, positions_of, start_of_features, surveyed
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -110,7 +110,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         once = replace(plan, n_epochs=1)
         classes = source.classes[:1] if self.shared else source.classes
         numbers = components_of(self.n_components, classes)
-        component_class = () if self.shared else owners_of(numbers)
+        component_class = () if self.shared else component_classes(numbers)
         survey = surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
@@ -148,7 +148,7 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)
         model, plan = start.learner.model, replace(start.once, n_epochs=START_EM_EPOCHS)
         state = trainer.run(Stage("EM", start.learner, plan, start.state, corpus=rows)).state
-        return weights_of_features(model.variables, state.best_mu, state.best_counts + 1.0, owners_of(numbers))
+        return weights_of_features(model.variables, state.best_mu, state.best_counts + 1.0, component_classes(numbers))
 
     @property
     def log_weights_(self) -> np.ndarray:

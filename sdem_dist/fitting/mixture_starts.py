@@ -60,7 +60,7 @@ def start_of_features(
     )
     classes = trainer.run(Stage("classes", generative, once, corpus=corpus)).state
     survey = surveyed(trainer, source, once, max(numbers), corpus=corpus)
-    head = Classes(n_classes, owners_of(numbers))
+    head = Classes(n_classes, component_classes(numbers))
     learner = SdEM(FeatureClasses(model, head), source.weight, ClosedForm(monitored=True), class_weight=weights)
     examples = starts.rows_at(corpus or source.corpus, positions_of(survey, numbers))
     return Start(learner, starts.features_at_examples(examples, numbers, model, classes), once)
@@ -81,7 +81,7 @@ def start_of_counts(
     counting = SdEM(replace(model, class_alpha=0.0), source.weight, ClosedForm(complete=True), class_weight=weights)
     words = trainer.run(Stage("classes", counting, once)).state.words
     survey = surveyed(trainer, source, once, max(numbers))
-    mixed = replace(model, head=Classes(n_classes, owners_of(numbers)))
+    mixed = replace(model, head=Classes(n_classes, component_classes(numbers)))
     learner = SdEM(mixed, source.weight, ClosedForm(), class_weight=weights, seed=seed)
     examples = (starts.rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
     start = state_at(*starts.counts_at_examples(examples, numbers, words, source.class_counts))
@@ -113,7 +113,7 @@ def sampled_positions(survey: SurveyResult) -> list[int]:
     return np.sort(survey.positions[np.isfinite(survey.keys)].astype(np.int64)).tolist()
 
 
-def owners_of(numbers: tuple[int, ...]) -> tuple[int, ...]:
+def component_classes(numbers: tuple[int, ...]) -> tuple[int, ...]:
     """Return the class of each component."""
     return tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
 

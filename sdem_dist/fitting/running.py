@@ -47,7 +47,7 @@ class FitOptions(NamedTuple):
 
 
 @contextmanager
-def told_of_failure(callbacks: Sequence[Callback]) -> Iterator[None]:
+def notify_failure(callbacks: Sequence[Callback]) -> Iterator[None]:
     """Call the method `failed` of callbacks that have one if the block fails or is interrupted."""
     try:
         yield
@@ -150,7 +150,7 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
         return trainer.score("score", estimator.scorer(estimator.learner_), estimator.state_)
 
 
-def sound_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
+def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
     """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those.
 
     All of it is looked at before training begins, so that what is left out depends on the corpus alone.

@@ -141,7 +141,7 @@ def with_temperature(
     share: float,
     seed: int,
     class_weight: tuple[float, ...] | None = None,
-    kept: Callable[[History], int] | None = None,
+    count_epochs: Callable[[History], int] | None = None,
 ) -> Trained:
     """Run the stages of a training without some documents, which give the temperature, and those of one with all.
 
@@ -151,7 +151,7 @@ def with_temperature(
     `fit`: runs a training with a source's documents; the last stage is watched.
     `share`: of the documents to hold out, 20,000 at most; `seed` decides which.
     `class_weight`: of each class: one of weight 0 has probability 0, whatever the temperature.
-    `kept`: takes the history of a training that patience ended, and returns how many epochs are kept.
+    `count_epochs`: takes the history of a training that patience ended, and returns how many epochs are kept.
     """
     held_out = held_out_of(source.corpus, share, seed, class_weight)
     if held_out is None:
@@ -160,8 +160,8 @@ def with_temperature(
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
         scored = HeldOut(cast(Any, apart), frequency=source.corpus.document_frequency)
-    trained = None if kept is None else fit(trainer, source)
-    n_epochs = None if kept is None or trained is None else kept(trained.history)
+    trained = None if count_epochs is None else fit(trainer, source)
+    n_epochs = None if count_epochs is None or trained is None else count_epochs(trained.history)
 
     def without(stage: AnyStage) -> AnyStage:
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
