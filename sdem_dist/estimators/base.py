@@ -340,7 +340,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
 
 _MODEL = ("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight")
-_STEPS = ("step", "steps", "merge")
+_STEPS = ("step", "steps", "step_decay", "merge")
 _DOCUMENTS = ("weighting", "norm", "min_df", "ngram_range", "vectorizer")
 
 

@@ -15,6 +15,7 @@ from sdem_dist.estimators.answers import Transforming, WithTopics
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
 from sdem_dist.estimators.parameters import (
+    STEP_DECAY,
     Classes,
     OfText,
     Seeded,
@@ -130,6 +131,8 @@ class LDAClassifier(
         None, or_none(real(above=True)), 'c, for "margin". None: 3 with the hinge loss, 16 with the others.'
     )
 
+    step_decay: float = param(*STEP_DECAY)
+
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
     def _check(self) -> None:
@@ -188,12 +191,12 @@ class LDAClassifier(
 
     def _sizes(self, source: Source, model: LdaClasses, weight: float) -> StepSizes:
         if self.steps == "paper":
-            return paper_steps()
+            return paper_steps(float(self.step_decay))
         if self.loss == "nll":
             return counting_steps(weight)
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        step = float(self.step or LDA_STEPS[kin(self.loss)])
-        return margin_steps(step, unit_of(sample(source), prior), model.alpha, model.class_alpha)
+        step, unit = float(self.step or LDA_STEPS[kin(self.loss)]), unit_of(sample(source), prior)
+        return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
 
     @property
     def components_(self) -> np.ndarray:

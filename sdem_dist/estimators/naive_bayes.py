@@ -259,7 +259,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         model, weights = self._model(source), self._class_weights(source)
         if self.merge == "mean":
             kernel_form(loss, model.n_classes)  # says what is wrong with it
-        initial, sizes = None, paper_steps()
+        initial, sizes = None, paper_steps(float(self.step_decay))
         if self.steps == "margin":
             sizes, initial = steps_of_the_margin(self, source, model, loss)
         rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else STEP_TOLERANCE)

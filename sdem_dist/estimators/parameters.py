@@ -198,6 +198,9 @@ EVALUATE_EVERY = (
 )
 
 
+STEP_DECAY = (1e-5, real(), "lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)``.")
+
+
 @estimator
 class Running:
     """How a fit is run and watched."""
@@ -308,7 +311,7 @@ class Steps(Lanes):
         one_of("margin", "paper"),
         '"margin": rho_0 is such that a first step moves a mean document\'s label against a rival by `step`, by twice that\n'
         'with the hinge loss. "paper": rho_0 = 1, and the prior\'s running correction (Masegosa 2014, section 4.1). Both fall\n'
-        "with the documents seen: ``rho = rho_0 / (1 + 1e-5 t)``.",
+        "with the documents seen, see `step_decay`.",
     )
     step: float | None = param(
         None,

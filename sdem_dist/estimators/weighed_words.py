@@ -12,6 +12,7 @@ from sdem_dist.corpus.checks import LARGEST
 from sdem_dist.engine.plan import MadeByWorkers
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
+    STEP_DECAY,
     Constraint,
     OfText,
     Seeded,
@@ -79,6 +80,7 @@ class Weighing(OfText, Seeded):
         "margin it grows with the documents that hold the word, to the power 1/8, or 3/8 with logarithms and ones. Its size\n"
         "hardly matters: steps are in its unit.",
     )
+    step_decay: float = param(*STEP_DECAY)
 
     if TYPE_CHECKING:
         loss: str | Loss
@@ -188,4 +190,5 @@ def steps_and_prior(
     on_disk = isinstance(source.corpus, Corpus)
     start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
     unit = unit_of(sample(source), start.prior)
-    return margin_steps(step_of(words, source, loss), unit, model.alpha, model.class_alpha), start
+    step, decay = step_of(words, source, loss), float(words.step_decay)
+    return margin_steps(step, unit, model.alpha, model.class_alpha, decay), start

@@ -13,7 +13,7 @@ from sklearn.utils import check_consistent_length
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.checks import as_numbers
-from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label
+from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label, warn_of_lookalikes
 from sdem_dist.corpus.manifest import DENSE
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted
@@ -75,6 +75,8 @@ def source_of(
             source = _in_memory(estimator, X, y, sample_weight, use, classes)
         if estimator.spec.target == "labels" and classes is None:
             _check_classes(source, use)
+            if use == "train":
+                warn_of_lookalikes(source.classes.tolist())
     source = replace(source, **of_texts)
     if use == "train" or estimator.weighting_ is None:
         return source

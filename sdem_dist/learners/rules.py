@@ -74,9 +74,9 @@ class StepSizes:
         )
 
 
-def paper_steps() -> StepSizes:
-    """Return the step sizes of Masegosa 2014, section 4.1."""
-    return StepSizes(decay=DECAY, correction=True, floor=0.0, class_floor=0.0)
+def paper_steps(decay: float = DECAY) -> StepSizes:
+    """Return the step sizes of Masegosa 2014, section 4.1; `decay`: lambda."""
+    return StepSizes(decay=decay, correction=True, floor=0.0, class_floor=0.0)
 
 
 def counting_steps(n_documents: float) -> StepSizes:
@@ -84,7 +84,7 @@ def counting_steps(n_documents: float) -> StepSizes:
     return StepSizes(correction=True, correct_from=n_documents, floor=0.0, class_floor=0.0)
 
 
-def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> StepSizes:
+def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, decay: float = DECAY) -> StepSizes:
     """Return steps; the first moves a document's label against a rival by `step`, with the hinge loss by twice that.
 
     A step rho moves the natural parameters of a document's words by ``rho x / mu``, and so its own score by ``rho sum_j
@@ -93,12 +93,12 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float) -> S
 
     `step`: c.
     `unit`: of the training documents.
-    `alpha`, `class_alpha`: pseudo-counts.
+    `alpha`, `class_alpha`: pseudo-counts. `decay`: lambda.
     """
     class_start = step * class_alpha / (unit.mean_square or 1.0)
     return StepSizes(
         start=step / (unit.margin or 1.0),
-        decay=DECAY,
+        decay=decay,
         class_start=class_start,
         floor=LEAST_COUNT * alpha,
         class_floor=LEAST_COUNT * class_alpha,

@@ -1,5 +1,6 @@
 """Rules for models of tables: steps that stay inside S, judged by the objective; and the paper's own."""
 
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,11 +66,11 @@ class TableSteps:
     def _loss_before(self, sdem: SdEM[Any], point: Point, batch: Any) -> float:
         return 0.0
 
+    @abstractmethod
     def _inner_step(
         self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
     ) -> Point:
         """Return the point after one batch of a lane of some weight, with t documents seen."""
-        raise NotImplementedError
 
 
 def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistics:

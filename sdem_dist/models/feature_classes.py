@@ -1,5 +1,6 @@
 """Classes over dense features: naive Bayes whose variables have families, and mixtures of components of it."""
 
+from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -86,9 +87,9 @@ class DenseModel:
         key = type(self).__name__, self.variables.blocks, self.head.component_class
         return "features " + sha256(repr(key).encode()).hexdigest()
 
+    @abstractmethod
     def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
         """Return theta(mu) (M-step)."""
-        raise NotImplementedError
 
     def parameters(self, state: FeatureState) -> FeatureParameters:
         """Return the natural parameters of the best mu, or of the last where rounds are not judged."""

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-import unicodedata
-import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
@@ -13,7 +11,7 @@ from typing import Literal, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus, open_corpus
-from sdem_dist.corpus.labels import all_labels, label_set, set_named
+from sdem_dist.corpus.labels import all_labels, label_set, set_named, warn_of_lookalikes
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.publishing import refuse_taken
 from sdem_dist.counted import counted, is_count
@@ -77,19 +75,6 @@ def check_destinations(destinations: list[str], overwrite: bool) -> None:
         if not is_url(target) and not Path(target).absolute().parent.is_dir():
             raise IngestError(
                 f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
-            )
-
-
-def warn_of_lookalikes(labels: Iterable[str]) -> None:
-    """Warn of labels that differ only by the code points that spell the same letters."""
-    spellings: dict[str, str] = {}
-    for label in labels:
-        other = spellings.setdefault(unicodedata.normalize("NFC", label), label)
-        if other != label:
-            warnings.warn(
-                f"two labels look alike, and are two classes: {label!r} ({label!a}) and {other!r} ({other!a}) "
-                "differ only by Unicode normalisation; write all in one form, such as NFC",
-                stacklevel=2,
             )
 
 

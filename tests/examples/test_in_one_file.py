@@ -16,18 +16,17 @@ FILE = Path(__file__).parents[2] / "examples" / "sdem_in_one_file.py"
 PLAIN = runpy.run_path(str(FILE))
 
 
-@pytest.mark.parametrize("seed", [0, 7])
+@pytest.mark.parametrize(("seed", "decay"), [(0, 1e-5), (7, 0.1)])
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
-def test_paper_steps_of_counts_agree_to_the_last_digits(loss, seed):
+def test_paper_steps_of_counts_agree_to_the_last_digits(loss, seed, decay):
     X, y = random_counts(seed=seed)
-    model = sd.MultinomialNB(
-        loss=loss, steps="paper", weighting="counts", validation_fraction=0.0, n_lanes=1, n_epochs=2, random_state=seed
-    ).fit(X, y)
+    settings = {"steps": "paper", "step_decay": decay, "weighting": "counts", "validation_fraction": 0.0, "n_lanes": 1}
+    model = sd.MultinomialNB(loss=loss, n_epochs=2, random_state=seed, **settings).fit(X, y)
     stored = stored_order(len(y), seed)
     plain, t = PLAIN["Counts"](3, X.shape[1]), 0.0
     for epoch in range(2):
         order = lane_order(len(y), seed, epoch, 0, 0)
-        t = PLAIN["sdem"](plain, X[stored].toarray().astype(float), y[stored], order, loss, t=t)
+        t = PLAIN["sdem"](plain, X[stored].toarray().astype(float), y[stored], order, loss, decay, t)
     log_words = np.log((plain.N + plain.gamma) / (plain.M + plain.gamma * X.shape[1])[:, None])
     np.testing.assert_allclose(model.feature_log_prob_, log_words, rtol=1e-12)
     np.testing.assert_allclose(model.state_.class_counts, plain.C, rtol=1e-12)

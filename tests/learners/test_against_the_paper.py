@@ -14,7 +14,6 @@ from reference.random_documents import as_pairs, random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.learners import rules as step_sizes
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import Merge, paper_steps
 from sdem_dist.learners.sdem import SdEM
@@ -44,7 +43,7 @@ def assert_same(model: MultinomialNB, counts: paper.Counts) -> None:
 
 def run_in_sequence(X, y, loss: str, prior, seed: int, n_epochs: int = 1, weights=None, decay: float = 1e-5):
     """Train both: one lane, one round, steps of one document, gamma of the moment."""
-    model = MultinomialNB(loss=loss, alpha=prior, n_epochs=n_epochs, random_state=seed, **PAPER)
+    model = MultinomialNB(loss=loss, alpha=prior, n_epochs=n_epochs, random_state=seed, step_decay=decay, **PAPER)
     model.fit(X, y, sample_weight=weights)
     if weights is not None:  # documents of weight 0 count nowhere, and the weights of the others are relative
         rows = np.flatnonzero(weights)
@@ -75,8 +74,7 @@ def test_one_lane_is_the_papers_algorithm(loss, prior, seed):
 
 
 @pytest.mark.parametrize("loss", LOSSES)
-def test_several_epochs_weights_and_a_fast_decay(loss, monkeypatch):
-    monkeypatch.setattr(step_sizes, "DECAY", 0.01)
+def test_several_epochs_weights_and_a_fast_decay(loss):
     X, y = random_counts(60, 20, 4, seed=3)
     weights = np.random.default_rng(1).choice([0.0, 0.5, 1.0, 2.5], len(y))
     model, counts = run_in_sequence(X.astype(float) * 0.37, y, loss, "laplace", 2, 3, weights, decay=0.01)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sdem_dist import MultinomialNB
+from sdem_dist import MultiLabelNB, MultinomialNB
 from sdem_dist.text import Reading, VectorizerSettings, ingest
 
 FORMS = ("tsv", "csv", "jsonl", "parquet", "folder")
@@ -49,6 +49,13 @@ def test_labels_that_look_alike_are_named(form, tmp_path):
     source = written(form, [(composed, "one"), (decomposed, "two")], tmp_path)
     with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
         assert len(ingest(source, tmp_path / "c").classes) == 2
+
+
+@pytest.mark.parametrize("estimator", [MultinomialNB(n_epochs=1), MultiLabelNB(n_epochs=1)])
+def test_labels_in_memory_that_look_alike_are_named(estimator):
+    labels = [unicodedata.normalize(name, "Café") for name in ("NFC", "NFD")] * 10
+    with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
+        estimator.fit(["one two", "three four"] * 10, labels)
 
 
 CHINESE, JAPANESE, THAI = "我昨天在商店买了一本新书", "昨日お店で新しい本を買いました", "เมื่อวานฉันซื้อหนังสือใหม่ที่ร้าน"
