@@ -92,10 +92,11 @@ def explain(
 
 def _of_standard_input(reading: Reading) -> tuple[str, ...]:
     """Return the texts of lines, as sdem predict reads them."""
-    from sdem_dist.text.splits import predict_blocks
+    from sdem_dist.text.splits import predict_splits
     from sdem_dist.text.validation import RowValidator
 
-    blocks = predict_blocks(Path("-"), reading, RowValidator(), MOST_AT_ONCE, keep=False)
+    splits = predict_splits(Path("-"), reading, MOST_AT_ONCE, keep=False)
+    blocks = (block for split in splits for block in split.read(RowValidator()))
     return tuple(text for block in blocks for text in block.texts)
 
 

@@ -88,11 +88,12 @@ def show_report(report: IngestReport) -> None:
     """Say in a few lines what an ingest did."""
     from sdem_dist.corpus import open_corpus
 
+    warn_of_single_labels(corpus := open_corpus(report.path))
     labelled = counted(len(report.classes), "class", "classes") if report.classes else "targets"
+    labelled = labelled if report.classes or corpus.header.n_targets else "no labels"
     if any(isinstance(found, tuple) for found in report.classes):
         labels = {label for found in report.classes if isinstance(found, tuple) for label in found}
         labelled = f"{counted(len(labels), 'label')} in {counted(len(report.classes), 'set')}"
-    warn_of_single_labels(corpus := open_corpus(report.path))
     if hidden := without_label(corpus):
         labelled += f", {counted(hidden, 'document')} without a label"
     words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"

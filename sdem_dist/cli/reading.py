@@ -64,7 +64,7 @@ HOW_READ = (
 )
 """Options of every command that reads sources."""
 _READING = (
-    format_option(*FORMATS),
+    format_option("lines", *FORMATS),
     _option("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
     _option(
         "--label-separator", "TEXT", "What stands between the labels of a document, if it may have several or none."
@@ -75,6 +75,7 @@ _READING = (
         "The label that means none, '' for an empty one. Such documents, and those whose label is empty or null, are "
         "unlabelled.",
     ),
+    _option("--no-labels labelled", None, "Documents have no labels, as lines have none.", True, flag_value=False),
     _option("--text", "COLUMN", "Column of the text, or several: title,body.  [default: text, or 1]"),
     _option("--id", "COLUMN", "Column of the documents' ids.  [default: their positions]"),
     _option("--group", "COLUMN", "Column of what folds keep together, such as an author."),

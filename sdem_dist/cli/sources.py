@@ -13,6 +13,7 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
+import numpy as np
 
 from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
 from sdem_dist.cli.outputs import say_left_out
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.text import Reading
-    from sdem_dist.text.texts import Records
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
@@ -134,7 +134,7 @@ def corpus_of(
     with hidden_folder(beside.absolute(), "corpus") as folder:
         target = folder / "corpus.zarr"
         try:
-            reading, settings = pop_reading(reading_options), pop_words(reading_options)
+            reading, settings = _reading(reading_options), pop_words(reading_options)
             with shown_progress(quiet=options.get("quiet", False)) as progress:
                 ingest(
                     list(paths),
@@ -142,7 +142,7 @@ def corpus_of(
                     settings,
                     reading=reading,
                     on_error=reading_options["on_error"],
-                    targets=_learns_numbers(options.get("estimator")),
+                    targets=_learns(options.get("estimator")) == "numbers",
                     keep_text=keep_text and numeric_format([place(path) for path in paths], reading) is None,
                     progress=progress,
                 )
@@ -166,11 +166,19 @@ def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
     return [str(spool) if path == "-" else path for path in paths]
 
 
-def _learns_numbers(name: str | None) -> bool:
-    """Whether an estimator, if that is one, learns numbers: then labels of a source are targets."""
+def _learns(name: str | None) -> str:
+    """Return what an estimator learns: of "numbers" labels of a source are targets, for "nothing" it needs none."""
     from sdem_dist.catalogue import ESTIMATORS, estimator_class
 
-    return name in ESTIMATORS and estimator_class(str(name))().spec.target == "numbers"
+    return estimator_class(str(name)).spec.target if name in ESTIMATORS else "labels"
+
+
+def _reading(options: dict[str, Any]) -> Reading:
+    """Take the options of `reading_options` out of others; estimators that learn no labels need none."""
+    reading = pop_reading(options)
+    if _learns(options.get("estimator")) != "nothing" or typed_options(("label", "label_separator", "unlabelled")):
+        return reading
+    return replace(reading, labelled=False)
 
 
 def _refuse_tables(name: str | None, source: str) -> None:
@@ -200,7 +208,7 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
         yield None if path is None else open_corpus(path)
         return
     with hidden_folder(beside.absolute(), "validation") as folder:
-        target, reading = folder / "validation.zarr", pop_reading(dict(options))
+        target, reading = folder / "validation.zarr", _reading(dict(options))
         with shown_progress(quiet=options["quiet"]) as progress:
             ingest(
                 path,
@@ -304,6 +312,8 @@ def _separator_of(estimator: EngineEstimator, source: SourceOptions) -> str:
 
 
 def _check_labels(estimator: EngineEstimator, source: SourceOptions) -> None:
+    if not source.reading.labelled and estimator.spec.target != "nothing":
+        raise click.UsageError("--no-labels and --format lines are for clusters and topics: this model learned labels")
     if not estimator.several_labels and source.reading.label_separator is not None:
         raise click.UsageError(
             "--label-separator is for models of several labels, and this one was not trained on them"
@@ -333,7 +343,7 @@ def examined_documents(
     from sdem_dist.inspection.evaluation_set import EvaluationSet
     from sdem_dist.text.sources import numeric_format
     from sdem_dist.text.splits import placed_blocks
-    from sdem_dist.text.validation import RowValidator
+    from sdem_dist.text.validation import NONE, RowValidator
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
@@ -352,15 +362,16 @@ def examined_documents(
     separator = _separator_of(estimator, source) if several else None
     trained_classes = frozenset(classes) if classes else None
     gate = RowValidator(source.on_error, trained_classes, target == "numbers", separator=separator, owner="model")
-    gate.unlabelled = source.reading.unlabelled
+    gate.unlabelled = source.reading.missing_label
     counts, labels, texts = [], [], []
     ids: list[object] = []
     n_unlabelled = 0
     with _told_of_predict(path):
         for block in placed_blocks(place(path), source.reading, gate):
-            if gate.unlabelled is not None:
-                block, n_hidden = _labelled(block)
-                n_unlabelled += n_hidden
+            if source.reading.unlabelled is not None:
+                rows = [i for i, label in enumerate(block.labels) if label != NONE]
+                n_unlabelled += len(block.labels) - len(rows)
+                block = block.take(np.array(rows, np.intp))
             if not block.labels:
                 continue
             counts.append(count(block.texts))
@@ -374,7 +385,7 @@ def examined_documents(
     if not counts:
         what = "no document with a label" if gate.skipped or n_unlabelled else "no document"
         raise click.ClickException(f"{path} holds {what}{_PREDICT.format(path) if gate.skipped else ''}")
-    label_list: list[object] = list(labels)
+    label_list: list[object] | None = list(labels) if source.reading.labelled else None
     if several:
         label_list = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
     elif classes:
@@ -384,7 +395,7 @@ def examined_documents(
     return EvaluationSet(sp.vstack(counts, format="csr"), label_list, texts, transformer.unknown_share, ids)
 
 
-_PREDICT = "; documents without labels are for sdem predict MODEL {}"
+_PREDICT = "; documents without labels are for sdem predict MODEL {} (of clusters and topics: --no-labels)"
 
 
 @contextmanager
@@ -399,14 +410,3 @@ def _told_of_predict(path: str) -> Iterator[None]:
             raise
         error.hint += _PREDICT.format(path)
         raise
-
-
-def _labelled(block: Records) -> tuple[Records, int]:
-    """Return the documents of a block that have a label, and how many have none."""
-    from sdem_dist.text.texts import Texts
-    from sdem_dist.text.validation import NONE
-
-    rows = [i for i, label in enumerate(block.labels) if label != NONE]
-    texts = Texts(block.texts.data, block.texts.starts[rows], block.texts.stops[rows])
-    ids = None if block.ids is None else [block.ids[i] for i in rows]
-    return replace(block, texts=texts, labels=[block.labels[i] for i in rows], ids=ids), len(block.labels) - len(rows)

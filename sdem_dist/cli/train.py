@@ -180,7 +180,8 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             raise
         raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
     figures = _figures(estimator, options["validation"])
-    epochs = counted(estimator.n_iter_, "epoch") + _unless_last(estimator.kept_, estimator.n_iter_)
+    best_epoch, epochs = estimator.kept_["epoch"], counted(estimator.n_iter_, "epoch")
+    epochs += "" if best_epoch == estimator.n_iter_ else f", epoch {best_epoch} kept"
     loss = getattr(estimator, "loss", None)
     loss = estimator.learner_.loss if loss == "auto" else loss
     of_loss = "" if loss is None else f", loss {loss}"
@@ -268,10 +269,6 @@ def _components(estimator: EngineEstimator) -> str:
     """Return what the components of a mixture are, where that can be chosen."""
     kind = getattr(estimator, "components", None)
     return f" of {kind} components (--set components=...)" if kind else ""
-
-
-def _unless_last(kept: Mapping[str, float], n_epochs: int) -> str:
-    return "" if kept["epoch"] == n_epochs else f", epoch {kept['epoch']} kept"
 
 
 def estimator_of(options: Mapping[str, Any], target: str | None = None) -> EngineEstimator:

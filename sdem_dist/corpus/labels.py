@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import math
-import unicodedata
-import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, cast
@@ -278,18 +276,3 @@ def name_of(labels: LabelSet) -> str:
 def set_named(name: str) -> LabelSet:
     """Return the set of a name."""
     return tuple(json.loads(name))
-
-
-def warn_of_lookalikes(labels: Iterable[object]) -> None:
-    """Warn of labels that differ only by the code points that spell the same letters."""
-    spellings: dict[str, str] = {}
-    for label in labels:
-        if not isinstance(label, str):
-            continue
-        other = spellings.setdefault(unicodedata.normalize("NFC", label), label)
-        if other != label:
-            warnings.warn(
-                f"two labels look alike, and are two classes: {label!r} ({label!a}) and {other!r} ({other!a}) "
-                "differ only by Unicode normalisation; write all in one form, such as NFC",
-                stacklevel=2,
-            )

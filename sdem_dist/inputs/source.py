@@ -13,7 +13,7 @@ from sklearn.utils import check_consistent_length
 from sdem_dist.compat import check_sample_weight
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
 from sdem_dist.corpus.checks import as_numbers
-from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label, warn_of_lookalikes
+from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label
 from sdem_dist.corpus.manifest import DENSE
 from sdem_dist.corpus.tables import numbering
 from sdem_dist.counted import counted
@@ -24,6 +24,7 @@ from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_te
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.inputs.weighted import coded, members_of
+from sdem_dist.text.validation import warn_of_lookalikes
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
 AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus

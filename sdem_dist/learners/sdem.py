@@ -46,7 +46,9 @@ class At(NamedTuple):
 
     def order(self, n_documents: int) -> np.ndarray:
         """Return a permutation of the lane's documents, one for each seed and place in the run."""
-        return visiting_order(self.seed, self.lane, n_documents)
+        order = np.empty(n_documents, np.int64)
+        permute(*lane_key(self.seed, self.lane), order)
+        return order
 
     def scale(self, n_documents: int) -> float:
         """Return how many documents of the round one of the lane stands for."""
@@ -217,13 +219,6 @@ def check_class_weight(class_weight: tuple[float, ...] | None, n_classes: int) -
     """Raise ValueError unless there are no weights of classes, or one of each."""
     if class_weight is not None and len(class_weight) != n_classes:
         raise ValueError(f"class_weight has {len(class_weight)} numbers for {n_classes} classes")
-
-
-def visiting_order(seed: int, lane: Lane, n_documents: int) -> np.ndarray:
-    """Return a permutation of a lane's documents, one for each seed and place in the run."""
-    order = np.empty(n_documents, np.int64)
-    permute(*lane_key(seed, lane), order)
-    return order
 
 
 def lane_key(seed: int, lane: Lane) -> np.ndarray:

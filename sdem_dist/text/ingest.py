@@ -62,7 +62,7 @@ def ingest_here(config: IngestConfig, report: IngestReport) -> CorpusPlan:
         how = config.held_out, config.random_state, config.n_jobs
         second = SecondPass(folder, tally.n_blocks, plan.columns, classes, tally.whole, *how, ids)
         common: JsonObject = {
-            "classes": None if targets else plan.classes,
+            "classes": None if targets else plan.classes or None,
             "unlabelled": NONE,
             "vocabulary": plan.vocabulary,
             "vectorizer": settings.to_json(),
@@ -306,7 +306,7 @@ def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, r
     single = targets or (plan.reference is not None and not plan.label_sets)
     if single and reading.label_separator is not None:
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
-    if targets and reading.unlabelled is not None:
+    if targets and reading.missing_label is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
     separator = reading.label_separator
-    return RowValidator(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.unlabelled)
+    return RowValidator(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.missing_label)

@@ -11,7 +11,7 @@ from typing import Literal, cast
 import numpy as np
 
 from sdem_dist.corpus import Corpus, open_corpus
-from sdem_dist.corpus.labels import all_labels, label_set, set_named, warn_of_lookalikes
+from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.publishing import refuse_taken
 from sdem_dist.counted import counted, is_count
@@ -22,7 +22,7 @@ from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import Batch, ColumnMap, Progress, Tally
 from sdem_dist.text.runs import MergedTerms
 from sdem_dist.text.sources import Reading
-from sdem_dist.text.validation import NONE, RowValidator, class_name
+from sdem_dist.text.validation import NONE, RowValidator, class_name, warn_of_lookalikes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 
@@ -76,22 +76,6 @@ def check_destinations(destinations: list[str], overwrite: bool) -> None:
             raise IngestError(
                 f"{target}: there is no folder {Path(target).absolute().parent} to write it to; create it"
             )
-
-
-def check_tally(tally: Tally, held_out: float, gate: RowValidator, sources: Sequence[Path]) -> None:
-    """Raise IngestError if the sources, or one of both parts, have no document, or none a label that is to be known."""
-    names = ", ".join(map(str, sources[:3])) + (f" and {len(sources) - 3:,} more" if len(sources) > 3 else "")
-    if tally.n_documents == 0:
-        examples = "".join(f"\n  {example}" for example in gate.examples)
-        left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
-        raise IngestError(f"{names}: no document{left_out}")
-    if gate.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
-        raise IngestError(f"{names}: no document has a label; check the column of the label")
-    if held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
-        raise IngestError(
-            f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
-            "choose another fraction or seed"
-        )
 
 
 ZeroBased = bool | Literal["auto"] | None
@@ -259,7 +243,19 @@ class IngestConfig:
 
         Warns of labels that look alike, and of words without spaces between them.
         """
-        check_tally(tally, self.held_out, self.gate, self.sources)
+        gate, names = self.gate, ", ".join(map(str, self.sources[:3]))
+        names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
+        if tally.n_documents == 0:
+            examples = "".join(f"\n  {example}" for example in gate.examples)
+            left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
+            raise IngestError(f"{names}: no document{left_out}")
+        if self.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
+            raise IngestError(f"{names}: no document has a label; check the column of the label")
+        if self.held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
+            raise IngestError(
+                f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
+                "choose another fraction or seed"
+            )
         if not self.targets:
             warn_of_lookalikes(tally.classes)
         if self.form is None:

@@ -42,13 +42,15 @@ def block_path(folder: Path, block: int) -> Path:
 
 def save_block(path: Path, block: CountedBlock) -> None:
     """Write a block, without pickle."""
-    counts = block.counts
+    counts, values = block.counts, block.counts.counts
+    if values.dtype.kind != "f" and len(values):  # the smallest dtype halves the spill or better
+        values = values.astype(np.min_scalar_type(int(values.max())))
     save_arrays(
         path,
         np.array([block.n_columns, block.run, block.first]),
         counts.indptr,
         counts.nodes,
-        _narrowed(counts.counts),
+        values,
         block.labels,
         np.zeros(0) if block.weights is None else block.weights,
     )
@@ -80,13 +82,6 @@ def load_arrays(path: Path, n: int) -> list[np.ndarray]:
     """Read the first `n` arrays that `save_arrays` wrote."""
     with path.open("rb") as file:
         return [np.load(file, allow_pickle=False) for _ in range(n)]
-
-
-def _narrowed(values: np.ndarray) -> np.ndarray:
-    """Return whole numbers in the smallest unsigned dtype that holds them, which halves the spill or better."""
-    if values.dtype.kind == "f" or len(values) == 0:
-        return values
-    return values.astype(np.min_scalar_type(int(values.max())))
 
 
 WINDOW_TERMS = 1 << 16
@@ -195,11 +190,8 @@ def index_of(table: np.ndarray) -> np.ndarray:
 
 def indexed_terms(texts: Path, table: Path, index: np.ndarray) -> list[bytes]:
     """Return the indexed terms of a run."""
-    return [_term(texts, table, i * INDEXED, int(byte)) for i, byte in enumerate(index)]
-
-
-def _term(texts: Path, table: Path, row: int, byte: int) -> bytes:
-    return np.fromfile(texts, np.uint8, int(read_rows(table, row, 1)[0, 0]), offset=byte).tobytes()
+    sizes = [int(read_rows(table, i * INDEXED, 1)[0, 0]) for i in range(len(index))]
+    return [np.fromfile(texts, np.uint8, n, offset=int(at)).tobytes() for n, at in zip(sizes, index, strict=True)]
 
 
 def place_of(texts: Path, table: Path, index: np.ndarray, terms: Sequence[bytes], term: bytes) -> tuple[int, int]:

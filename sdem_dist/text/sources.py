@@ -13,9 +13,9 @@ from sdem_dist.text.files import COMPRESSIONS, plain_suffix
 from sdem_dist.text.texts import Columns
 
 LINES = "lines"
-"""The format of plain lines, one document each, without labels: for prediction only."""
+"""The format of plain lines, one document each, without labels."""
 LINES_OR_TSV = "lines or tsv"
-"""Plain lines, or ``label<TAB>text`` if the first line is that: for prediction only, of sources that do not say."""
+"""Plain lines, or ``label<TAB>text`` if the first line is that: of sources without labels that do not say."""
 FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 SUFFIXES = {
     ".txt": "tsv",
@@ -42,7 +42,8 @@ class Reading:
     Attributes
     ----------
     format : str, or None
-        One of `FORMATS`; None decides by the suffix of each source, after that of a compression.
+        One of `FORMATS`, or "lines": a document a line, without labels. None decides by the suffix of each source,
+        after that of a compression.
     label, text : str, int or None
         The columns of label and text: numbers from 0 for "tsv" (None: each line is ``label<TAB>text``), names for
         "csv", "jsonl" and "parquet" (None: "label" and "text"); of "jsonl" also a path into nested objects, such as
@@ -68,6 +69,8 @@ class Reading:
     header : bool, or None
         Whether the first record of "csv" and "tsv" sources has the names of columns; without them columns are numbers
         from 0. None: "csv" has one, "tsv" has none.
+    labelled : bool
+        Whether documents have labels. Without, as for clusters and topics, the column of the label plays no part.
     zero_based : bool or "auto"
         Whether the columns of "svmlight" sources count from 0; "auto" says no if no source has a column 0.
     """
@@ -84,6 +87,7 @@ class Reading:
     unlabelled: str | None = None
     delimiter: str | None = None
     header: bool | None = None
+    labelled: bool = True
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
@@ -94,11 +98,20 @@ class Reading:
             raise ValueError("label_separator is what stands between labels, such as ',', and cannot be empty")
         if self.label_separator is not None and self.unlabelled is not None:
             raise ValueError("unlabelled is for documents of one label each: with label_separator they may have none")
+        if self.format == LINES:
+            object.__setattr__(self, "labelled", False)
+        if not self.labelled and (self.label_separator, self.unlabelled) != (None, None):
+            raise ValueError("label_separator and unlabelled are for documents with labels, and these have none")
+
+    @property
+    def missing_label(self) -> str | None:
+        """The label that stands for none; None where each document has a label."""
+        return self.unlabelled if self.labelled else ""
 
     def columns(self, *, labelled: bool = True, keep: bool = False) -> Columns:
         """Return what is read of a table, with all its columns if they are to be kept."""
         if labelled:
-            return Columns(self.text, self.label, self.id, self.group, self.weight, keep=keep)
+            return Columns(self.text, self.label, self.id, self.group, self.weight, self.labelled, keep)
         return Columns(self.text, None, self.id, labelled=False, keep=keep)
 
 
@@ -120,7 +133,8 @@ def source_format(source: Path, reading: Reading) -> str:
     elif source.is_dir():
         form = "folder"
     elif (known := SUFFIXES.get(plain_suffix(source))) is not None:
-        form = known
+        may_be_lines = not reading.labelled and reading.text is None and reading.id is None
+        form = LINES_OR_TSV if may_be_lines and plain_suffix(source) == ".txt" else known
     else:
         raise IngestError(
             f"{source}: its suffix does not tell the format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "

@@ -273,14 +273,6 @@ def placed_blocks(source: Path, reading: Reading, gate: RowValidator) -> Iterato
         yield Records(texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), labels, places)
 
 
-def predict_blocks(
-    source: Path, reading: Reading, gate: RowValidator, block_documents: int, *, keep: bool
-) -> Iterator[Records]:
-    """Yield the documents of a source of text without labels, in order, as tasks that read its splits do."""
-    for split in predict_splits(source, reading, block_documents, keep=keep):
-        yield from split.read(gate)
-
-
 def matrix_blocks(
     sources: Iterable[Path], gate: RowValidator, block_documents: int = MATRIX_DOCUMENTS
 ) -> Iterator[tuple[sp.csr_matrix, list[str]]]:

@@ -203,7 +203,7 @@ def count_split(counting: Counting, scratch: Path, split: InputSplit) -> JsonObj
 def _counted(counting: Counting, split: InputSplit, folder: Path) -> JsonObject:
     reading, settings = counting.reading, counting.settings
     on_error, known, separator = counting.on_error, counting.known_classes, reading.label_separator
-    gate = RowValidator(on_error, known, counting.targets, separator=separator, unlabelled=reading.unlabelled)
+    gate = RowValidator(on_error, known, counting.targets, separator=separator, unlabelled=reading.missing_label)
     runs = None
     if counting.numeric:
         blocks = matrix_blocks([split.source], gate, min(counting.block_documents, MATRIX_DOCUMENTS))
@@ -354,7 +354,7 @@ def _arranged(
 
     spill = folder / "spill"
     spill.mkdir()
-    of_corpus = None if how.classes is None else [name for _, name in how.classes]
+    of_corpus = [name for _, name in how.classes or ()] or None
     if (counts / GROUPS).exists():
         hashes = np.load(counts / GROUPS)
         mask = held_out_mask(first[0], len(hashes), how.share_held_out, how.random_state)

@@ -6,7 +6,7 @@ import re
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -138,6 +138,16 @@ class Records:
     """All columns, where they are kept; a value for each text. Sources with types give arrays."""
     groups: list[str] | None = None  # the group of each document, where a column of groups was named
     weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
+
+    def take(self, rows: np.ndarray) -> Records:
+        """Return the documents of these numbers."""
+
+        def of(column: Any) -> Any:
+            return [column[i] for i in rows.tolist()] if isinstance(column, list) and column else column
+
+        columns = {name: of(c) if isinstance(c, list) else c.take(rows) for name, c in self.columns.items()}
+        weights = None if self.weights is None else self.weights[rows]
+        return Records(self.texts.take(rows), of(self.labels), of(self.ids), columns, of(self.groups), weights)
 
 
 def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogatepass") -> list[object]:

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import math
+import unicodedata
+import warnings
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -64,7 +67,7 @@ class RowValidator:
     skipped: int = 0  # lines left out so far
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
     labelled: bool = False  # whether a line with a label has passed
-    _texts: dict[str, bool] = field(default_factory=dict)
+    texts: dict[str, bool] = field(default_factory=dict)  # whether each label that passed was a text, by its name
     _known: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
 
     def __post_init__(self) -> None:
@@ -105,11 +108,6 @@ class RowValidator:
         self.skipped += skipped
         self.examples += examples[: EXAMPLES_KEPT - len(self.examples)]
 
-    @property
-    def texts(self) -> dict[str, bool]:
-        """Whether each label that was let through was a text, by its name."""
-        return self._texts
-
     def check(self, path: Path, batch: RecordBatch) -> Records:
         """Return the documents of a batch; its other records are rejected, in order.
 
@@ -117,7 +115,8 @@ class RowValidator:
         """
         problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
         texts = self._checked_texts(batch, problems, decode)
-        names = self._names(batch.roles["label"], problems, decode) if "label" in batch.roles else None
+        names = None if self.unlabelled is None else [NONE] * len(batch)
+        names = self._names(batch.roles["label"], problems, decode) if "label" in batch.roles else names
         ids, groups, weighed = (
             None if role not in batch.roles else listed(batch.roles[role], decode) for role in ("id", "group", "weight")
         )
@@ -128,10 +127,11 @@ class RowValidator:
                     problems[row] = f"the {role} is {'missing' if value is None else f'{value!r:.60}'}", IngestError
                 elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
                     problems.setdefault(row, (f"the {role} has {problem}", IngestError))
+        named_groups = None if groups is None else list(map(str, groups))
+        records = Records(texts, names or [], ids, batch.beside, named_groups, weights)
         if not problems and not batch.invalid:
             self.labelled = self.labelled or bool(names)
-            named_groups = None if groups is None else list(map(str, groups))
-            return Records(texts, names or [], ids, batch.beside, named_groups, weights)
+            return records
         kept = np.ones(len(batch), bool)
         kept[list(problems)] = False
         first = int(batch.numbers[kept.argmax()]) if kept.any() else 1 << 62
@@ -141,16 +141,7 @@ class RowValidator:
             self.labelled = self.labelled or (names is not None and number > first)
             self.reject(path, number, problem, batch.unit, kind)
         self.labelled = self.labelled or (names is not None and bool(kept.any()))
-        rows = np.flatnonzero(kept)
-        chosen = rows.tolist()
-        return Records(
-            texts.take(rows),
-            [] if names is None else [names[i] for i in chosen],
-            None if ids is None else [ids[i] for i in chosen],
-            {name: [c[i] for i in chosen] if isinstance(c, list) else c.take(rows) for name, c in batch.beside.items()},
-            None if groups is None else [str(groups[i]) for i in chosen],
-            None if weights is None else weights[rows],
-        )
+        return records.take(np.flatnonzero(kept))
 
     def _checked_texts(self, batch: RecordBatch, problems: Problems, decode: str) -> Texts:
         """Return the texts of a batch, and note those that are none."""
@@ -242,7 +233,7 @@ class RowValidator:
             label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
             cut = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
             return f"label {label!r} is not among the {self.owner}'s classes ({known}{more}){cut}"
-        if self._texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
+        if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
             return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
         return None
@@ -338,3 +329,18 @@ def not_unicode(text: str) -> str | None:
             )
         return f"half of a surrogate pair, U+{code:04X}"
     return None
+
+
+def warn_of_lookalikes(labels: Iterable[object]) -> None:
+    """Warn of labels that differ only by the code points that spell the same letters."""
+    spellings: dict[str, str] = {}
+    for label in labels:
+        if not isinstance(label, str):
+            continue
+        other = spellings.setdefault(unicodedata.normalize("NFC", label), label)
+        if other != label:
+            warnings.warn(
+                f"two labels look alike, and are two classes: {label!r} ({label!a}) and {other!r} ({other!a}) "
+                "differ only by Unicode normalisation; write all in one form, such as NFC",
+                stacklevel=2,
+            )

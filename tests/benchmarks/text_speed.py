@@ -27,7 +27,7 @@ from sdem_dist.cli.answers import answered, lines_of, predictions_of, transforme
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 from sdem_dist.text.counters import LearningCounter, pieces
-from sdem_dist.text.splits import predict_blocks
+from sdem_dist.text.splits import predict_splits
 from sdem_dist.text.texts import Texts, texts_of_strings
 from sdem_dist.text.validation import RowValidator
 
@@ -94,7 +94,8 @@ def file_speeds(
     def predicted() -> int:
         estimator = load_model(model)
         counter, lines = transformer_of(estimator), lines_of(replace(predictions_of(estimator, model), alone=True))
-        records = predict_blocks(source, Reading(text=1), RowValidator(), 1 << 14, keep=False)
+        splits = predict_splits(source, Reading(text=1), 1 << 14, keep=False)
+        records = (block for split in splits for block in split.read(RowValidator()))
         return sum(len(text) for text in answered(records, counter, lines, n_jobs))
 
     return megabytes / taken, megabytes / statistics.median(seconds(predicted) for _ in range(repeats))

@@ -45,6 +45,20 @@ def test_every_way_in_gives_the_same_model(way, expected, tmp_path, monkeypatch)
         assert (load_model(model).predict_proba(["goal", "bank team"]) == expected).all()
 
 
+@pytest.mark.parametrize("name", ["d.csv", "d.txt", "d.jsonl"])
+def test_clusters_and_topics_need_no_labels(name, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    texts = [text for _, text in ROWS]
+    content = {"csv": ["text", *texts], "txt": texts, "jsonl": [f'{{"text": "{text}"}}' for text in texts]}[name[2:]]
+    (tmp_path / name).write_text("\n".join(content) + "\n")
+    for estimator, of in (("KMeans", "n_clusters=2"), ("LatentDirichletAllocation", "n_components=2")):
+        ok("train", name, estimator, "--quiet", "--estimator", estimator, "--set", of)
+        assert "20 documents" in ok("evaluate", estimator, name, "--no-labels")
+    assert "no labels" in ok("ingest", name, "c", "--no-labels")
+    assert run("train", "c", "m").exit_code != 0
+    ok("train", "-", "m", "--quiet", "--format", "lines", "--estimator", "KMeans", input="\n".join(texts))
+
+
 def test_labels_are_numbers_for_a_regressor(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "d.tsv").write_text("".join(f"{k % 5}.5\tword{k % 5} goal\n" for k in range(40)))

@@ -80,6 +80,36 @@ def test_the_same_corpus(name, expected, tmp_path):
     assert open_corpus(tmp_path / "c").header.uid == expected
 
 
+UNLABELLED = {
+    "lines.txt": (lines("{1}".format), {"format": "lines"}),
+    "s.txt": (lines("{1}".format), {"labelled": False}),
+    "s.tsv": (FORMS["s.tsv"][0], {"labelled": False}),
+    "s.csv": (table(",", [("text",), *((text,) for _, text in ROWS)]), {"labelled": False}),
+    "labels.csv": (FORMS["s.csv"][0], {"labelled": False}),
+    "s.jsonl": (lines(lambda _, text: json.dumps({"text": text})), {"labelled": False}),
+    "s.parquet": (parquet(), {"labelled": False}),
+}
+
+
+@pytest.mark.parametrize("workers", [False, True])
+@pytest.mark.parametrize("name", UNLABELLED)
+def test_the_same_corpus_without_labels(name, workers, expected, tmp_path, client):
+    write, reading = UNLABELLED[name]
+    write(tmp_path / name)
+    how = {"shard_documents": 60, "client": client if workers else None}
+    ingest(tmp_path / name, tmp_path / "c", reading=Reading(**reading), **how)
+    FORMS["s.csv"][0](tmp_path / "other.csv")
+    ingest(tmp_path / "other.csv", tmp_path / "d", reading=Reading(labelled=False), shard_documents=60)
+    header = open_corpus(tmp_path / "c").header
+    assert (header.classes, header.n_documents) == ((), len(ROWS))
+    assert header.uid == open_corpus(tmp_path / "d").header.uid != expected
+
+
+def test_what_has_no_labels_says_nothing_of_them(tmp_path):
+    with pytest.raises(ValueError, match="have none"):
+        Reading(labelled=False, unlabelled="")
+
+
 TITLES = [(label, *text.partition(" ")[::2]) for label, text in ROWS]
 SEVERAL = {
     "s.csv": (table(",", [("label", "title", "body"), *TITLES]), "title,body"),

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from sdem_dist.errors import IngestError
 from sdem_dist.text.files import foreign
 from sdem_dist.text.sources import Reading
-from sdem_dist.text.splits import predict_blocks, text_blocks
+from sdem_dist.text.splits import predict_splits, text_blocks
 from sdem_dist.text.validation import RowValidator, not_unicode
 
 PIECES = [
@@ -134,13 +134,10 @@ def test_plain_lines(content, size):
         path = Path(folder, "docs.txt")
         path.write_bytes(content)
         bad = next((n for n, line in enumerate(lines, 1) if not_unicode(line) is not None), None)
+        splits = predict_splits(path, Reading(format="lines"), 3, keep=False)
+        blocks = (block for split in splits for block in split.read(RowValidator()))
         if bad is None:
-            found = [
-                text
-                for block in predict_blocks(path, Reading(format="lines"), RowValidator(), 3, keep=False)
-                for text in block.texts
-            ]
-            assert found == [line.rstrip("\r") for line in lines]
+            assert [text for block in blocks for text in block.texts] == [line.rstrip("\r") for line in lines]
         else:
             with pytest.raises(IngestError, match=f"line {bad}: the line has the byte"):
-                list(predict_blocks(path, Reading(format="lines"), RowValidator(), 3, keep=False))
+                list(blocks)
