@@ -331,6 +331,23 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
+    @property
+    def feature_count_(self) -> np.ndarray:
+        """Counts of words in the documents of each class, by weight, shape (n_classes, n_features); of "nll" alone."""
+        return np.asarray(self._counted().words.T - self.learner_.model.alpha)
+
+    @property
+    def class_count_(self) -> np.ndarray:
+        """Training documents of each class, by weight, shape (n_classes,); of "nll" alone."""
+        return np.asarray(self._counted().class_counts)
+
+    def _counted(self) -> SdemState:
+        check_is_fitted(self)
+        if self.loss != "nll":
+            raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
+        state: SdemState = self.state_
+        return state
+
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return np.asarray(joint_scores(self._parameters, documents_of(self, X)))
 

@@ -223,6 +223,17 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         densities = partial(model.log_densities, self._parameters)
         return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
 
+    def _log_densities(self, row: object) -> np.ndarray:
+        """Return ln p(value | class) of a value of each column, shape (n_features, n_classes)."""
+        check_is_fitted(self)
+        values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
+        return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
+
+    def _counts_of_nll(self) -> np.ndarray:
+        if self.loss != "nll":
+            raise AttributeError("counts are those of loss='nll': other losses train mu, see state_")
+        return np.asarray(self.class_count_)[:, None]
+
     def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 
@@ -360,6 +371,17 @@ class BernoulliNB(FeatureNB):
         family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
         return (Block(family, tuple(range(len(summary.n)))),)
 
+    @property
+    def feature_log_prob_(self) -> np.ndarray:
+        """Logarithm of p(value 1 | class), shape (n_classes, n_features)."""
+        return self._log_densities(1.0 if self.binarize is None else float(self.binarize) + 1.0).T
+
+    @property
+    def feature_count_(self) -> np.ndarray:
+        """Ones among the rows of each class, by weight, shape (n_classes, n_features); of "nll" alone."""
+        alpha = pseudo_count(self.alpha, 0)
+        return np.exp(self.feature_log_prob_) * (self._counts_of_nll() + 2.0 * alpha) - alpha
+
 
 @estimator
 class CategoricalNB(FeatureNB):
@@ -387,6 +409,28 @@ class CategoricalNB(FeatureNB):
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         columns = np.arange(len(summary.n))
         return categorical_blocks(summary, columns, pseudo_count(self.alpha, 0), self.min_categories)
+
+    @property
+    def n_categories_(self) -> np.ndarray:
+        """Categories of each column, shape (n_features,), int64."""
+        check_is_fitted(self)
+        sizes = np.empty(self.n_features_in_, np.int64)
+        for block in self.learner_.model.variables.blocks:
+            sizes[list(block.columns)] = block.family.n_categories
+        return sizes
+
+    @property
+    def feature_log_prob_(self) -> list[np.ndarray]:
+        """Logarithm of p(category | class) of each column, shapes (n_classes, n_categories)."""
+        sizes = self.n_categories_
+        of_categories = np.stack([self._log_densities(np.minimum(c, sizes - 1)) for c in range(sizes.max())], axis=2)
+        return [of_categories[column, :, :n] for column, n in enumerate(sizes)]
+
+    @property
+    def category_count_(self) -> list[np.ndarray]:
+        """Rows of each class and category, by weight, as `feature_log_prob_`; of "nll" alone."""
+        alpha, rows = pseudo_count(self.alpha, 0), self._counts_of_nll()
+        return [np.exp(p) * (rows + alpha * p.shape[1]) - alpha for p in self.feature_log_prob_]
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         refuse_other_than_categories(type(self).__name__, X)

@@ -12,6 +12,7 @@ from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
+import sdem_dist
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, MixedNB, PoissonNB, load_model
 from sdem_dist.families import GaussianFull
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
@@ -37,6 +38,25 @@ def test_nll_is_scikit_learns_gaussian(name, weighted):
     np.testing.assert_allclose(ours.var_, theirs.var_, rtol=1e-7)
     np.testing.assert_allclose(ours.predict_joint_log_proba(X), theirs.predict_joint_log_proba(X), rtol=1e-6)
     np.testing.assert_array_equal(ours.predict(X), theirs.predict(X))
+
+
+@pytest.mark.parametrize("alpha", [1.0, 0.3])
+@pytest.mark.parametrize("name", ["MultinomialNB", "BernoulliNB", "CategoricalNB"])
+def test_counts_and_probabilities_have_scikit_learns_names(name, alpha):
+    rng = np.random.default_rng(0)
+    X, y, weights = rng.integers(0, 4, (60, 5)), rng.integers(0, 3, 60), rng.choice([0.5, 1.0, 2.0], 60)
+    X[:, 2] = np.minimum(X[:, 2], 1)
+    ours = getattr(sdem_dist, name)(loss="nll", alpha=alpha).fit(X, y, sample_weight=weights)
+    theirs = getattr(reference, name)(alpha=alpha).fit(X, y, sample_weight=weights)
+    compared = 0
+    for attribute in ("class_count_", "feature_count_", "category_count_", "feature_log_prob_", "n_categories_"):
+        if (expected := getattr(theirs, attribute, None)) is not None:
+            for column, of_sklearn in zip(getattr(ours, attribute), expected, strict=True):
+                np.testing.assert_allclose(column, of_sklearn, rtol=1e-12, atol=1e-12)
+            compared += 1
+    assert compared >= 3
+    other = getattr(sdem_dist, name)(loss="hinge").fit(X, y)
+    assert not hasattr(other, "feature_count_") and not hasattr(other, "category_count_")
 
 
 @pytest.mark.parametrize("priors", [None, [0.2, 0.3, 0.5]])
