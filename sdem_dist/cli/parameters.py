@@ -2,7 +2,7 @@
 
 import csv
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -64,71 +64,55 @@ class LocalPath(Place):
         return super().convert(value, param, ctx)
 
 
-class Share(ParamType):
-    """A whole number of documents, or a fraction of them if written with a point."""
+class Parsed(ParamType):
+    """A value that a function reads from text; the message of its ValueError is what the user gets."""
 
-    name = "number"
+    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
+        self.name, self._parse = name, parse
 
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> int | float:
-        """Return an int for "2" and a float for "0.01"."""
-        if isinstance(value, int | float):
-            return value
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
+        """Return the value; one that is no text was parsed before."""
         try:
-            return float(value) if "." in value else int(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither a whole number of documents nor a fraction such as 0.01", param, ctx)
+            return self._parse(value) if isinstance(value, str) else value
+        except ValueError as error:
+            self.fail(str(error), param, ctx)
 
 
-class Lengths(ParamType):
-    """The shortest and the longest n-gram: "1,2"."""
-
-    name = "min,max"
-
-    def convert(
-        self, value: str | tuple[int, int], param: click.Parameter | None, ctx: click.Context | None
-    ) -> tuple[int, int]:
-        """Return the two lengths; one number stands for both."""
-        if isinstance(value, tuple):
-            return value
-        try:
-            first, last = [int(n) for n in (value if "," in value else f"{value},{value}").split(",")]
-        except ValueError:
-            self.fail(f"{value!r} is not a pair of lengths such as 1,2", param, ctx)
-        return first, last
+def parse_share(text: str) -> int | float:
+    """Return an int, a number of documents, for "2", and a float, a fraction of them, for "0.01"."""
+    try:
+        return float(text) if "." in text else int(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither a whole number of documents nor a fraction such as 0.01") from None
 
 
-class StopWords(ParamType):
-    """english, or a file of words."""
+def parse_lengths(text: str) -> tuple[int, int]:
+    """Return the shortest and the longest n-gram of "1,2"; one number stands for both."""
+    try:
+        first, last = [int(n) for n in (text if "," in text else f"{text},{text}").split(",")]
+    except ValueError:
+        raise ValueError(f"{text!r} is not a pair of lengths such as 1,2") from None
+    return first, last
 
-    name = "english|FILE"
 
-    def convert(
-        self, value: str | tuple[str, ...], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | tuple[str, ...]:
-        """Return "english", or the words of the file."""
-        if value == "english" or isinstance(value, tuple):
-            return value
-        try:
-            return tuple(Path(value).read_text("utf-8").split())
-        except (OSError, UnicodeDecodeError) as error:
-            why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-            self.fail(f"it is english or a file of words, and {value} is not one: {why}", param, ctx)
+def read_stop_words(text: str) -> str | tuple[str, ...]:
+    """Return "english", or the words of a file."""
+    try:
+        return text if text == "english" else tuple(Path(text).read_text("utf-8").split())
+    except (OSError, UnicodeDecodeError) as error:
+        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
+        raise ValueError(f"it is english or a file of words, and {text} is not one: {why}") from error
+
+
+def parse_alpha(text: str) -> str | float:
+    """Return a word prior: laplace, log, or a number."""
+    try:
+        return text if text in ("laplace", "log") else float(text)
+    except ValueError:
+        raise ValueError(f"{text!r} is neither laplace nor log nor a number") from None
 
 
 LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
-
-
-class LossName(ParamType):
-    """A loss by name, with its numbers after colons."""
-
-    name = LOSS_FORMS.replace(", ", "|").replace(" or ", "|")
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """Return a name that estimators know, or a loss; see `parse_loss`."""
-        try:
-            return parse_loss(str(value))
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
 
 
 def parse_loss(text: str) -> object:
@@ -191,16 +175,6 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
         raise click.UsageError(f"--costs {path}: {reason}") from error
 
 
-class Alpha(ParamType):
-    """A word prior: laplace, log, or a number."""
-
-    name = "laplace|log|number"
-
-    def convert(self, value: str | float, param: click.Parameter | None, ctx: click.Context | None) -> str | float:
-        """Return the name or the number."""
-        if value in ("laplace", "log") or isinstance(value, float):
-            return value
-        try:
-            return float(value)
-        except ValueError:
-            self.fail(f"{value!r} is neither laplace nor log nor a number", param, ctx)
+SHARE, LENGTHS = Parsed("number", parse_share), Parsed("min,max", parse_lengths)
+STOP_WORDS, ALPHA = Parsed("english|FILE", read_stop_words), Parsed("laplace|log|number", parse_alpha)
+LOSS = Parsed(LOSS_FORMS.replace(", ", "|").replace(" or ", "|"), parse_loss)

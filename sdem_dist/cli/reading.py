@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import Lengths, Share, StopWords
+from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS
 
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings
@@ -93,13 +93,13 @@ _ANALYZERS = click.Choice(["word", "char", "char_wb"])
 _WORDS = (
     _option("--analyzer", _ANALYZERS, "Count words, n-grams of characters, or such within words.", "word"),
     _option("--token-pattern", "REGEX", r"What a word is.  [default: two or more of \w]"),
-    _option("--ngrams ngram_range", Lengths(), "Lengths of n-grams.", "1,1"),
+    _option("--ngrams ngram_range", LENGTHS, "Lengths of n-grams.", "1,1"),
     _option("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
-    _option("--stop-words", StopWords(), "Words to leave out: a list of English, or a file."),
+    _option("--stop-words", STOP_WORDS, "Words to leave out: a list of English, or a file."),
     _option("--strip-accents", click.Choice(["ascii", "unicode"]), "Remove accents."),
     _option("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
-    _option("--min-df", Share(), "Leave out words in fewer documents.", "1"),
-    _option("--max-df", Share(), "Leave out words in more documents.", "1.0"),
+    _option("--min-df", SHARE, "Leave out words in fewer documents.", "1"),
+    _option("--max-df", SHARE, "Leave out words in more documents.", "1.0"),
     _option("--max-features", click.IntRange(1), "Keep the N most frequent words.", metavar="N"),
     _option("--hashing n_features", click.IntRange(1), "Hash words to N columns; keeps no vocabulary.", metavar="N"),
 )

@@ -14,7 +14,7 @@ from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
 from sdem_dist.cli.outputs import handle_errors, refuse_existing, refuse_lasting, say
-from sdem_dist.cli.parameters import Alpha, LossName, Place, option, parse_loss, read_costs
+from sdem_dist.cli.parameters import ALPHA, LOSS, Place, option, parse_loss, read_costs
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
 from sdem_dist.cli.sources import (
     corpus_of,
@@ -65,7 +65,7 @@ MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 @click.argument("model", type=Place())
 @option(
     "--loss",
-    LossName(),
+    LOSS,
     "Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2, blend:.1 "
     "is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]",
     metavar="LOSS",
@@ -77,7 +77,7 @@ MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
     "with their names.",
     metavar="FILE.csv",
 )
-@option("--alpha", Alpha(), "Pseudo-count of each word.  [default: laplace]")
+@option("--alpha", ALPHA, "Pseudo-count of each word.  [default: laplace]")
 @option("--epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
 @option(
     "--merge", ["mean", "sum"], "Average the lanes' models, or add statistics for one step a round.  [default: mean]"
