@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,8 +14,7 @@ from sdem_dist.cli.parameters import Place
 from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.sources import (
     SourceOptions,
-    examined_by_workers,
-    examined_documents,
+    documents_of,
     is_source,
     source_options,
 )
@@ -27,7 +25,6 @@ from sdem_dist.storage.encoding import null_for_nan
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inspection.evaluation_set import EvaluationSet
 
 OF_WORDS = ("nll", "perplexity")
 """Metrics of p(document)."""
@@ -102,7 +99,7 @@ def evaluate(
     from sdem_dist.reports.classification import ClassificationReport
     from sdem_dist.reports.labels import LabelReport
 
-    of_source = is_source(corpus)
+    is_source(corpus)  # raises where there is nothing
     if errors is not None:
         check_table(errors, (model, corpus), overwrite)
     estimator = load_model(model)
@@ -113,12 +110,8 @@ def evaluate(
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=particles)
     with where.client() as client:
-        context: AbstractContextManager[EvaluationSet]
-        if client is None or not of_source:
-            context = nullcontext(examined_documents(estimator, corpus, source, keep_texts=errors is not None))
-        else:
-            context = examined_by_workers(estimator, corpus, source, model, client)
-        with context as examined:
+        keep_texts = errors is not None
+        with documents_of(estimator, corpus, source, model, client, keep_texts=keep_texts) as examined:
             documents, labels = examined.documents, examined.labels
             metrics = estimator.evaluate(documents, labels, client=client)
             report = estimator.report(documents, labels) if full or errors is not None else None

@@ -10,7 +10,7 @@ from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import (
     WORDS,
     SourceCommand,
-    by_options,
+    option_errors,
     pop_reading,
     pop_words,
     reading_options,
@@ -19,7 +19,6 @@ from sdem_dist.cli.reading import (
 )
 from sdem_dist.cli.sources import label_column, spool_stdin
 from sdem_dist.cli.where import Where, where_options
-from sdem_dist.errors import SdemError
 from sdem_dist.storage.urls import place
 
 EPILOG = """\b
@@ -75,25 +74,22 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
             "documents out anew with --held-out, or choose another name"
         )
     try:
-        column = label_column(list(map(str, sources)), options["label"], options["format"])
-        followed = options["vocabulary_from"] is not None
-        if followed:
-            _refuse_settings()
-        reading, settings = pop_reading(options), pop_words(options)
-        with where.client() as client, shown_progress(quiet=options.pop("quiet")) as progress:
-            report = text.ingest(
-                list(sources),
-                corpus,
-                None if followed else settings,
-                reading=reading,
-                progress=progress,
-                client=client,
-                **options,
-            )
-    except SdemError:
-        raise
-    except ValueError as error:
-        raise click.UsageError(by_options(str(error))) from error
+        with option_errors():
+            column = label_column(list(map(str, sources)), options["label"], options["format"])
+            followed = options["vocabulary_from"] is not None
+            if followed:
+                _refuse_settings()
+            reading, settings = pop_reading(options), pop_words(options)
+            with where.client() as client, shown_progress(quiet=options.pop("quiet")) as progress:
+                report = text.ingest(
+                    list(sources),
+                    corpus,
+                    None if followed else settings,
+                    reading=reading,
+                    progress=progress,
+                    client=client,
+                    **options,
+                )
     except KeyboardInterrupt:
         resume_hint = "" if where.here else "; the same command goes on with what was counted"
         click.echo(f"Interrupted; nothing was written{resume_hint}.", err=True)

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
 from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS
+from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings
@@ -173,6 +175,17 @@ def typed_options(names: Iterable[str | None]) -> list[str]:
     return [
         p.opts[0] for p in context.command.params if p.name in names and context.get_parameter_source(p.name) is source
     ]
+
+
+@contextmanager
+def option_errors() -> Iterator[None]:
+    """Turn mistakes in settings into ones in options."""
+    try:
+        yield
+    except SdemError:  # of the documents
+        raise
+    except ValueError as error:
+        raise click.UsageError(by_options(str(error))) from error
 
 
 def by_options(message: str) -> str:

@@ -20,7 +20,7 @@ from sdem_dist.cli.outputs import say_left_out
 from sdem_dist.cli.reading import (
     READING,
     WORDS,
-    by_options,
+    option_errors,
     pop_reading,
     pop_words,
     reading_options,
@@ -113,8 +113,7 @@ def corpus_of(
     Raises click.UsageError: options of a source are given, and `paths` are corpora; or they do not fit; or `paths` are
     of both.
     """
-    from sdem_dist import SdemError, concat, open_corpus
-    from sdem_dist.text import ingest
+    from sdem_dist import concat, open_corpus
     from sdem_dist.text.sources import numeric_format
 
     if not any(map(is_source, paths)):
@@ -130,29 +129,30 @@ def corpus_of(
             f"(sdem ingest {source} NAME.zarr --vocabulary-from CORPUS), and give that"
         )
     _refuse_tables(options.get("estimator"), paths[0])
-    reading_options = dict(options)
-    with hidden_folder(beside.absolute(), "corpus") as folder:
-        target = folder / "corpus.zarr"
-        try:
-            reading, settings = _reading(reading_options), pop_words(reading_options)
-            with shown_progress(quiet=options.get("quiet", False)) as progress:
-                ingest(
-                    list(paths),
-                    target,
-                    settings,
-                    reading=reading,
-                    on_error=reading_options["on_error"],
-                    targets=_learns(options.get("estimator")) == "numbers",
-                    keep_text=keep_text and numeric_format([place(path) for path in paths], reading) is None,
-                    progress=progress,
-                )
-        except SdemError:
-            raise
-        except ValueError as error:
-            raise click.UsageError(by_options(str(error))) from error
-        warn_of_single_labels(corpus := open_corpus(target))
+    with option_errors():
+        of_text = numeric_format([place(path) for path in paths], pop_reading(dict(options))) is None
+        settings = pop_words(dict(options))
+    how = {"targets": _learns(options.get("estimator")) == "numbers", "keep_text": keep_text and of_text}
+    with _ingested(paths, beside, options, "corpus", settings=settings, **how) as corpus:
+        warn_of_single_labels(corpus)
+        yield corpus
+
+
+@contextmanager
+def _ingested(
+    paths: Sequence[str], beside: Path, options: Mapping[str, Any], name: str, **how: Any
+) -> Iterator[Corpus]:
+    """Yield the corpus of sources, which lies in a hidden folder meanwhile; errors name the sources."""
+    from sdem_dist import open_corpus
+    from sdem_dist.text import ingest
+
+    with hidden_folder(beside.absolute(), name) as folder:
+        target = folder / f"{name}.zarr"
+        with option_errors(), shown_progress(quiet=options.get("quiet", False)) as progress:
+            reading = _reading(dict(options))
+            ingest(list(paths), target, reading=reading, on_error=options["on_error"], progress=progress, **how)
         with _by_source(target, paths):
-            yield corpus
+            yield open_corpus(target)
 
 
 def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
@@ -201,25 +201,13 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
     It is as `corpus_of`: a source is read as the options say, and its corpus lies in a hidden folder meanwhile.
     """
     from sdem_dist import open_corpus
-    from sdem_dist.text import ingest
 
     path = options["validation"]
     if path is None or not is_source(path):
         yield None if path is None else open_corpus(path)
         return
-    with hidden_folder(beside.absolute(), "validation") as folder:
-        target, reading = folder / "validation.zarr", _reading(dict(options))
-        with shown_progress(quiet=options["quiet"]) as progress:
-            ingest(
-                path,
-                target,
-                reading=reading,
-                on_error=options["on_error"],
-                vocabulary_from=documents.paths[0],
-                progress=progress,
-            )
-        with _by_source(target, [path]):
-            yield open_corpus(target)
+    with _ingested([path], beside, options, "validation", vocabulary_from=documents.paths[0]) as validation:
+        yield validation
 
 
 def label_column(paths: Sequence[str], label: str | None, form: str | None) -> str | None:
@@ -259,13 +247,22 @@ def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
-def examined_by_workers(
-    estimator: EngineEstimator, path: str, source: SourceOptions, beside: Path, client: Client
+def documents_of(
+    estimator: EngineEstimator,
+    path: str,
+    source: SourceOptions,
+    beside: Path,
+    client: Client | None,
+    *,
+    keep_texts: bool = True,
 ) -> Iterator[EvaluationSet]:
-    """Yield the documents of a source without their texts: workers write them into a hidden folder beside the model.
+    """Yield as `examined_documents` returns; a client's workers write a source, without its texts, as a corpus.
 
-    Raises ModelError, IngestError: as `examined_documents`.
+    `beside`: the model; the corpus lies in a hidden folder beside it meanwhile.
     """
+    if client is None or not is_source(path):
+        yield examined_documents(estimator, path, source, keep_texts=keep_texts)
+        return
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus, write_corpus
@@ -290,12 +287,12 @@ def examined_by_workers(
             made_by={"label_separator": _separator_of(estimator, source)} if several else None,
             overwrite=True,  # a killed command leaves the folder beside a URL
         )
-        documents, how = folder / "documents.zarr", source.reading
+        documents = folder / "documents.zarr"
         with _told_of_predict(path):
             report = ingest(
                 path,
                 documents,
-                reading=how,
+                reading=source.reading,
                 on_error=source.on_error,
                 vocabulary_from=words.path,
                 client=client,
