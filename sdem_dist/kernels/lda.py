@@ -69,12 +69,11 @@ def infer(beta, counts, how, key, first, theta, scores):
 
 
 @jit
-def run_documents(documents, keys, table, frozen, schedule, moment, objective, how):
+def run_documents(documents, keys, table, schedule, moment, objective, how):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     `documents`: Visited. `keys`: uint64 of shape (n_documents,), what each document's random numbers depend on.
     `table`: Table, of shape (n_words, n_topics * n_classes).  Changed in place.
-    `frozen`: the gamma of p(word | topic, class), constant through this call.
     `schedule`, `moment`, `objective`: as for `sdem_dist.kernels.multinomial.run_documents`. `how`: TopicInference.
     Returns `gamma`, `class_gamma`, `t` (float).
     """
@@ -91,14 +90,14 @@ def run_documents(documents, keys, table, frozen, schedule, moment, objective, h
         rho, moment = advanced(schedule, moment, weights[d])
         if stale:
             for c in range(totals.size):
-                inverse[c] = 1.0 / (totals[c] + frozen * vocabulary_size)
+                inverse[c] = 1.0 / (totals[c] + moment.gamma * vocabulary_size)
             renew_prior(table, moment.class_gamma)
-            stale = False
+            stale = schedule.word_gain > 0.0  # gamma grows with every document
         first, n_chosen = (labels[d], 1) if loss.kind == NLL else (0, n_classes)
         start, stop = indptr[d], indptr[d + 1]
         counts = data[start:stop].astype(np.float64)
         beta = buffer[: (stop - start) * n_topics * n_chosen].reshape((stop - start, n_topics, n_chosen))
-        gather_beta(words, frozen, inverse, indices[start:stop], first, beta)
+        gather_beta(words, moment.gamma, inverse, indices[start:stop], first, beta)
         infer(beta, counts, how, keys[d], first, theta[:, :n_chosen], scores[:n_chosen])
         if loss.kind != NLL:
             for k in range(n_classes):

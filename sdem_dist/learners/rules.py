@@ -194,10 +194,8 @@ class Merge:
         local, model, n = _labelled(batch), sdem.model, batch.documents.n_documents
         weight = local.weight
         schedule = self.steps.of_lane(model.alpha, model.class_alpha, sdem.n_documents, at.scale(n))
-        # Kernels that cannot follow gamma within a lane take that of its middle.
-        frozen = state.gamma + 0.5 * schedule.word_gain * weight * self.steps.rho(state.t)
         form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
-        steps = Steps(schedule, frozen, self.steps.literal, form, self.tolerance)
+        steps = Steps(schedule, self.steps.literal, form, self.tolerance)
         changes, counts, end = model.run(state, local, at.order(n), at.keys(n), steps)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging

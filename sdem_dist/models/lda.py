@@ -179,7 +179,7 @@ class LdaClasses(WordCounts):
         objective, how = Objective(steps.loss, steps.tolerance, _NO_OWNERS), self.inference.how
         for a, b in runs(self._costs(local.documents)[order]):
             visited = local.visited(order[a:b])
-            end = kernel.run_documents(visited, keys, table, steps.frozen, steps.schedule, moment, objective, how)
+            end = kernel.run_documents(visited, keys, table, steps.schedule, moment, objective, how)
             moment = Moment(*end)
         return words - before, table.class_counts - state.class_counts, moment
 

@@ -181,7 +181,6 @@ class Steps(NamedTuple):
     """How a lane of sequential sdEM steps."""
 
     schedule: Schedule
-    frozen: float  # the gamma of a whole lane, where it cannot follow the moment's
     literal: bool  # steps are the paper's, to the letter
     loss: LossForm
     tolerance: float

@@ -53,6 +53,18 @@ def test_one_topic_a_class_takes_the_steps_of_naive_bayes(loss):
     assert ours.start / scale**2 == pytest.approx(theirs.learner_.rule.steps.start, rel=0.6)
 
 
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+def test_one_topic_and_the_papers_steps_are_naive_bayes_to_the_letter(loss):
+    """Gamma rises with every document (Algorithm 5), as in Algorithm 2."""
+    X, y = random_counts(seed=2)
+    shared = {"loss": loss, "steps": "paper", "step_decay": 0.01, "n_epochs": 2, "n_lanes": 1, "random_state": 3}
+    ours = LDAClassifier(n_components=1, topic_word_prior=1.0, **shared).fit(X, y)
+    theirs = MultinomialNB(alpha=1.0, weighting="counts", validation_fraction=0.0, **shared).fit(X, y)
+    np.testing.assert_allclose(ours.state_.words, theirs.state_.words, rtol=1e-9, atol=1e-10)
+    np.testing.assert_allclose(ours.state_.gamma, theirs.state_.gamma, rtol=1e-12)
+    np.testing.assert_allclose(ours.state_.class_counts, theirs.state_.class_counts, rtol=1e-9)
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from reference.catalogue_cases import CASES, write_corpora
@@ -320,3 +325,24 @@ def test_columns_with_names_are_no_reason_to_warn(tmp_path):
     corpus = sd.write_corpus(tmp_path / "wine.zarr", X, y, dense=True)
     for given in ((corpus,), (X, y)):
         assert sd.CorpusSearchCV(sd.GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given).best_score_ > -0.2
+
+
+KILLED = """
+import os, signal, sys
+from selection.test_search import search
+from sdem_dist import open_corpus
+
+def kill(event):
+    if event.done == 5:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+search(open_corpus(sys.argv[1]), callbacks=[kill], checkpoint=sys.argv[2])
+"""
+
+
+def test_a_killed_process_is_taken_up(corpus, tmp_path, found):
+    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
+    killed = [sys.executable, "-c", KILLED, str(corpus.path), str(tmp_path / "run")]
+    assert subprocess.run(killed, env=env, check=False).returncode == -signal.SIGKILL
+    assert len(list((tmp_path / "run").iterdir())) == 6
+    same(search(corpus, checkpoint=tmp_path / "run", resume=True), found)
