@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.outputs import overwrite_option, refuse_existing, refuse_inputs, say
-from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted
@@ -14,7 +14,7 @@ from sdem_dist.counted import counted
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
-@click.option("-o", "--output", type=Place(), metavar="FILE", help="Where the model goes.  [default: MODEL]")
+@option("-o --output", Place(), "Where the model goes.  [default: MODEL]", metavar="FILE")
 @overwrite_option
 @source_options
 def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: SourceOptions) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.outputs import table
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, option
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -22,15 +22,14 @@ HELD_OUT = 0.2
 
 
 @click.command()
-@click.option(
+@option(
     "--folder",
-    type=LocalPath(file_okay=False),
+    LocalPath(file_okay=False),
+    "Where the corpus, the models and the picture go.",
     default=Path("sdem-demo"),
-    show_default=True,
-    help="Where the corpus, the models and the picture go.",
 )
-@click.option("--workers", type=click.IntRange(1), default=2, show_default=True, help="Dask worker processes.")
-@click.option("--epochs", type=click.IntRange(1), default=15, show_default=True, help="Passes over the documents.")
+@option("--workers", click.IntRange(1), "Dask worker processes.", default=2)
+@option("--epochs", click.IntRange(1), "Passes over the documents.", default=15)
 def demo(folder: Path, workers: int, epochs: int) -> None:
     """Learn from which of eight installed Python packages a docstring comes.
 

@@ -4,22 +4,21 @@ from pathlib import Path
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, option
 from sdem_dist.cli.where import Where
 from sdem_dist.counted import counted
 
 
 @click.command()
-@click.option("--scheduler", metavar="ADDRESS", help="Look at the Dask cluster of this scheduler.")
-@click.option("--cluster", metavar="FILE.yaml", help="Submit the batch jobs of this file, and look at them.")
-@click.option(
+@option("--scheduler", "ADDRESS", "Look at the Dask cluster of this scheduler.")
+@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and look at them.")
+@option(
     "--folder",
-    type=LocalPath(file_okay=False, exists=True),
+    LocalPath(file_okay=False, exists=True),
+    "Folder of corpora, which workers have to see.",
     default=Path(),
-    show_default=True,
-    help="Folder of corpora, which workers have to see.",
 )
-@click.option("--corpus", metavar="CORPUS", help="Compare the workers' memory with what its model needs.")
+@option("--corpus", "CORPUS", "Compare the workers' memory with what its model needs.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
 

@@ -10,7 +10,7 @@ import click
 
 from sdem_dist.cli.ingest_report import without_label
 from sdem_dist.cli.outputs import overwrite_option, say
-from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.sources import (
     SourceOptions,
@@ -33,22 +33,22 @@ OF_WORDS = ("nll", "perplexity")
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
-@click.option("--report", "full", is_flag=True, help="Show figures by class and the most frequent confusions, too.")
-@click.option(
+@option("--report full", None, "Show figures by class and the most frequent confusions, too.")
+@option(
     "--errors",
-    type=Place(),
-    metavar="FILE",
-    help="Write the wrong predictions, the most confident first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
+    Place(),
+    "Write the wrong predictions, the most confident first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
     "regressor all documents, the largest error first.",
+    metavar="FILE",
 )
 @overwrite_option
-@click.option(
+@option(
     "--particles",
-    type=click.IntRange(1, 10_000),
+    click.IntRange(1, 10_000),
+    "Particles of the left-to-right likelihood of topic models, instead of the model's: more are less noisy, and slower.",
     metavar="N",
-    help="Particles of the left-to-right likelihood of topic models, instead of the model's: more are less noisy, and slower.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print one JSON object instead of a table.")
+@option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
 @where_options
 def evaluate(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.outputs import check_output, overwrite_option, say
-from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import format_option
 from sdem_dist.counted import nearest
 from sdem_dist.errors import ModelError
@@ -26,14 +26,12 @@ MOST_AT_ONCE = 1 << 12  # lines that are read at a time
 @click.command(no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("texts", nargs=-1, metavar="[TEXT]...")
-@click.option("--against", metavar="CLASS", help="Compare the prediction with this class.  [default: the runner-up]")
-@click.option(
-    "--json", "as_json", is_flag=True, help="Print one JSON object per text: all words, and where they stand."
-)
-@click.option("--html", type=LocalPath(), metavar="FILE", help="Write a page with the words marked instead.")
+@option("--against", "CLASS", "Compare the prediction with this class.  [default: the runner-up]")
+@option("--json as_json", None, "Print one JSON object per text: all words, and where they stand.")
+@option("--html", LocalPath(), "Write a page with the words marked instead.", metavar="FILE")
 @overwrite_option
 @format_option("lines", "tsv", "csv", "jsonl", "parquet")
-@click.option("--text", "--text-column", metavar="COLUMN", help="Column of the text in a pipe.  [default: text]")
+@option("--text --text-column", "COLUMN", "Column of the text in a pipe.  [default: text]")
 def explain(
     model: Path,
     texts: tuple[str, ...],

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from sdem_dist.cli.outputs import table, visible
+from sdem_dist.cli.parameters import option
 from sdem_dist.cli.reading import READING, SourceCommand, typed_options
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 from sdem_dist.counted import counted, sized
@@ -26,11 +27,9 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 
 @click.command("inspect", cls=SourceCommand, no_args_is_help=True)
 @click.argument("corpus", metavar="CORPUS|MODEL")
-@click.option("--no-check", is_flag=True, help="Only read the manifest: check no shard, count no missing values.")
-@click.option("--card", is_flag=True, help="Print the card of a model as Markdown: data, settings, quality, limits.")
-@click.option(
-    "--on", "measured", metavar="CORPUS", help="With --card: measure the model on this corpus or source, too."
-)
+@option("--no-check", None, "Only read the manifest: check no shard, count no missing values.")
+@option("--card", None, "Print the card of a model as Markdown: data, settings, quality, limits.")
+@option("--on measured", "CORPUS", "With --card: measure the model on this corpus or source, too.")
 @source_options
 def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: SourceOptions) -> None:
     """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is, and its words for each class.

@@ -2,9 +2,9 @@
 
 import csv
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     ParamType = click.ParamType[object]
 else:
     ParamType = click.ParamType
+
+Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def option(flags: str, kind: object, text: str, **more: Any) -> Any:
@@ -31,6 +33,17 @@ def option(flags: str, kind: object, text: str, **more: Any) -> Any:
     return click.option(*flags.split(), help=text, show_default=more.get("default") is not None, **more)
 
 
+def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command], Command]:
+    """Return what adds options to a command, in their order."""
+
+    def add(command: Any) -> Any:
+        for decorate in reversed(tuple(options)):
+            command = decorate(command)
+        return command
+
+    return add
+
+
 class Place(click.Path):
     """A path, or the URL of an object in a bucket."""
 
@@ -41,27 +54,25 @@ class Place(click.Path):
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         """Return the path, with the methods of one also where it is a URL."""
-        if not is_url(str(value)):
-            return super().convert(value, param, ctx)
         try:
-            buckets.split(str(value))
+            return self._at(str(value), param) or super().convert(value, param, ctx)
         except SdemError as error:
             self.fail(str(error), param, ctx)
-        return place(str(value))
+
+    def _at(self, value: str, param: click.Parameter | None) -> Path | None:
+        """Return the place of a URL, None for a path; SdemError if it is no URL of ours."""
+        if not is_url(value):
+            return None
+        buckets.split(value)
+        return place(value)
 
 
 class LocalPath(Place):
     """A path of this machine: of a URL, `Path` would make a local folder."""
 
-    def convert(
-        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
-    ) -> str | bytes | os.PathLike[str]:
-        """Return the path."""
-        try:
-            refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
-        except SdemError as error:
-            self.fail(str(error), param, ctx)
-        return super().convert(value, param, ctx)
+    def _at(self, value: str, param: click.Parameter | None) -> Path | None:
+        refuse_url(value, f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
+        return None
 
 
 class Parsed(ParamType):

@@ -52,13 +52,13 @@ def stream_options(command: Command) -> Command:
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
-@click.option(
+@option(
     "--coverage",
-    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    click.FloatRange(0, 1, min_open=True, max_open=True),
+    "Add the set of classes that has the right one with probability C, class by class; after sdem calibrate.",
     metavar="C",
-    help="Add the set of classes that has the right one with probability C, class by class; after sdem calibrate.",
 )
-@click.option("--no-proba", is_flag=True, help="Give the label or the cluster only.")
+@option("--no-proba", None, "Give the label or the cluster only.")
 def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: float | None, **options: Any) -> None:
     """Predict the documents of every SOURCE with MODEL.
 

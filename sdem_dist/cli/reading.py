@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS
+from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS, with_options
 from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
@@ -107,20 +107,11 @@ _WORDS = (
 )
 
 
-def _with(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command], Command]:
-    def add(command: Any) -> Any:
-        for option in reversed(tuple(options)):
-            command = option(command)
-        return command
-
-    return add
-
-
-reading_options, text_options = _with(_READING), _with(_WORDS)
+reading_options, text_options = with_options(_READING), with_options(_WORDS)
 
 
 READING, WORDS = (
-    tuple(p.name for p in reversed(_with(rows)(lambda: None).__click_params__) if p.name != "on_error")  # type: ignore[attr-defined]
+    tuple(p.name for p in reversed(with_options(rows)(lambda: None).__click_params__) if p.name != "on_error")  # type: ignore[attr-defined]
     for rows in (_READING, _WORDS)
 )
 """Names of settings: the fields of `sdem_dist.text.Reading`, and those of `sdem_dist.text.VectorizerSettings`."""
@@ -142,7 +133,7 @@ def reading_help(ctx: click.Context) -> str:
     formatter = ctx.make_formatter()
     formatter.write_text(HELP)
     for title, options in (("Reading", _READING), ("Words", _WORDS)):
-        command: Any = _with(options)(lambda: None)
+        command: Any = with_options(options)(lambda: None)
         records = []
         for option in reversed(command.__click_params__):
             option.hidden = False

@@ -5,7 +5,7 @@ from pathlib import Path
 import click
 
 from sdem_dist.cli.outputs import check_output, overwrite_option, say
-from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import SourceCommand
 from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
 
@@ -13,9 +13,7 @@ from sdem_dist.cli.sources import SourceOptions, examined_documents, source_opti
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @click.argument("model", type=Place())
 @click.argument("corpus")
-@click.option(
-    "-o", "--output", type=LocalPath(), metavar="FILE", default="report.html", show_default=True, help="The page."
-)
+@option("-o --output", LocalPath(), "The page.", default="report.html", metavar="FILE")
 @overwrite_option
 @source_options
 def report(model: Path, corpus: str, output: Path, overwrite: bool, source: SourceOptions) -> None:

@@ -297,7 +297,7 @@ def estimator_of(options: Mapping[str, Any], target: str | None = None) -> Engin
             raise click.UsageError(f"--set {setting}: write NAME=VALUE")
         if name in chosen:
             raise click.UsageError(f"--set {setting}: {name} is given twice")
-        chosen[name] = _value(name, value)
+        chosen[name] = parse_setting(name, value)
     params = model.get_params(deep=False)
     for name in chosen:
         if name not in params:
@@ -312,7 +312,7 @@ def estimator_of(options: Mapping[str, Any], target: str | None = None) -> Engin
     return model.set_params(**{"verbose": not options["quiet"], **chosen})
 
 
-def _value(name: str, text: str) -> object:
+def parse_setting(name: str, text: str) -> object:
     """Return a text read as JSON or as Python, else the text itself."""
     for read in (json.loads, ast.literal_eval):
         try:

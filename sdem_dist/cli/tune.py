@@ -20,7 +20,7 @@ from sdem_dist.cli.sources import (
     take_unlabelled,
     validation_of,
 )
-from sdem_dist.cli.train import _value, estimator_of, take_counts
+from sdem_dist.cli.train import estimator_of, parse_setting, take_counts
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 
@@ -207,7 +207,7 @@ def space_of(given: tuple[str, ...]) -> Any:
         elif name in named:
             raise click.UsageError(f"--space {text}: {name} is given twice")
         else:
-            named[name] = [_value(name, value) for value in parts(values)]
+            named[name] = [parse_setting(name, value) for value in parts(values)]
             if not named[name]:
                 raise click.UsageError(f"--space {text}: write NAME=A,B,C")
     if not files:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath
+from sdem_dist.cli.parameters import LocalPath, option, with_options
 
 if TYPE_CHECKING:
     from sdem_dist.cluster.client import Client
@@ -19,22 +19,21 @@ if TYPE_CHECKING:
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 _OPTIONS = (
-    click.option(
+    option(
         "--scheduler",
-        metavar="ADDRESS",
-        help="Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a "
-        "Dask Gateway (https://host, with --workers).",
+        "ADDRESS",
+        "Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a Dask "
+        "Gateway (https://host, with --workers).",
     ),
-    click.option(
+    option(
         "--workers",
-        type=click.IntRange(1),
-        metavar="N",
-        help="Run on N Dask worker processes of this machine, or of a gateway.  [default: threads of this process]",
+        1,
+        "Run on N Dask worker processes of this machine, or of a gateway.  [default: threads of this process]",
     ),
-    click.option(
+    option(
         "--cluster",
-        metavar="FILE.yaml",
-        help="Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
+        "FILE.yaml",
+        "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
     ),
 )
 
@@ -88,20 +87,14 @@ def where_options(command: Command) -> Command:
     def placed(*arguments: Any, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any) -> Any:
         return command(*arguments, where=Where(scheduler, workers, cluster), **options)
 
-    decorated: Any = placed
-    for option in reversed(_OPTIONS):
-        decorated = option(decorated)
-    return decorated  # type: ignore[no-any-return]
+    return with_options(_OPTIONS)(placed)  # type: ignore[return-value]
 
 
 def job_options(command: Command) -> Command:
     """Add ``--dry-run`` and ``--lifetime`` to a command."""
-    command = click.option(
-        "--lifetime",
-        metavar="TIME",
-        help="With --cluster: retire each worker after about TIME (55m), well before its job's walltime.",
-    )(command)
-    return click.option("--dry-run", is_flag=True, help="With --cluster: print the job script and stop.")(command)
+    about = "With --cluster: retire each worker after about TIME (55m), well before its job's walltime."
+    command = option("--lifetime", "TIME", about)(command)
+    return option("--dry-run", None, "With --cluster: print the job script and stop.")(command)  # type: ignore[no-any-return]
 
 
 def check_jobs(where: Where, dry_run: bool, lifetime: str | None) -> None:
@@ -117,7 +110,7 @@ def cluster() -> None:
 
 @cluster.command(no_args_is_help=True, short_help="Make certificates and keys in a folder.")
 @click.argument("folder", type=LocalPath())
-@click.option("--days", type=click.IntRange(1), default=365, show_default=True, help="How long they are valid.")
+@option("--days", click.IntRange(1), "How long they are valid.", default=365)
 def certificates(folder: Path, days: int) -> None:
     """Make certificates and keys in FOLDER, so that a cluster's connections are encrypted and strangers refused.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdem_dist.cli.train import _value
+from sdem_dist.cli.train import parse_setting
 
 
 @pytest.mark.parametrize(
@@ -19,5 +19,5 @@ from sdem_dist.cli.train import _value
         ("gibbs", "gibbs"),
     ],
 )
-def test_values_of_parameters_are_read_as_json_or_python(text, value):
-    assert _value("name", text) == value
+def testparse_settings_of_parameters_are_read_as_json_or_python(text, value):
+    assert parse_setting("name", text) == value
