@@ -7,17 +7,17 @@ from click.testing import CliRunner
 from sdem_dist.cli import main
 
 
-def run(*arguments: str, **more):
-    return CliRunner().invoke(main, list(arguments), **more)
+def run(*arguments: object, **more):
+    return CliRunner().invoke(main, list(map(str, arguments)), **more)
 
 
-def ok(*arguments: str, **more) -> str:
+def ok(*arguments: object, **more) -> str:
     result = run(*arguments, catch_exceptions=False, **more)
     assert result.exit_code == 0, result.output
     return result.stdout
 
 
-def refused(*arguments: str, code: int = 1, **more) -> str:
+def refused(*arguments: object, code: int = 1, **more) -> str:
     """Run a command that must fail with a message and no traceback."""
     result = run(*arguments, **more)
     assert result.exit_code == code, result.output

@@ -34,11 +34,3 @@ def test_options_of_sources_are_explained_once():
 def test_options_of_sources_are_the_fields_that_they_fill():
     assert set(READING) == {field.name for field in fields(Reading)}
     assert set(WORDS) <= {field.name for field in fields(VectorizerSettings)}
-
-
-def test_help_speaks_of_what_is_predicted():
-    shown = " ".join(ok("--help").split())
-    assert "Measure a model on a corpus, by labels, targets or likelihood." in shown
-    assert "Predict labels, numbers or clusters of documents." in shown
-    shown = " ".join(ok("predict", "--help").split())
-    assert "for a MODEL that was trained on text; or a corpus" in shown

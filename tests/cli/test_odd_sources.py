@@ -122,11 +122,6 @@ def test_folds_need_documents(source):
         assert "5 folds need at least 5 documents, and there are 2" in refused(*command.split())
 
 
-def test_messages_name_the_source_and_not_the_hidden_corpus_of_it(source):
-    said = refused("train", "s.tsv", "g", "--estimator", "GaussianNB", code=2)
-    assert "GaussianNB learns from tables, and s.tsv is read as texts" in said and "corpus-" not in said
-
-
 def test_a_report_of_as_many_classes_as_documents_does_not_warn(source):
     (source / "each.tsv").write_text("".join(f"c{i}\tword{i} goal\n" for i in range(20)))
     ok("train", "each.tsv", "each", "--epochs", "1", "--quiet")

@@ -73,16 +73,6 @@ def test_standard_input_in_other_formats(made):
     assert lines.splitlines() == load_model(made / "model").predict(TEXTS).tolist()
 
 
-def test_workers_write_the_same_table_and_the_same_lines(made, tmp_path):
-    for source, more in (("t.csv", ()), ("t.parquet", ()), ("t.tsv", ("--text", "2"))):
-        command = ("predict", str(made / "model"), str(made / source), "--id", "0" if more else "id", *more)
-        command = command if more else (*command, "--text", "body")
-        ok(*command, "-o", str(tmp_path / "here.parquet"), "--overwrite")
-        ok(*command, "-o", str(tmp_path / "there.parquet"), "--overwrite", "--workers", "1")
-        assert (tmp_path / "here.parquet").read_bytes() == (tmp_path / "there.parquet").read_bytes()
-        assert ok(*command) == ok(*command, "--workers", "1")
-
-
 def test_options_of_threads_are_refused_for_workers(made):
     said = refused("predict", str(made / "model"), str(made / "t.csv"), "--workers", "1", "--jobs", "2", code=2)
     assert "--jobs is for threads of this process" in said
@@ -156,7 +146,15 @@ def test_workers_read_many_sources_of_all_kinds(made, tmp_path, small_pieces):
         (("t.csv", "t.csv.xz"), "o.parquet"),
         (("t.csv", "t.csv.xz", "t.jsonl", "t.parquet"), "o.tsv"),
     ):
-        command = ("predict", str(made / "model"), *(str(made / name) for name in names), "--text", "body")
+        command = (
+            "predict",
+            str(made / "model"),
+            *(str(made / name) for name in names),
+            "--text",
+            "body",
+            "--id",
+            "id",
+        )
         ok(*command, "-o", str(tmp_path / f"here-{out}"))
         ok(*command, "-o", str(tmp_path / out), "--workers", "1")
         assert (tmp_path / out).read_bytes() == (tmp_path / f"here-{out}").read_bytes()

@@ -5,10 +5,9 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 
 from sdem_dist import load_model
-from sdem_dist.cli import main
 
 LINES = [
     f"{label}\t{text} {i % 7}xx" for i in range(90) for label, text in (("sport", "goal match"), ("money", "bank loan"))
@@ -22,10 +21,6 @@ def source(tmp_path):
     return path
 
 
-def run(*arguments):
-    return CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
-
-
 def test_a_source_is_trained_and_measured_like_the_corpus_of_it(source, tmp_path):
     assert run("ingest", source, tmp_path / "posts.zarr").exit_code == 0
     for documents, name in ((source, "a"), (tmp_path / "posts.zarr", "b")):
@@ -34,15 +29,6 @@ def test_a_source_is_trained_and_measured_like_the_corpus_of_it(source, tmp_path
     assert found[0] == found[1]
     assert found[0]["accuracy"] == 1.0
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
-
-
-def test_columns_by_name(tmp_path):
-    table = tmp_path / "posts.csv"
-    table.write_text("topic,body\n" + "\n".join(line.replace("\t", ",") for line in LINES))
-    assert run("train", table, tmp_path / "m", "--quiet", "--label", "topic", "--text", "body").exit_code == 0
-    shown = run("evaluate", tmp_path / "m", table, "--label", "topic", "--text", "body").output
-    assert "log-loss (NCLL)" in shown
-    assert "calibration error" in shown
 
 
 def test_a_class_that_the_model_does_not_know_is_named(source, tmp_path):

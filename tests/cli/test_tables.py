@@ -75,9 +75,3 @@ def test_rows_read_back(kind, n):
     ) == repr(blank)
     objects = [orjson.dumps(dict(zip(block, row, strict=True)), default=str) + b"\n" for row in rows]
     assert part_of(".jsonl", block).body == b"".join(objects)
-
-
-def test_halves_of_surrogate_pairs_are_written_out():
-    block = {"x": ["a", "\ud800,"], "y": [1, 2]}
-    assert part_of(".csv", block).body == b'"a",1\n"\\ud800,",2\n'
-    assert part_of(".jsonl", block).body.splitlines()[1] == b'{"x": "\\ud800,", "y": 2}'

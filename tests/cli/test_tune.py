@@ -8,7 +8,7 @@ import re
 
 import click
 import pytest
-from cli.commands import run as run_texts
+from cli.commands import run as invoke
 from selection.conftest import made
 
 import sdem_dist.cli.tune
@@ -17,7 +17,7 @@ from sdem_dist.cli.tune import parts, space_of
 
 
 def run(arguments):
-    return run_texts(*map(str, arguments))
+    return invoke(*arguments)
 
 
 @pytest.fixture(scope="module")

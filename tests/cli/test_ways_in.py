@@ -19,6 +19,7 @@ WAYS = {
         "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","),
         ("--text", "title,body"),
     ),
+    "names of columns": ("d.csv", "topic,body\n" + TSV.replace("\t", ","), ("--label", "topic", "--text", "body")),
     "standard input": ("-", TSV, ()),
 }
 
