@@ -244,31 +244,19 @@ def take_counts(estimator: EngineEstimator, documents: Corpus, options: Mapping[
 
 
 def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
-    """Say what does not go with a corpus before anything is trained."""
-    _check_layout(estimator, documents)
-    lanes = estimator.get_params().get("n_lanes")
+    """Say what does not go with a corpus, and which estimators it is for, before anything is trained."""
+    layout, lanes = documents.header.layout, estimator.get_params().get("n_lanes")
+    if layout not in estimator.layouts:
+        kind = getattr(estimator, "components", None)  # of mixtures, where it can be chosen
+        name = type(estimator).__name__ + (f" of {kind} components (--set components=...)" if kind else "")
+        fit = [other for other in ESTIMATORS if layout in estimator_class(other)().layouts]
+        raise click.UsageError(
+            f"{documents.path} holds {'counts of words' if layout == 'sparse' else 'a table'} ({layout} documents), and "
+            f"{name} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or write "
+            f"{'a table' if layout == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={layout == 'sparse'})"
+        )
     if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
         raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")
-
-
-def _check_layout(estimator: EngineEstimator, documents: Corpus) -> None:
-    """Say which estimators a corpus is for, where it is not for this one."""
-    layout = documents.header.layout
-    if layout in estimator.layouts:
-        return
-    fit = [name for name in ESTIMATORS if layout in estimator_class(name)().layouts]
-    raise click.UsageError(
-        f"{documents.path} holds {'counts of words' if layout == 'sparse' else 'a table'} ({layout} documents), and "
-        f"{type(estimator).__name__}{_components(estimator)} takes {estimator._layout} ones: take --estimator "
-        f"{', '.join(fit[:-1])} or {fit[-1]}, or "
-        f"write {'a table' if layout == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={layout == 'sparse'})"
-    )
-
-
-def _components(estimator: EngineEstimator) -> str:
-    """Return what the components of a mixture are, where that can be chosen."""
-    kind = getattr(estimator, "components", None)
-    return f" of {kind} components (--set components=...)" if kind else ""
 
 
 def estimator_of(options: Mapping[str, Any], target: str | None = None) -> EngineEstimator:

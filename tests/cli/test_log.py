@@ -5,11 +5,10 @@ from __future__ import annotations
 import json
 
 import pytest
-from click.testing import CliRunner
+from commands import run
 from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB, load_model, write_corpus
-from sdem_dist.cli import main
 from sdem_dist.cli.log import epochs, read_events
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import ShardsLeftOut
@@ -20,10 +19,6 @@ def corpus(tmp_path):
     X, y = random_counts(200, 30, 3)
     write_corpus(tmp_path / "c.zarr", X, y)
     return tmp_path / "c.zarr"
-
-
-def run(*args):
-    return CliRunner().invoke(main, [str(a) for a in args])
 
 
 ONE_STAGE = ("--set", "validation_fraction=0")

@@ -7,10 +7,7 @@ import gzip
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from click.testing import CliRunner
 from commands import ok, refused, run
-
-from sdem_dist.cli import main
 
 LINES = [f"{label}\t{text} {i % 7}xx" for i in range(30) for label, text in (("sport", "goal"), ("money", "bank"))]
 
@@ -71,9 +68,9 @@ def test_utf_16_in_folders_and_at_a_pipe(source):
     said = refused("ingest", "f", "c")
     assert "2.txt, file 1: it is text of UTF-16-LE" in said and "--on-error skip leaves such files out" in said
     ok("ingest", "f", "c", "--on-error", "skip")
-    found = CliRunner().invoke(main, ["predict", "m", "-"], input="one goal\n".encode("utf-16-le"))
+    found = run("predict", "m", "-", input="one goal\n".encode("utf-16-le"))
     assert "standard input: it is text of UTF-16-LE" in " ".join(found.stderr.split())
-    found = CliRunner().invoke(main, ["predict", "m", "-"], input="größe\n".encode("latin-1"))
+    found = run("predict", "m", "-", input="größe\n".encode("latin-1"))
     assert "standard input, line 1: the line has the byte" in " ".join(found.stderr.split())
 
 
