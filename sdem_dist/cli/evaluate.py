@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -131,7 +132,7 @@ def evaluate(
             n -= hidden
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
         say(f"{counted(n, 'document')} of {corpus}")
-        _show(metrics if explains_words(estimator) else _of_labels(metrics), weighted)
+        _show(metrics, weighted, unshown=() if explains_words(estimator) else OF_WORDS)
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
@@ -157,13 +158,8 @@ def explains_words(estimator: EngineEstimator) -> bool:
     return estimator.spec.predicts != "class" or loss == "nll"
 
 
-def _of_labels(metrics: dict[str, float]) -> dict[str, float]:
-    """Return the metrics that are not of p(document)."""
-    return {name: value for name, value in metrics.items() if name not in OF_WORDS}
-
-
-def _show(metrics: dict[str, float], weighted: bool) -> None:
-    figures = named({name: value for name, value in metrics.items() if name not in UNSHOWN})
+def _show(metrics: dict[str, float], weighted: bool, unshown: Sequence[str]) -> None:
+    figures = named({name: value for name, value in metrics.items() if name not in (*UNSHOWN, *unshown)})
     width = max(map(len, figures), default=0)
     for name, value in figures.items():
         note = " per word, as the model weighs words" if weighted else " per word"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -50,11 +49,6 @@ def line(event: SearchEvent, folder: object = None) -> str:
         n_left = sum(trial.goes_on for trial in event.trials)
         what += f": {n_left} of {counted(len(event.trials), 'setting')} go on"
     return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
-
-
-def callbacks_of(quiet: bool, folder: object = None) -> list[Callable[[SearchEvent], None]]:
-    """Return what prints a line for each step of a search that is kept in `folder`."""
-    return [] if quiet else [lambda event: click.echo(line(event, folder), err=True)]
 
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
@@ -182,7 +176,8 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
                 click.echo("--nested: after this search it is repeated without each fold", err=True)
-            search.set_params(callbacks=callbacks_of(options["quiet"], folder))
+            if not options["quiet"]:
+                search.set_params(callbacks=[lambda event: click.echo(line(event, folder), err=True)])
             search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
             search.best_estimator_.save(model)
             _tell(search, model, options["table"])
