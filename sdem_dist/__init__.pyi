@@ -10,6 +10,9 @@ from sdem_dist.errors import IngestError as IngestError
 from sdem_dist.errors import ModelError as ModelError
 from sdem_dist.errors import SdemError as SdemError
 from sdem_dist.errors import TrainingError as TrainingError
+from sdem_dist.estimators.discrete_naive_bayes import BernoulliNB as BernoulliNB
+from sdem_dist.estimators.discrete_naive_bayes import CategoricalNB as CategoricalNB
+from sdem_dist.estimators.discrete_naive_bayes import PoissonNB as PoissonNB
 from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
 from sdem_dist.estimators.k_means import KMeans as KMeans
 from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
@@ -27,10 +30,7 @@ from sdem_dist.estimators.multiplicative_mixture import (
 from sdem_dist.estimators.naive_bayes import MultinomialNB as MultinomialNB
 from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier as SupervisedLDAClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as SupervisedLDARegressor
-from sdem_dist.estimators.table_naive_bayes import BernoulliNB as BernoulliNB
-from sdem_dist.estimators.table_naive_bayes import CategoricalNB as CategoricalNB
 from sdem_dist.estimators.table_naive_bayes import GaussianNB as GaussianNB
-from sdem_dist.estimators.table_naive_bayes import PoissonNB as PoissonNB
 from sdem_dist.estimators.topic_model import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.loading import load_model as load_model
 from sdem_dist.reports.clusters import cluster_scores as cluster_scores

@@ -68,7 +68,7 @@ from sdem_dist.fitting.holdout import (
 from sdem_dist.fitting.scoring import drawn_from, sample_counts
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.fitting.temperature import train_by_folds
-from sdem_dist.fitting.unlabelled import train_with_unlabelled
+from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
 from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
@@ -168,7 +168,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         if loss == "nll":
             return final_stage(trainer, self._counting(source), self._plan(source))
         if source.n_labelled:
-            end, weighed_source = train_with_unlabelled(trainer, source, self)
+            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
+            auto = self.n_epochs == "auto"
+            recipe = Recipe(self._candidate, self.train, loss, weight, auto, self.holds_out, self.calibrate)
+            end, weighed_source = train_with_unlabelled(trainer, source, recipe)
             self._describe(weighed_source)
             return end
         candidates = [partial(self._candidate, source, loss or first_loss(source))]

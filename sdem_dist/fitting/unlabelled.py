@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -30,18 +30,35 @@ from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import WeightedCorpus
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.losses import Loss
 from sdem_dist.models.heads import by_class
 from sdem_dist.models.word_counts import SdemState
-
-if TYPE_CHECKING:
-    from sdem_dist.estimators.naive_bayes import MultinomialNB
 
 WITH, WITHOUT = "with_unlabelled", "without_unlabelled"
 """In a history, what names of held-out scores begin with: of a model of all documents, and of labelled ones alone."""
 _log = logging.getLogger(__name__)
 
 
-def train_with_unlabelled(trainer: Trainer, source: Source, estimator: MultinomialNB) -> tuple[Trained, Source]:
+class Recipe(NamedTuple):
+    """What an estimator says of its training.
+
+    `candidate`: takes documents and a loss, None for the default one, and returns what is trained and where it starts.
+    `train`: runs a whole fit of labelled documents.
+    `loss`: None: chosen by the documents.
+    `weight`: of the generative start; None: chosen.
+    `auto_epochs`: whether the number of epochs is open.
+    """
+
+    candidate: Callable[[Source, str | Loss | None], Candidate]
+    train: Callable[[Trainer, Source], Trained]
+    loss: str | Loss | None
+    weight: float | None
+    auto_epochs: bool
+    holds_out: bool
+    calibrate: bool
+
+
+def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> tuple[Trained, Source]:
     """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
 
     Return the documents, too, as the model weighs them.
@@ -54,18 +71,20 @@ def train_with_unlabelled(trainer: Trainer, source: Source, estimator: Multinomi
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
     trainer, labelled_trainer = trainer.changed(_of(source)), trainer.changed(_of(labelled))
-    weight = None if estimator.unlabelled_weight == "auto" else float(estimator.unlabelled_weight)
-    candidate, holds_out, calibrate = estimator._candidate(source, None), estimator.holds_out, estimator.calibrate
+    weight, holds_out, calibrate, candidate = (
+        recipe.weight,
+        recipe.holds_out,
+        recipe.calibrate,
+        recipe.candidate(source, None),
+    )
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
-    plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if estimator.n_epochs == "auto" else candidate.plan
+    plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if recipe.auto_epochs else candidate.plan
     figures = dict[str, float]()
     if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
         if weight != 0.0 and calibrate and holds_out and labelled.n_documents >= 2 * defaults.N_FOLDS:
             # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
-            by_folds = train_by_folds(
-                labelled_trainer, labelled, [lambda: estimator._candidate(labelled, learner.loss)]
-            )
+            by_folds = train_by_folds(labelled_trainer, labelled, [lambda: recipe.candidate(labelled, learner.loss)])
             learner = replace(learner, temperature=cast(Any, by_folds.learner).temperature)
     elif holds_out and (weight is None or (weight and calibrate)):
         policy = HoldoutPolicy(
@@ -79,8 +98,8 @@ def train_with_unlabelled(trainer: Trainer, source: Source, estimator: Multinomi
             return partial(start_at, initial, generative, used), f"weight {used:.2g}{which}"
 
         def of_labelled() -> Candidate:
-            loss = first_loss(labelled) if estimator.loss == "auto" else estimator.loss  # as they would be trained
-            trial = estimator._candidate(labelled, loss)
+            loss = recipe.loss or first_loss(labelled)  # as they would be trained
+            trial = recipe.candidate(labelled, loss)
 
             def start(_: object, which: str) -> tuple[Any, str]:
                 return trial.initial, f"labelled alone{which}"
@@ -103,7 +122,7 @@ def train_with_unlabelled(trainer: Trainer, source: Source, estimator: Multinomi
             learner = replace(learner, temperature=temperature)
             figures |= _means(helped, "held_out")
     if weight == 0.0:
-        end, source = estimator.train(labelled_trainer, labelled), labelled
+        end, source = recipe.train(labelled_trainer, labelled), labelled
     else:
         generative = _explained(trainer, source, learner, plan)
         weight = weight_of_margin(generative, sample(source), defaults.UNLABELLED_MARGIN) if weight is None else weight

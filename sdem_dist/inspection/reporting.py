@@ -74,7 +74,7 @@ def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationRepo
 
     log_probabilities = over_corpus(estimator, source.corpus, scored)
     inside = _inside(source.corpus)
-    report = classification_report(estimator.classes_, np.concatenate(labels)[inside], log_probabilities)
+    report = classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
     return replace(report, positions=np.flatnonzero(inside)[report.positions])
 
 

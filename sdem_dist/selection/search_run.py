@@ -8,24 +8,22 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import Any, NamedTuple, Protocol, cast
 
 import numpy as np
 
 from sdem_dist.engine.checkpoint import Json, check_run, identity
 from sdem_dist.engine.events import Callback, Event
 from sdem_dist.errors import ModelError, SdemError
+from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.selection.fold_fits import FoldFits
 from sdem_dist.selection.metrics import Metric, Predictions, metrics_of, name_of
-from sdem_dist.selection.spaces import Sampler
+from sdem_dist.selection.spaces import Sampler, Space
 from sdem_dist.selection.trials import LATE, FoldScores, Trial, drop_worse_half
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
 from sdem_dist.storage.urls import place as to_place
-
-if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
 
 KIND = "sdem-search"
 RESUMED = "resumed"
@@ -54,7 +52,29 @@ class SearchEvent(NamedTuple):
     n_folds: int
 
 
-def _identity(search: CorpusSearchCV) -> Json:
+class Search(Protocol):
+    """What reports, checkpoints and runs ask of `sdem_dist.selection.search.CorpusSearchCV`."""
+
+    estimator: EngineEstimator
+    space: Space | None
+    cv: object
+    metric: Metric | None
+    n_trials: int | None
+    sampler: str
+    seconds: float | None
+    halving: bool
+    nested: bool
+    random_state: int
+    metric_: Metric
+    trials_: list[Trial]
+    best_index_: int
+    n_settings_: int
+    n_splits_: int
+    nested_score_: float
+    nested_scores_: np.ndarray
+
+
+def _identity(search: Search) -> Json:
     """Return the settings that a resumed search must share, under names for people; none concerns the documents."""
     settings = {name: value for name, value in search.estimator.get_params().items() if name not in OF_THE_MACHINE}
     spaces = [search.space] if isinstance(search.space, Mapping) else search.space or []
@@ -84,9 +104,7 @@ class Checkpoints:
     or it cannot be made.
     """
 
-    def __init__(
-        self, folder: str | Path, search: CorpusSearchCV, *, resume: bool, undecided: Collection[str] = ()
-    ) -> None:
+    def __init__(self, folder: str | Path, search: Search, *, resume: bool, undecided: Collection[str] = ()) -> None:
         self.folder, self.documents = to_place(folder), ""
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
@@ -151,7 +169,7 @@ class SearchRun:
 
     def __init__(
         self,
-        search: CorpusSearchCV,
+        search: Search,
         fits: FoldFits,
         sampler: Sampler,
         started: float,

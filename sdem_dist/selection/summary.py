@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections import defaultdict
 from itertools import combinations
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import stdtrit
@@ -13,10 +13,8 @@ from scipy.special import stdtrit
 from sdem_dist.counted import counted
 from sdem_dist.reports.report import Table, cell
 from sdem_dist.selection.metrics import LABEL_METRICS, mean_and_error, name_of, per_document, sign_of
+from sdem_dist.selection.search_run import Search
 from sdem_dist.selection.trials import LATE, Trial, accuracy_lost, described, paired, ranked, shortened
-
-if TYPE_CHECKING:
-    from sdem_dist.selection.search import CorpusSearchCV
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""
@@ -54,7 +52,7 @@ class Difference(NamedTuple):
     """Whose differences the interval is of; 0: of documents'."""
 
 
-def effects(search: CorpusSearchCV) -> list[Effect]:
+def effects(search: Search) -> list[Effect]:
     """Return parameters by how much they mattered: what changes where nothing else does, and the best of each value.
 
     A parameter has an effect of its own with each loss.
@@ -73,7 +71,7 @@ def effects(search: CorpusSearchCV) -> list[Effect]:
     return sorted(result, key=lambda effect: -np.nan_to_num(effect.change))
 
 
-def _effect(name: str, loss: str, trials: list[Trial], default: dict[str, object], search: CorpusSearchCV) -> Effect:
+def _effect(name: str, loss: str, trials: list[Trial], default: dict[str, object], search: Search) -> Effect:
     best: dict[str, tuple[object, float]] = {}
     metric, n_common = name_of(search.metric_), min(len(trial.folds) for trial in trials)
     alike: defaultdict[str, list[tuple[str, np.ndarray]]] = defaultdict(list)
@@ -92,7 +90,7 @@ def _effect(name: str, loss: str, trials: list[Trial], default: dict[str, object
     return Effect(name, float(np.mean(changes)) if changes else np.nan, list(best.values()), loss)
 
 
-def differences(search: CorpusSearchCV) -> list[Difference]:
+def differences(search: Search) -> list[Difference]:
     """Return how the winner compares with the default; empty where they are one.
 
     Document by document where a metric allows that; another metric that decides, fold by fold.
@@ -119,7 +117,7 @@ def differences(search: CorpusSearchCV) -> list[Difference]:
     return compared
 
 
-def lines(search: CorpusSearchCV) -> list[str]:
+def lines(search: Search) -> list[str]:
     """Return a report of a search, line by line."""
     heads, rows = _settings(search)
     report = [_tried(search)]
@@ -129,7 +127,7 @@ def lines(search: CorpusSearchCV) -> list[str]:
     return report + _below_the_table(search)
 
 
-def html(search: CorpusSearchCV) -> str:
+def html(search: Search) -> str:
     """Return the report of `lines` for a notebook, with the settings as a table."""
     heads, rows = _settings(search)
     table = Table([heads[-1], *heads[:-1]], [[row[-1], *row[:-1]] for row in rows]).html()
@@ -137,7 +135,7 @@ def html(search: CorpusSearchCV) -> str:
     return f"<p>{cell(_tried(search))}</p>{table}<pre>{below}</pre>"
 
 
-def _tried(search: CorpusSearchCV) -> str:
+def _tried(search: Search) -> str:
     n_dropped = sum(trial.dropped is not None for trial in search.trials_)
     parts = counted(search.n_splits_, "fold") if search.n_splits_ > 1 else "the held-out documents"
     early = f"; {n_dropped} {'was' if n_dropped == 1 else 'were'} dropped early (*)" if n_dropped else ""
@@ -146,7 +144,7 @@ def _tried(search: CorpusSearchCV) -> str:
     return f"Tried {counted(len(search.trials_), 'setting')}, each on {parts}{early}{others}:"
 
 
-def _settings(search: CorpusSearchCV) -> tuple[list[str], list[list[str]]]:
+def _settings(search: Search) -> tuple[list[str], list[list[str]]]:
     """Return heads and rows of the best settings, and of the default."""
     trials = [t for i, t in enumerate(ranked(search.trials_, search.metric_)) if i < MAX_ROWS or t.number == 0]
     scored = {name for trial in trials for name in trial.scores}
@@ -159,7 +157,7 @@ def _settings(search: CorpusSearchCV) -> tuple[list[str], list[list[str]]]:
     return [*names, "folds", "setting"], rows
 
 
-def _below_the_table(search: CorpusSearchCV) -> list[str]:
+def _below_the_table(search: Search) -> list[str]:
     metric, trials, best, report = name_of(search.metric_), search.trials_, search.trials_[search.best_index_], []
     leader, in_folds = ranked(trials, search.metric_)[0], search.n_splits_ > 1
     if (n_more := len(trials) - len(_settings(search)[1])) > 0:
@@ -204,7 +202,7 @@ def _below_the_table(search: CorpusSearchCV) -> list[str]:
     return [*report, *_wrapped("", advice)]
 
 
-def mattered(search: CorpusSearchCV) -> list[str]:
+def mattered(search: Search) -> list[str]:
     """Return lines that say how much each parameter mattered, under each other."""
     if not (of_all := effects(search)):
         return []
