@@ -89,8 +89,8 @@ def show_report(report: IngestReport) -> None:
     from sdem_dist.corpus import open_corpus
 
     warn_of_single_labels(corpus := open_corpus(report.path))
-    labelled = counted(len(report.classes), "class", "classes") if report.classes else "targets"
-    labelled = labelled if report.classes or corpus.header.n_targets else "no labels"
+    of_none = "targets" if corpus.header.n_targets else "no labels"
+    labelled = counted(len(report.classes), "class", "classes") if report.classes else of_none
     if any(isinstance(found, tuple) for found in report.classes):
         labels = {label for found in report.classes if isinstance(found, tuple) for label in found}
         labelled = f"{counted(len(labels), 'label')} in {counted(len(report.classes), 'set')}"

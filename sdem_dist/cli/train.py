@@ -180,8 +180,8 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             raise
         raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
     figures = _figures(estimator, options["validation"])
-    best_epoch, epochs = estimator.kept_["epoch"], counted(estimator.n_iter_, "epoch")
-    epochs += "" if best_epoch == estimator.n_iter_ else f", epoch {best_epoch} kept"
+    n_epochs, kept = estimator.n_iter_, estimator.kept_["epoch"]
+    epochs = counted(n_epochs, "epoch") + ("" if kept == n_epochs else f", epoch {kept} kept")
     loss = getattr(estimator, "loss", None)
     loss = estimator.learner_.loss if loss == "auto" else loss
     of_loss = "" if loss is None else f", loss {loss}"

@@ -150,8 +150,8 @@ STARTS = 3  # attempts to start local workers: one may be killed while it starts
 
 def configuration() -> dict[str, object]:
     """Return all of it by dotted names, for a scheduler of this process and the workers that Dask starts with it."""
-    spawned = {f"distributed.nanny.pre-spawn-environ.{name}": value for name, value in ALLOCATOR.items()}
-    return {**QUIET, **TASK_STREAM, **spawned}
+    prefix = "distributed.nanny.pre-spawn-environ"
+    return {**QUIET, **TASK_STREAM, **{f"{prefix}.{name}": value for name, value in ALLOCATOR.items()}}
 
 
 @contextmanager
@@ -194,7 +194,9 @@ def connected(
         import dask
         from distributed import Client
 
-        with dask.config.set(configuration()), ExitStack() as ends:
+        tight = worker_memory(n_workers) < 4 * LIBRARIES  # Dask would pause workers for the kernels that they hold
+        limits = {f"distributed.worker.memory.{name}": False for name in ("pause", "terminate") if tight}
+        with dask.config.set({**configuration(), **limits}), ExitStack() as ends:
             try:
                 with held_back():
                     cluster = _local_cluster(n_workers)
@@ -217,7 +219,6 @@ def _local_cluster(n_workers: int) -> LocalCluster:
             return LocalCluster(
                 n_workers=n_workers,
                 threads_per_worker=1,
-                processes=True,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
                 silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
@@ -245,8 +246,7 @@ def worker_memory(n_workers: int) -> int:
     if share < LOADED:
         raise ClusterError(
             f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers} "
-            f"workers, and a worker takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or for more "
-            "memory"
+            f"workers, and each takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or more memory"
         )
     return share
 

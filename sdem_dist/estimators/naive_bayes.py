@@ -5,7 +5,7 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -169,9 +169,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             return final_stage(trainer, self._counting(source), self._plan(source))
         if source.n_labelled:
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-            auto = self.n_epochs == "auto"
-            recipe = Recipe(self._candidate, self.train, loss, weight, auto, self.holds_out, self.calibrate)
-            end, weighed_source = train_with_unlabelled(trainer, source, recipe)
+            how = weight, self.n_epochs == "auto", self.holds_out, self.calibrate
+            end, weighed_source = train_with_unlabelled(
+                trainer, source, Recipe(self._candidate, self.train, loss, *how)
+            )
             self._describe(weighed_source)
             return end
         candidates = [partial(self._candidate, source, loss or first_loss(source))]
@@ -348,8 +349,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         check_is_fitted(self)
         if self.loss != "nll":
             raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
-        state: SdemState = self.state_
-        return state
+        return cast(SdemState, self.state_)
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return np.asarray(joint_scores(self._parameters, documents_of(self, X)))

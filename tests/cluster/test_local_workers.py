@@ -31,12 +31,6 @@ def test_workers_and_this_process_together_keep_to_what_it_may_use(memory, n_wor
         assert share >= LOADED and n_workers * share <= memory - min(memory // (n_workers + 1), 350 << 20)
 
 
-def test_workers_are_told_their_share():
-    with connected(n_workers=2) as connection:
-        limits = {w["memory_limit"] for w in connection.scheduler_info(n_workers=-1)["workers"].values()}
-    assert limits == {worker_memory(2)}
-
-
 @pytest.fixture
 def dying(tmp_path):
     """A preload that kills its worker process until a file is there; it makes the file unless told not to."""
@@ -132,3 +126,13 @@ def test_a_system_without_threads_says_what_to_do(monkeypatch):
         monkeypatch.setattr("threading.Thread.start", refuse)
         with pytest.raises(MemoryError, match="ulimit"):
             executor.submit(int)
+
+
+@pytest.mark.parametrize(("memory", "pauses"), [(1_200_000_000, False), (1 << 34, True)])
+def test_kernels_pause_no_worker_of_a_small_job(memory, pauses, monkeypatch):
+    """A worker with compiled kernels has over 300 MB; 80 % of a small share would stop it for good."""
+    monkeypatch.setattr(client, "of_this_process", lambda: memory)
+    with connected(n_workers=2) as connection:
+        paused = connection.run(lambda dask_worker: bool(dask_worker.memory_manager.memory_pause_fraction)).values()
+        limits = {w["memory_limit"] for w in connection.scheduler_info(n_workers=-1)["workers"].values()}
+    assert (set(paused), limits) == ({pauses}, {worker_memory(2)})

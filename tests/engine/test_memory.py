@@ -46,10 +46,6 @@ def test_a_run_is_refused_before_its_first_task():
             Trainer(small, corpus).run(Stage("train", learner, Plan(40, 1, 1, 2, 0)))
 
 
-def test_what_this_process_may_use():
-    assert 1 << 26 < of_this_process() < 1 << 50
-
-
 @pytest.mark.parametrize("memory", [100_000, 1 << 34])
 def test_a_small_budget_changes_no_bit(memory):
     learner = SdEM(NaiveBayes(30, Classes(3)), 40, Merge(), "ncll")
