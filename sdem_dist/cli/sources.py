@@ -75,10 +75,8 @@ def is_source(path: str) -> bool:
     """
     location = place(path)
     if not location.exists() and not is_url(path):
-        rename_hint = "".join(
-            f"; {old} was there before a process died: rename that" for old in set_aside(location)[-1:]
-        )
-        raise click.ClickException(f"{path}: there is no such file or folder{rename_hint}")
+        hint = "".join(f"; {old} was there before a process died: rename that" for old in set_aside(location)[-1:])
+        raise click.ClickException(f"{path}: there is no such file or folder{hint}")
     return location.exists() and not (location / "zarr.json").exists()
 
 
@@ -175,8 +173,9 @@ def _learns(name: str | None) -> str:
 
 def _reading(options: dict[str, Any]) -> Reading:
     """Take the options of `reading_options` out of others; estimators that learn no labels need none."""
-    reading = pop_reading(options)
-    if _learns(options.get("estimator")) != "nothing" or typed_options(("label", "label_separator", "unlabelled")):
+    reading, learns = pop_reading(options), _learns(options.get("estimator"))
+    _check_labelled(reading, learns)
+    if learns != "nothing" or typed_options(("label", "label_separator", "unlabelled")):
         return reading
     return replace(reading, labelled=False)
 
@@ -308,17 +307,17 @@ def _separator_of(estimator: EngineEstimator, source: SourceOptions) -> str:
     return source.reading.label_separator or estimator.label_separator_ or ","
 
 
+def _check_labelled(reading: Reading, learns: str) -> None:
+    if not reading.labelled and learns != "nothing":
+        raise click.UsageError("--no-labels and --format lines are for clusters and topics, which learn from no labels")
+
+
 def _check_labels(estimator: EngineEstimator, source: SourceOptions) -> None:
-    if not source.reading.labelled and estimator.spec.target != "nothing":
-        raise click.UsageError("--no-labels and --format lines are for clusters and topics: this model learned labels")
+    _check_labelled(source.reading, estimator.spec.target)
     if not estimator.several_labels and source.reading.label_separator is not None:
-        raise click.UsageError(
-            "--label-separator is for models of several labels, and this one was not trained on them"
-        )
+        raise click.UsageError("--label-separator is for models of several labels, and this one learned one each")
     if estimator.several_labels and source.reading.unlabelled is not None:
-        raise click.UsageError(
-            "--unlabelled is for documents of one label each: this model knows documents of several labels, or of none"
-        )
+        raise click.UsageError("--unlabelled is for documents of one label each, and this model learned several")
 
 
 def examined_documents(

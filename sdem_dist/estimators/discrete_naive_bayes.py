@@ -48,12 +48,6 @@ class BernoulliNB(FeatureNB):
         """Logarithm of p(value 1 | class), shape (n_classes, n_features)."""
         return self._log_densities(1.0 if self.binarize is None else float(self.binarize) + 1.0).T
 
-    @property
-    def feature_count_(self) -> np.ndarray:
-        """Ones among the rows of each class, by weight, shape (n_classes, n_features); of "nll" alone."""
-        alpha = pseudo_count(self.alpha, 0)
-        return np.exp(self.feature_log_prob_) * (self._counts_of_nll() + 2.0 * alpha) - alpha
-
 
 @estimator
 class CategoricalNB(FeatureNB):
@@ -97,12 +91,6 @@ class CategoricalNB(FeatureNB):
         sizes = self.n_categories_
         of_categories = np.stack([self._log_densities(np.minimum(c, sizes - 1)) for c in range(sizes.max())], axis=2)
         return [of_categories[column, :, :n] for column, n in enumerate(sizes)]
-
-    @property
-    def category_count_(self) -> list[np.ndarray]:
-        """Rows of each class and category, by weight, as `feature_log_prob_`; of "nll" alone."""
-        alpha, rows = pseudo_count(self.alpha, 0), self._counts_of_nll()
-        return [np.exp(p) * (rows + alpha * p.shape[1]) - alpha for p in self.feature_log_prob_]
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         refuse_other_than_categories(type(self).__name__, X)

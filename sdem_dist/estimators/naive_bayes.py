@@ -337,17 +337,20 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
     @property
     def feature_count_(self) -> np.ndarray:
-        """Counts of words in the documents of each class, by weight, shape (n_classes, n_features); of "nll" alone."""
+        """Words of each class, shape (n_classes, n_features), of "nll" alone; documents count as for `class_count_`."""
         return np.asarray(self._counted().words.T - self.learner_.model.alpha)
 
     @property
     def class_count_(self) -> np.ndarray:
-        """Training documents of each class, by weight, shape (n_classes,); of "nll" alone."""
+        """Documents of each class, shape (n_classes,), of "nll" alone: by weight and class weight.
+
+        Documents of a hidden class count for each class by its probability, times `unlabelled_weight`.
+        """
         return np.asarray(self._counted().class_counts)
 
     def _counted(self) -> SdemState:
         check_is_fitted(self)
-        if self.loss != "nll":
+        if not isinstance(self.learner_.rule, ClosedForm):
             raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
         return cast(SdemState, self.state_)
 

@@ -217,11 +217,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
-    def _counts_of_nll(self) -> np.ndarray:
-        if self.loss != "nll":
-            raise AttributeError("counts are those of loss='nll': other losses train mu, see state_")
-        return np.asarray(self.class_count_)[:, None]
-
     def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
         """Draw rows and their classes from p(x, y).
 

@@ -117,14 +117,14 @@ def mistakes(estimator: Estimator, report: Any, examined: EvaluationSet) -> Iter
     `report`: ClassificationReport, LabelReport or RegressionReport.
     `examined`: the documents of the report.
     """
-    errors, of_classes = report.errors, isinstance(report, ClassificationReport)
+    errors = report.errors
     for begin in range(0, max(len(errors), 1), GATHERED):
         together = errors[begin : begin + GATHERED]
-        found = examined.gathered(report.positions[together] if of_classes else together)
+        found = examined.gathered(report.positions[together])
         for start in range(0, max(len(together), 1), BLOCK):
             rows = together[start : start + BLOCK]
             places = np.arange(start, start + len(rows))
-            if of_classes:
+            if isinstance(report, ClassificationReport):
                 yield _of_classes(estimator, report, found, rows, places)
             elif isinstance(report, LabelReport):
                 yield _of_labels(estimator, report, found, rows, places)

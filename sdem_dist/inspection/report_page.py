@@ -103,10 +103,11 @@ def examples_of_wrong_labels(
         chosen += [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]
     if not chosen:
         return []
-    explanations = examined.of_labels(estimator, rows[chosen], wrong[chosen]) or []
+    positions = report.positions[rows[chosen]]
+    explanations = examined.of_labels(estimator, positions, wrong[chosen]) or []
     titles = (
         f"{e.label} is {'wrongly given' if kinds[i][1] else 'missing'}, probability {e.probability:.3f} (document {id_})"
-        for i, e, id_ in zip(chosen, explanations, examined.ids_of(rows[chosen]), strict=False)
+        for i, e, id_ in zip(chosen, explanations, examined.ids_of(positions), strict=False)
     )
     return list(zip(titles, explanations, strict=True))
 

@@ -73,9 +73,8 @@ def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationRepo
         return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))  # type: ignore[attr-defined]
 
     log_probabilities = over_corpus(estimator, source.corpus, scored)
-    inside = _inside(source.corpus)
     report = classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
-    return replace(report, positions=np.flatnonzero(inside)[report.positions])
+    return replace(report, positions=_positions(source.corpus, len(log_probabilities))[report.positions])
 
 
 def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
@@ -85,26 +84,28 @@ def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
     codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
     members = source.members[np.concatenate(cast(Any, codes))].toarray() > 0
     scores = over_corpus(estimator, source.corpus, estimator._class_scores)
-    return LabelReport(estimator.classes_, members[_inside(source.corpus)], scores, estimator.thresholds_)
+    positions = _positions(source.corpus, len(members))
+    return LabelReport(estimator.classes_, members[positions], scores, estimator.thresholds_, positions)
 
 
-def _inside(corpus: Any) -> np.ndarray:
-    """Return which of the documents that a corpus reads are to be reported on, bool: those of a part of it, or all."""
-    return np.ones(corpus.n_documents, bool) if corpus.mask is None else corpus.mask
+def _positions(X: Any, n_documents: int) -> np.ndarray:
+    """Return which of some documents are reported on: those of a part of a corpus, or all."""
+    mask = getattr(X, "mask", None)
+    return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
 
 
 def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
     """Return the report of a regressor."""
     predictions = np.asarray(estimator.predict(X), np.float64)  # type: ignore[attr-defined]
+    n, positions = len(predictions), _positions(X, len(predictions))
     if isinstance(X, AnyCorpus):
         source_of(estimator, X, use="score")  # says what is missing
-        targets = np.concatenate([_targets(documents) for _, documents in documents_in_pieces(X)])[_inside(X)]
+        targets = np.concatenate([_targets(documents) for _, documents in documents_in_pieces(X)])[positions]
     elif y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     else:
-        targets = checked_targets(y, len(predictions))
-    n = len(predictions)
-    return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1))
+        targets = checked_targets(y, n)
+    return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1), positions)
 
 
 def checked_targets(y: object, n_documents: int) -> np.ndarray:
@@ -143,7 +144,7 @@ def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterRep
     else:
         probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]  # type: ignore[attr-defined]
     labels, classes = known_labels(X, y, len(probabilities))
-    return ClusterReport(probabilities, words, labels, classes)
+    return ClusterReport(probabilities, words, labels, classes, _positions(X, len(probabilities)))
 
 
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
@@ -160,7 +161,8 @@ def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
     """Return the report of a model that describes documents by topics."""
     proportions = estimator.transform(X)  # type: ignore[attr-defined]
     labels, classes = known_labels(X, y, len(proportions))
-    return TopicReport(estimator.topics(), np.asarray(proportions), labels, classes)  # type: ignore[attr-defined]
+    positions, topics = _positions(X, len(proportions)), estimator.topics()  # type: ignore[attr-defined]
+    return TopicReport(topics, np.asarray(proportions), labels, classes, positions)
 
 
 def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:

@@ -60,11 +60,6 @@ class ClassificationReport(Report):
         if not len(self.labels):
             raise ValueError("none of the documents has a label: a report needs some that have")
 
-    @property
-    def n_documents(self) -> int:
-        """Documents that have a label."""
-        return len(self.labels)
-
     @cached_property
     def probabilities(self) -> np.ndarray:
         """p(class | document), shape (n_documents, n_classes)."""

@@ -26,17 +26,15 @@ class ClusterReport(Report):
     labels : ndarray of shape (n_documents,), integers, or None
         Positions in `classes`; -1 where there is none.
     classes : ndarray of shape (n_classes,)
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
     """
 
     probabilities: np.ndarray
     words: list[str]
     labels: np.ndarray | None
     classes: np.ndarray
-
-    @property
-    def n_documents(self) -> int:
-        """Documents."""
-        return len(self.probabilities)
+    positions: np.ndarray
 
     @property
     def sizes(self) -> np.ndarray:
@@ -112,17 +110,15 @@ class TopicReport(Report):
     labels : ndarray of shape (n_documents,), integers, or None
         Positions in `classes`; -1 where there is none.
     classes : ndarray of shape (n_classes,)
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
     """
 
     topics: Sequence[Topic]
     proportions: np.ndarray
     labels: np.ndarray | None
     classes: np.ndarray
-
-    @property
-    def n_documents(self) -> int:
-        """Documents."""
-        return len(self.proportions)
+    positions: np.ndarray
 
     @property
     def shares(self) -> np.ndarray:
@@ -141,8 +137,8 @@ class TopicReport(Report):
 
     def examples(self, topic: int, n: int = 3) -> list[int]:
         """Return the positions of the documents that a topic has the largest proportion of, the largest first."""
-        found: list[int] = np.argsort(-self.proportions[:, topic], kind="stable")[:n].tolist()
-        return found
+        order = np.argsort(-self.proportions[:, topic], kind="stable")
+        return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 
     @property
     def titles(self) -> list[str]:

@@ -24,17 +24,14 @@ class LabelReport(Report):
     `members`: shape (n_documents, n_labels), bool: which document has which label.
     `scores`: shape (n_documents, n_labels), float64: log-odds of each label.
     `thresholds`: shape (n_labels,): the probability from which on a document gets a label.
+    `positions`: shape (n_documents,), int64: which of the documents given each one is.
     """
 
     classes: np.ndarray
     members: np.ndarray
     scores: np.ndarray
     thresholds: np.ndarray
-
-    @property
-    def n_documents(self) -> int:
-        """Documents."""
-        return len(self.members)
+    positions: np.ndarray
 
     @property
     def probabilities(self) -> np.ndarray:
@@ -126,12 +123,14 @@ class LabelReport(Report):
     def errors_frame(self) -> pd.DataFrame:
         """Return the documents that get a wrong label or lack one, as a pandas table, the highest log-loss first.
 
-        Its index is the number of the document, from 0. The log-loss is the sum over labels; `wrong_label` is the one
+        Its index is `positions`. The log-loss is the sum over labels; `wrong_label` is the one
         that is most wrong, and `probability` its own.
         """
         import pandas as pd
 
-        return pd.DataFrame(self.errors_columns(self.errors), index=pd.Index(self.errors, name="document"))
+        return pd.DataFrame(
+            self.errors_columns(self.errors), index=pd.Index(self.positions[self.errors], name="document")
+        )
 
     @property
     def heading(self) -> str:

@@ -18,15 +18,13 @@ class RegressionReport(Report):
     Attributes
     ----------
     targets, predictions : ndarray of shape (n_documents, n_targets), float64
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
     """
 
     targets: np.ndarray
     predictions: np.ndarray
-
-    @property
-    def n_documents(self) -> int:
-        """Documents."""
-        return len(self.targets)
+    positions: np.ndarray
 
     @property
     def by_target(self) -> dict[str, np.ndarray]:

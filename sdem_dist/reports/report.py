@@ -135,10 +135,12 @@ NAME_WIDTH = 24
 class Report(ABC):
     """Figures and tables about documents, for a terminal, a notebook, pandas and JSON."""
 
+    positions: np.ndarray
+
     @property
-    @abstractmethod
     def n_documents(self) -> int:
-        """Documents."""
+        """Documents that are reported on."""
+        return len(self.positions)
 
     @property
     @abstractmethod

@@ -117,7 +117,7 @@ class FoldFits:
     def as_read_for(self, params: dict[str, Any]) -> FoldFits:
         """Return the fits on the documents as a setting has them read."""
         chosen = {name: params[name] for name in READING if name in params}
-        if all(getattr(self.template, name) is value for name, value in chosen.items()):
+        if all(getattr(self.template, name) == value for name, value in chosen.items()):
             return self
         key = repr(chosen)
         if key not in self.others:

@@ -91,7 +91,7 @@ class Reading:
 
     def __post_init__(self) -> None:
         if self.format not in (None, LINES, *FORMATS):
-            raise ValueError(f"format is one of {', '.join(FORMATS)}, not {self.format!r}")
+            raise ValueError(f"format is one of {', '.join((*FORMATS, LINES))}, not {self.format!r}")
         if self.zero_based not in (True, False, "auto"):
             raise ValueError(f"zero_based is True, False or 'auto', not {self.zero_based!r}")
         if self.label_separator == "":
@@ -100,8 +100,8 @@ class Reading:
             raise ValueError("unlabelled is for documents of one label each: with label_separator they may have none")
         if self.format == LINES:
             object.__setattr__(self, "labelled", False)
-        if not self.labelled and (self.label_separator, self.unlabelled) != (None, None):
-            raise ValueError("label_separator and unlabelled are for documents with labels, and these have none")
+        if not self.labelled and (self.label, self.label_separator, self.unlabelled) != (None, None, None):
+            raise ValueError("label, label_separator and unlabelled are for documents with labels, and these have none")
 
     @property
     def missing_label(self) -> str | None:

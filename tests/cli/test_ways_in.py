@@ -57,6 +57,7 @@ def test_clusters_and_topics_need_no_labels(name, tmp_path, monkeypatch):
         assert "20 documents" in ok("evaluate", estimator, name, "--no-labels")
     assert "no labels" in ok("ingest", name, "c", "--no-labels")
     assert run("train", "c", "m").exit_code != 0
+    assert "--no-labels" in run("train", name, "m", "--no-labels").output
     ok("train", "-", "m", "--quiet", "--format", "lines", "--estimator", "KMeans", input="\n".join(texts))
 
 

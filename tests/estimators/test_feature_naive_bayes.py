@@ -41,22 +41,31 @@ def test_nll_is_scikit_learns_gaussian(name, weighted):
 
 
 @pytest.mark.parametrize("alpha", [1.0, 0.3])
-@pytest.mark.parametrize("name", ["MultinomialNB", "BernoulliNB", "CategoricalNB"])
-def test_counts_and_probabilities_have_scikit_learns_names(name, alpha):
+@pytest.mark.parametrize(
+    ("name", "attributes"),
+    [
+        ("MultinomialNB", ("class_count_", "feature_count_", "feature_log_prob_")),
+        ("BernoulliNB", ("class_count_", "feature_log_prob_")),
+        ("CategoricalNB", ("class_count_", "feature_log_prob_", "n_categories_")),
+    ],
+)
+def test_counts_and_probabilities_have_scikit_learns_names(name, attributes, alpha):
     rng = np.random.default_rng(0)
     X, y, weights = rng.integers(0, 4, (60, 5)), rng.integers(0, 3, 60), rng.choice([0.5, 1.0, 2.0], 60)
     X[:, 2] = np.minimum(X[:, 2], 1)
     ours = getattr(sdem_dist, name)(loss="nll", alpha=alpha).fit(X, y, sample_weight=weights)
     theirs = getattr(reference, name)(alpha=alpha).fit(X, y, sample_weight=weights)
-    compared = 0
-    for attribute in ("class_count_", "feature_count_", "category_count_", "feature_log_prob_", "n_categories_"):
-        if (expected := getattr(theirs, attribute, None)) is not None:
-            for column, of_sklearn in zip(getattr(ours, attribute), expected, strict=True):
-                np.testing.assert_allclose(column, of_sklearn, rtol=1e-12, atol=1e-12)
-            compared += 1
-    assert compared >= 3
-    other = getattr(sdem_dist, name)(loss="hinge").fit(X, y)
-    assert not hasattr(other, "feature_count_") and not hasattr(other, "category_count_")
+    for attribute in attributes:
+        for column, of_sklearn in zip(getattr(ours, attribute), getattr(theirs, attribute), strict=True):
+            np.testing.assert_allclose(column, of_sklearn, rtol=1e-12, atol=1e-12)
+
+
+def test_counts_are_those_of_the_fit():
+    X, y = np.arange(40).reshape(10, 4) % 3, np.arange(10) % 2
+    counted = sdem_dist.MultinomialNB(loss="nll", class_weight={0: 2.0, 1: 1.0}).fit(X, y)
+    assert counted.set_params(loss="hinge").class_count_.tolist() == [10.0, 5.0]
+    np.testing.assert_allclose(counted.feature_count_, [2.0 * X[y == 0].sum(axis=0), X[y == 1].sum(axis=0)])
+    assert not hasattr(sdem_dist.MultinomialNB().fit(X, y).set_params(loss="nll"), "feature_count_")
 
 
 @pytest.mark.parametrize("priors", [None, [0.2, 0.3, 0.5]])

@@ -126,3 +126,8 @@ def test_a_fold_is_not_trained_on():
     first, second = fits
     np.testing.assert_array_equal(first["fold 2 of 3"], second["fold 2 of 3"])
     assert not np.array_equal(first["fold 1 of 3"], second["fold 1 of 3"])
+
+
+def test_fewer_documents_than_folds_can_judge_keep_their_scores():
+    assert MultinomialNB().fit(X[:5], [0, 1, 0, 1, 2]).temperature_ == 1.0
+    assert MultinomialNB(calibrate=False).fit(X, Y).temperature_ == 1.0

@@ -225,3 +225,23 @@ def test_what_does_not_go_together_is_named():
         sd.MultinomialNB(loss="nll", unlabelled=-1, class_weight="balanced").fit(X[:N], HIDDEN)
     with pytest.raises(ValueError, match="partial_fit takes documents without a label with loss='nll' only"):
         sd.MultinomialNB(unlabelled=-1).partial_fit(X[:N], HIDDEN, classes=[0, 1, 2, 3])
+
+
+def test_few_labels_choose_nothing_whether_or_not_they_are_calibrated():
+    y = np.where(np.arange(N) < 24, Y[:N], -1)
+    one, other = (sd.MultinomialNB(unlabelled=-1, calibrate=c).fit(X[:N], y) for c in (True, False))
+    assert one.kept_["unlabelled_weight"] == other.kept_["unlabelled_weight"] > 0
+    assert "held_out_accuracy" not in other.kept_ and other.temperature_ == 1.0
+    np.testing.assert_array_equal(one.predict(X), other.predict(X))
+
+
+def test_they_have_to_beat_the_default_of_labelled_documents(monkeypatch):
+    hidden, seen = np.where(np.arange(N) % 7 == 0, np.arange(N) // 7 % 20, -1), {}
+    monkeypatch.setattr(holdout, "is_better", lambda helped, alone, gate: seen[loss].append(alone) or False)
+    for loss in ("auto", "ncll", "hinge"):
+        seen[loss] = []
+        model = sd.MultinomialNB(loss=loss, unlabelled=-1, n_epochs=2).fit(X[:N], hidden)
+        assert model.loss_ == ("ncll" if loss == "ncll" else "hinge")
+    auto, ncll, hinge = (seen[loss][0].log_loss for loss in ("auto", "ncll", "hinge"))
+    np.testing.assert_array_equal(auto, ncll)
+    assert not np.array_equal(auto, hinge)

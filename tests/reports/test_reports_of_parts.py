@@ -16,6 +16,7 @@ from sdem_dist import (
     label_suspects,
     write_corpus,
 )
+from sdem_dist.inspection.evaluation_set import EvaluationSet, mistakes
 
 RNG = np.random.default_rng(0)
 X, Y = RNG.poisson(1.0, (200, 6)), RNG.integers(0, 2, 200)
@@ -41,7 +42,10 @@ def test_a_report_of_a_part_is_of_its_documents(name, tmp_path):
     assert report.n_documents == CHOSEN.sum() and model.report(corpus).n_documents == 200
     if hasattr(report, "accuracy"):
         assert report.accuracy == pytest.approx(model.evaluate(part)["accuracy"])
-        assert set(report.positions.tolist()) == set(np.flatnonzero(part.mask).tolist())
+    assert set(report.positions.tolist()) == set(np.flatnonzero(part.mask).tolist())
+    if name in ("classes", "labels", "numbers"):
+        listed = [document for block in mistakes(model, report, EvaluationSet(part)) for document in block["id"]]
+        assert listed and set(listed) <= set(part.ids_at(np.flatnonzero(part.mask)))
     if name == "numbers":
         assert report.figures["r2"] == pytest.approx(model.evaluate(part)["r2"])
 

@@ -73,7 +73,9 @@ def test_labels_too():
     members = rng.random((300, 200)) < 0.05
     scores = np.where(members, 2.0, -2.0)
     scores[:, 123] *= -1.0
-    report = LabelReport(np.array([f"l{k}" for k in range(200)]), members, scores, np.full(200, 0.5))
+    report = LabelReport(
+        np.array([f"l{k}" for k in range(200)]), members, scores, np.full(200, 0.5), np.arange(len(members))
+    )
     shown = report.details()
     assert "the 60 with most errors" in shown and "140 others" in shown and len(report.to_frame()) == 200
     assert shown.splitlines()[3].split()[0] == "l123"

@@ -105,9 +105,11 @@ def test_the_same_corpus_without_labels(name, workers, expected, tmp_path, clien
     assert header.uid == open_corpus(tmp_path / "d").header.uid != expected
 
 
-def test_what_has_no_labels_says_nothing_of_them(tmp_path):
+@pytest.mark.parametrize("about_labels", [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}])
+@pytest.mark.parametrize("unlabelled", [{"labelled": False}, {"format": "lines"}])
+def test_what_has_no_labels_says_nothing_of_them(unlabelled, about_labels):
     with pytest.raises(ValueError, match="have none"):
-        Reading(labelled=False, unlabelled="")
+        Reading(**unlabelled, **about_labels)
 
 
 TITLES = [(label, *text.partition(" ")[::2]) for label, text in ROWS]
