@@ -43,20 +43,20 @@ BUDGETS = {
     ),
     "kernels": Budget(("kernels",), 4_687, 3_700),
     "engine": Budget(("engine",), 2_752, 1_700),
-    "estimators, fitting": Budget(("estimators", "fitting"), 6_979, 3_600),
+    "estimators, fitting": Budget(("estimators", "fitting"), 6_965, 3_600),
     "selection": Budget(("selection",), 2_179, 1_500),
     "text": Budget(("text",), 5_936, 3_300),
     "corpus": Budget(("corpus",), 4_366, 2_900),
     "storage": Budget(("storage",), 2_085, 1_200),
     "inputs": Budget(("inputs",), 1_341, 900),
-    "reports, inspection, plots, export": Budget(("reports", "inspection", "plots", "export"), 3_981, 2_600),
+    "reports, inspection, plots, export": Budget(("reports", "inspection", "plots", "export"), 3_974, 2_600),
     "cluster": Budget(("cluster",), 1_097, 550),
-    "cli": Budget(("cli",), 3_991, 2_600),
+    "cli": Budget(("cli",), 3_990, 2_600),
     "top level, docs": Budget(("docs", "*.py"), 2_331, 1_150),
 }
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (243, 190), (130, 130), (450, 450), (26_458, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (243, 190), (130, 130), (450, 450), (26_450, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (37_258, 24_000), (23_596, 16_500)
+TEST_LINES, TEST_STATEMENTS = (37_311, 24_000), (23_628, 16_500)
 EMPTY_PER_1000 = (12.9, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
