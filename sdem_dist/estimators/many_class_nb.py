@@ -24,7 +24,7 @@ from sdem_dist.estimators.parameters import (
     truth,
     unused_steps,
 )
-from sdem_dist.estimators.weighed_words import Weighing, keep_their_length, step_of, steps_and_prior, weighed
+from sdem_dist.estimators.weighed_words import Weighing, is_unnormalised, margin_step_sizes, step_of, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import (
     GUESSED_TEMPERATURE,
@@ -129,14 +129,14 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         if self.loss == "nll":
             learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
             return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, SPARSE_LANE_DOCUMENTS), seed))
-        sizes, start = steps_and_prior(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
+        sizes, start = margin_step_sizes(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
         learner, initial = SdEM(model, source.weight, AddSteps(sizes), "hinge", seed=seed), model.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // SPARSE_ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
         share = min(SPARSE_SHARE, SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        guess = (GUESSED_TEMPERATURE_OF_COUNTS if keep_their_length(source) else GUESSED_TEMPERATURE) * step_of(
+        guess = (GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else GUESSED_TEMPERATURE) * step_of(
             self, source, self.loss
         )
         policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)

@@ -24,7 +24,7 @@ from sdem_dist.estimators.parameters import (
     plan_of,
     real,
 )
-from sdem_dist.estimators.weighed_words import WeighedWords, steps_of_the_margin, weighed
+from sdem_dist.estimators.weighed_words import WeighedWords, margin_step_sizes, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import FEW_EPOCHS, MAX_EPOCHS, STEP_TOLERANCE
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
@@ -152,7 +152,8 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":
             kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, initial = steps_of_the_margin(self, source, model, self.loss)
+        sizes, start = margin_step_sizes(self, source, model, self.loss)
+        initial = MadeByWorkers(start.block)
         rule = Merge(sizes, self.merge == "mean", STEP_TOLERANCE)
         return SdEM(model, source.weight, rule, self.loss, seed=seed_of(self.random_state)), initial
 

@@ -39,12 +39,7 @@ from sdem_dist.estimators.parameters import (
     short_lanes,
     unused_steps,
 )
-from sdem_dist.estimators.weighed_words import (
-    WeighedWords,
-    keep_their_length,
-    steps_of_the_margin,
-    weighed,
-)
+from sdem_dist.estimators.weighed_words import WeighedWords, is_unnormalised, margin_step_sizes, weighed
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import (
     FEW_EPOCHS,
@@ -205,7 +200,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def _doubts(self, source: Source) -> list[str]:
         if self.loss == "nll" and self.unlabelled is None:
             return unused_steps(self)
-        lanes_matter = self.loss != "nll" and self.merge == "mean" and not keep_their_length(source)
+        lanes_matter = self.loss != "nll" and self.merge == "mean" and not is_unnormalised(source)
         return short_lanes(self._plan(source)) if lanes_matter else []
 
     @property
@@ -215,17 +210,15 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return super()._n_epochs
 
     def _plan(self, source: Source) -> Plan:
-        n_blocks = plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
-        return replace(self._rounds(source), n_blocks=n_blocks)
-
-    def _rounds(self, source: Source) -> Plan:
         n, seed = source.n_documents, seed_of(self.random_state)
+        n_blocks = plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
             epochs = 1 if self.unlabelled is None else self._n_epochs
-            return Plan(n, epochs, 1, self.n_lanes or plans.lanes_of(n, SUM_TASK_DOCUMENTS), seed)
+            lanes = self.n_lanes or plans.lanes_of(n, SUM_TASK_DOCUMENTS)
+            return Plan(n, epochs, 1, lanes, seed, n_blocks=n_blocks)
         choosing = share_held_out(self.validation_fraction, n, FOLDS_HELD_OUT) > 0
         epochs = (MAX_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = plan_of(self, n, epochs, seed)
+        plan = replace(plan_of(self, n, epochs, seed), n_blocks=n_blocks)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
     def _model(self, source: Source) -> NaiveBayes:
@@ -265,7 +258,8 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             kernel_form(loss, model.n_classes)  # says what is wrong with it
         initial, sizes = None, paper_steps(float(self.step_decay))
         if self.steps == "margin":
-            sizes, initial = steps_of_the_margin(self, source, model, loss)
+            sizes, start = margin_step_sizes(self, source, model, loss)
+            initial = MadeByWorkers(start.block)
         rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else STEP_TOLERANCE)
         seed = seed_of(self.random_state)
         learner = SdEM(model, source.weight, rule, loss, class_weight=weights, seed=seed)
@@ -310,20 +304,20 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             self._describe(source)
         if self.loss != "nll" and source.n_labelled:
             raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
-        learner, initial = self._begun(source) if first else (self._continued(source), self.state_)
+        initial: MadeByWorkers[SdemState] | SdemState | None = None
+        if not first:
+            weights, n_documents = self._class_weights(source), self.state_.t + source.weight
+            learner, initial = replace(self.learner_, n_documents=n_documents, class_weight=weights), self.state_
+        elif self.loss == "nll":
+            learner = self._counting(source)
+        else:
+            learner, initial = self._learner(source)
         plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
         stage = Stage("train", learner, plan if first else plan.steady, initial=initial)
         with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
             self._take(learner, trainer.run(stage).state)
         self.n_iter_ += 1
         return self
-
-    def _begun(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        return (self._counting(source), None) if self.loss == "nll" else self._learner(source)
-
-    def _continued(self, source: Source) -> SdEM[NaiveBayes]:
-        weights = self._class_weights(source)
-        return replace(self.learner_, n_documents=self.state_.t + source.weight, class_weight=weights)
 
     def _take(self, learner: AnyModelLearner, state: SdemState) -> None:
         super()._take(learner, state)

@@ -9,7 +9,6 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
 from sdem_dist.corpus.checks import LARGEST
-from sdem_dist.engine.plan import MadeByWorkers
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
     STEP_DECAY,
@@ -32,7 +31,6 @@ from sdem_dist.losses import Loss, kin
 from sdem_dist.models.heads import unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.weighting import Weighting
-from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
@@ -128,8 +126,8 @@ class WeighedWords(Weighing):
     )
 
 
-def weighting_of(words: Weighing, source: Source) -> Weighting | None:
-    """Return how the parameters ask for counts to be weighed; None: they are taken as they are.
+def weighed(words: Weighing, source: Source) -> Source:
+    """Return training documents as the parameters ask for them to be weighed.
 
     Raises ValueError: numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
     """
@@ -152,40 +150,26 @@ def weighting_of(words: Weighing, source: Source) -> Weighting | None:
         characters = str((source.vectorizer or {}).get("analyzer", "word")) != "word"
     plain = form == "counts" and norm is None and words.min_df == 1 and orders is None
     if plain and (words.loss == "nll" or words.steps == "paper"):
-        return None
-    return Weighting(form, float(norm or 0.0), 1.0, int(words.min_df), orders, characters)
-
-
-def weighed(words: Weighing, source: Source) -> Source:
-    """Return training documents as the parameters ask for them to be weighed."""
-    if (weighting := weighting_of(words, source)) is None:
         return source
+    weighting = Weighting(form, float(norm or 0.0), 1.0, int(words.min_df), orders, characters)
     source = with_frequencies(source, weighting)
     return source if weighting.norm or words.steps != "margin" else scaled(source)
 
 
-def keep_their_length(source: Source) -> bool:
+def is_unnormalised(source: Source) -> bool:
     """Whether documents are counts, longer ones with more."""
     return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
 
 
 def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
     """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
-    return float(words.step or (STEP_OF_COUNTS if keep_their_length(source) else STEPS[kin(loss)]))
+    return float(words.step or (STEP_OF_COUNTS if is_unnormalised(source) else STEPS[kin(loss)]))
 
 
-def steps_of_the_margin(
-    words: Weighing, source: Source, model: NaiveBayes, loss: str | Loss
-) -> tuple[StepSizes, MadeByWorkers[SdemState]]:
-    """Return the sizes of steps in units of the margin, and where they start."""
-    sizes, start = steps_and_prior(words, source, model, loss)
-    return sizes, MadeByWorkers(start.block)
-
-
-def steps_and_prior(
+def margin_step_sizes(
     words: Weighing, source: Source, model: NaiveBayes, loss: str | Loss
 ) -> tuple[StepSizes, PriorStart]:
-    """Return the sizes of steps in units of the margin, and the words' pseudo-counts, as `steps_of_the_margin` does."""
+    """Return the sizes of steps in units of the margin, and the words' pseudo-counts, at which they start."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     on_disk = isinstance(source.corpus, Corpus)
     start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)

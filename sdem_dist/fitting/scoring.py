@@ -114,7 +114,16 @@ def over_corpus(
     check_columns(estimator, X)
     mask, output, n_done = X.mask, None, 0
     parts = [(a, b, None if mask is None else np.flatnonzero(mask[a:b])) for a, b in ranges_of(X)]
-    for block in _results(function, X, [part for part in parts if part[2] is None or len(part[2])], client):
+    parts = [part for part in parts if part[2] is None or len(part[2])]
+    blocks: Iterable[np.ndarray] = (_apply(function, X, *part) for part in parts)
+    if client is not None:
+        from sdem_dist.engine.dask import DaskExecutor
+
+        refuse_address(client)
+        executor = DaskExecutor(client)
+        shared = executor.put(function)  # with the model, once a worker
+        blocks = in_order(executor, _apply, ((shared, X, *part) for part in parts))
+    for block in blocks:
         if output is None:
             n_rows = X.n_documents if mask is None else int(np.count_nonzero(mask))
             output = np.empty((n_rows, *block.shape[1:]), block.dtype)
@@ -122,23 +131,6 @@ def over_corpus(
         n_done += len(block)
     assert output is not None  # a corpus has documents
     return output
-
-
-def _results(
-    function: Callable[[Any], np.ndarray],
-    corpus: AnyCorpus,
-    parts: list[tuple[int, int, np.ndarray | None]],
-    client: Client | None,
-) -> Iterable[np.ndarray]:
-    """Return the results for pieces of a corpus, in order."""
-    if client is None:
-        return (_apply(function, corpus, *part) for part in parts)
-    from sdem_dist.engine.dask import DaskExecutor
-
-    refuse_address(client)
-    executor = DaskExecutor(client)
-    shared = executor.put(function)  # with the model, once a worker
-    return in_order(executor, _apply, ((shared, corpus, *part) for part in parts))
 
 
 def _apply(
