@@ -33,10 +33,10 @@ class Mask(Protocol):
     """Which documents are in a subset: a choice, a fold, or all but a fold."""
 
     @property
-    def name(self) -> str: ...  # noqa: D102  what tells it from other masks of the corpus
+    def name(self) -> str: ...
     @property
-    def title(self) -> str: ...  # noqa: D102  what it is, for people
-    def mask(self, start: int, stop: int) -> np.ndarray: ...  # noqa: D102  of the documents `start` up to `stop`
+    def title(self) -> str: ...
+    def mask(self, start: int, stop: int) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)

@@ -64,14 +64,14 @@ class Divisible(Protocol):
     """What is needed of a corpus that is cut into folds, see `sdem_dist.corpus.base.BaseCorpus`."""
 
     @property
-    def n_documents(self) -> int: ...  # noqa: D102
+    def n_documents(self) -> int: ...
     @property
-    def cache_key(self) -> str: ...  # noqa: D102
+    def cache_key(self) -> str: ...
     @property
-    def mask(self) -> np.ndarray | None: ...  # noqa: D102  the documents inside, None for all
-    def labels(self) -> np.ndarray | None: ...  # noqa: D102
-    def all_groups(self) -> np.ndarray | None: ...  # noqa: D102
-    def within(self, mask: FoldMask) -> Self: ...  # noqa: D102
+    def mask(self) -> np.ndarray | None: ...
+    def labels(self) -> np.ndarray | None: ...
+    def all_groups(self) -> np.ndarray | None: ...
+    def within(self, mask: FoldMask) -> Self: ...
 
 
 CorpusT = TypeVar("CorpusT", bound=Divisible)
