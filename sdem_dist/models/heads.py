@@ -269,6 +269,10 @@ class Unit(NamedTuple):
     mean_square: float  # squared Euclidean length
 
 
+ALIKE = 0.5
+"""Share of a step that the total leaves, under which documents are nearly alike; of texts it leaves .99."""
+
+
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     """Return the unit of steps over documents by their weights, those without words left out.
 
@@ -280,7 +284,9 @@ def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     weights = np.where(squares > 0, 1.0 if documents.weights is None else documents.weights, 0.0)
     if not weights.any():
         return Unit(1.0, 1.0)
-    margin = float(np.average(shares - lengths**2 / prior.sum(), weights=weights))
+    share = float(np.average(shares, weights=weights))
+    margin = share - float(np.average(lengths**2 / prior.sum(), weights=weights))
     mean_square = float(np.average(squares, weights=weights))
-    # A document of one word, or with equal shares of all words, has a score that no step moves.
-    return Unit(max(margin, 1e-6 / float(prior.max()) * mean_square), mean_square)
+    # Documents that are nearly alike, each with most of the words, move their scores little and their words' logarithms
+    # far: such steps would leave S. Their unit is what they move without the total.
+    return Unit(margin if margin > ALIKE * share else share, mean_square)
