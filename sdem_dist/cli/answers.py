@@ -273,15 +273,17 @@ Block = Records | Counted
 Job = InputSplit | Records | CorpusRange
 
 
-def transformer_of(estimator: EngineEstimator, model: str | Path = "") -> TextTransformer:
-    """Return what counts texts as a model does; `model` is where it is, for messages.
+def transformer_of(estimator: EngineEstimator) -> TextTransformer:
+    """Return what counts texts as a model does.
 
     Raises ModelError: the model was not trained on text.
     """
     if estimator.vectorizer_ is None or estimator.vectorizer_["kind"] == "matrix":
         estimator.vectorize([])  # says what is wrong
     return TextTransformer(
-        VectorizerSettings.from_json(estimator.vectorizer_ or {}), estimator.vocabulary_, None, str(model)
+        VectorizerSettings.from_json(estimator.vectorizer_ or {}),
+        estimator.vocabulary_,
+        owner=estimator._lazy_parameters.owner,
     )
 
 

@@ -148,7 +148,7 @@ def _run(
         answers = chosen(all_answers, top, alone, threshold)
     except ValueError as error:
         raise click.UsageError(str(error)) from error
-    transformer = None if all(sources.corpora) else transformer_of(estimator, model)
+    transformer = None if all(sources.corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
     n_threads, n_altered = jobs or (1 if streaming else None), 0
     with where.client() as client:

@@ -246,6 +246,18 @@ def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
 
 
 @contextmanager
+def _pattern_of(estimator: EngineEstimator) -> Iterator[None]:
+    """Name the model whose token pattern takes too long on a text."""
+    from sdem_dist.text.vectorizer import PatternError
+
+    try:
+        yield
+    except PatternError as error:
+        error.path = error.path or estimator._lazy_parameters.owner
+        raise
+
+
+@contextmanager
 def documents_of(
     estimator: EngineEstimator,
     path: str,
@@ -287,7 +299,7 @@ def documents_of(
             overwrite=True,  # a killed command leaves the folder beside a URL
         )
         documents = folder / "documents.zarr"
-        with _told_of_predict(path):
+        with _told_of_predict(path), _pattern_of(estimator):
             report = ingest(
                 path,
                 documents,

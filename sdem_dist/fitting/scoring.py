@@ -219,7 +219,10 @@ class LazyParameters:
     An object of its own, since predicting may not change the attributes of an estimator.
 
     `trained`: those of the training, where these have another class prior.
+    `owner`: the model's file, which errors of its text settings name; empty for one that was trained here.
     """
+
+    owner = ""
 
     def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
         self._make, self._trained = make, trained
@@ -242,7 +245,7 @@ class LazyParameters:
         from sdem_dist.text.vectorizer import VectorizerSettings
 
         def make() -> TextTransformer:
-            return TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary)
+            return TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary, owner=self.owner)
 
         return cast("TextTransformer", self.cached("transformer", make, vectorizer, vocabulary))
 

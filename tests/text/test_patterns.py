@@ -42,13 +42,25 @@ def test_a_pattern_that_holds_itself_ends_in_an_error():
         count_texts(["a"], VectorizerSettings(token_pattern=r"(?:(?R)|a)+"))
 
 
-@pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
-def test_the_command_names_pattern_and_model(workers, tmp_path):
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("predict", []),
+        ("predict", ["--workers", "1"]),
+        ("evaluate", []),
+        ("evaluate", ["--workers", "1"]),
+        ("report", ["-o", "report.html"]),
+        ("explain", []),
+    ],
+)
+def test_the_command_names_pattern_and_model(command, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     model = MultinomialNB(vectorizer=VectorizerSettings(token_pattern=SLOW[0])).fit(["a", "aa"], [0, 1])
     model.save(tmp_path / "slow.model")
+    (tmp_path / "new.tsv").write_text(f"0\t{TEXT}\n")
     (tmp_path / "new.txt").write_text(f"{TEXT}\n")
-    command = ["predict", str(tmp_path / "slow.model"), str(tmp_path / "new.txt"), *workers]
-    result = CliRunner().invoke(main, command)
+    documents = {"predict": str(tmp_path / "new.txt"), "explain": TEXT}.get(command, str(tmp_path / "new.tsv"))
+    result = CliRunner().invoke(main, [command, str(tmp_path / "slow.model"), documents, *options])
     assert result.exit_code == 1
     assert str(tmp_path / "slow.model") in result.output
     assert SLOW[0] in result.output
