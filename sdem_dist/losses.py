@@ -35,7 +35,6 @@ class Nll:
         return -scores[np.arange(len(labels)), labels]
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return 1 on the label."""
         return _one_hot(scores, labels)
 
 
@@ -49,7 +48,6 @@ class Ncll:
         return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return 1 on the label, less the posterior."""
         weights = -softmax(scores, axis=1)
         weights[np.arange(len(labels)), labels] += 1.0
         return np.asarray(weights)
@@ -69,7 +67,6 @@ class Hinge:
     margin: float = 1.0
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return by how much the margin is missed."""
         return np.maximum(0.0, self.margin - _margin(scores, labels, rival_of(scores, labels)))
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -108,7 +105,6 @@ class CostSensitiveHinge:
         return np.asarray(raised.max(axis=1) - scores[np.arange(len(labels)), labels])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return 1 on the label and -1 on that class."""
         weights = _one_hot(scores, labels)
         worst = self._raised(scores, labels).argmax(axis=1)
         weights[np.arange(len(labels)), worst] -= 1.0
@@ -142,11 +138,9 @@ class Blend:
             raise TypeError(f"other is a loss, such as Hinge(), and not {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the weighted sum."""
         return self.share * Nll().value(scores, labels) + (1.0 - self.share) * self.other.value(scores, labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the weighted sum of both losses' weights."""
         return self.share * Nll().weights(scores, labels) + (1.0 - self.share) * self.other.weights(scores, labels)
 
 
@@ -156,7 +150,6 @@ nll, ncll, hinge = (loss.value for loss in NAMED.values())
 
 
 def named(loss: str | Loss) -> Loss:
-    """Return the loss of a name, or the loss itself."""
     return NAMED[loss] if isinstance(loss, str) else loss
 
 

@@ -280,7 +280,6 @@ def _check_evaluation(learner: AnyLearner, state: Any, prepared: list[Any]) -> N
 
 
 def _check_weights(learner: AnyLearner, documents: Documents | DenseDocuments, state: Any, parts: list[Any]) -> None:
-    """Check that documents of weight zero, and no documents, change nothing."""
     n = documents.n_documents
     nobody = replace(documents, weights=np.zeros(n))
     for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "no documents")):

@@ -58,7 +58,6 @@ class LazyGroup(click.Group):
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
-        """Import and return a command."""
         if name not in _COMMANDS:
             return None
         module, attribute, _ = _COMMANDS[name]
@@ -74,7 +73,6 @@ class LazyGroup(click.Group):
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
-        """Return the command, or raise an error that suggests one."""
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
             hint = nearest(args[0], _COMMANDS)
             ctx.fail(f"No such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}".rstrip())
@@ -136,7 +134,6 @@ def _output_fails(error: OSError) -> bool:
 def _show(
     usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: object, **more: object
 ) -> None:
-    """Show a warning as words where it is for users, as usual where it is for developers."""
     if category is UserWarning:
         click.echo(f"Warning: {visible(message)}", err=True)
     else:

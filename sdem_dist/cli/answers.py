@@ -58,7 +58,6 @@ class Answers:
     best one."""
 
     def columns(self, documents: Any) -> dict[str, pyarrow.Array | list[Any]]:
-        """Return the columns of a table, in their order."""
         rows = self.rows(documents)
         if self.names is None:
             rows = rows.reshape(len(rows), -1)
@@ -110,7 +109,6 @@ class Answers:
         )
 
     def _given(self, rows: np.ndarray) -> np.ndarray:
-        """Return which names each row gets."""
         return np.asarray(rows >= (self.threshold or self.given))
 
     def _ranked(self, rows: np.ndarray) -> tuple[Sequence[Any], np.ndarray, np.ndarray]:
@@ -129,7 +127,6 @@ class Answers:
 
 
 def _numbers(values: np.ndarray) -> pyarrow.Array:
-    """Return numbers as an Arrow array."""
     import pyarrow as pa
 
     return pa.array(np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64))
@@ -146,7 +143,6 @@ def _named(names: Sequence[Any], which: np.ndarray) -> pyarrow.Array | list[Any]
 
 
 def _typed_sets(names: Sequence[Any], inside: np.ndarray) -> pyarrow.Array:
-    """Return sets of names as an Arrow array, of the same type where all of them are empty."""
     import pyarrow as pa
 
     members = [[names[k] for k in np.flatnonzero(row).tolist()] for row in inside]
@@ -252,7 +248,6 @@ class Counted:
 
     @property
     def columns(self) -> dict[str, list[object]]:
-        """The other columns of the documents' table."""
         return {"id": self.ids}
 
 
@@ -304,7 +299,6 @@ class Sources:
 
     @property
     def corpora(self) -> list[bool]:
-        """Whether each of them is a corpus."""
         return [(path / "zarr.json").exists() for path in self.paths]
 
     def blocks(self, estimator: EngineEstimator) -> Iterator[Records | CorpusRange]:
@@ -316,7 +310,6 @@ class Sources:
                 yield job
 
     def jobs(self, estimator: EngineEstimator) -> Iterator[InputSplit | CorpusRange]:
-        """Yield the documents of all sources, to be read."""
         # What a block becomes has a column for each class.
         most = max(1, NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))
         for path, counted in zip(self.paths, self.corpora, strict=True):

@@ -44,7 +44,6 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 
 
 def _limit(classes: list[object], sizes: list[int]) -> str:
-    """Say up to which coverage all classes have enough documents."""
     fewest = min(sizes)
     scarce = classes[sizes.index(fewest)]
     if fewest == 0:

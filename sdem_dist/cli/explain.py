@@ -99,7 +99,6 @@ def _of_standard_input(reading: Reading) -> tuple[str, ...]:
 
 
 def _class(classes: list[object], name: str) -> object:
-    """Return the class that a text names."""
     by_name = {str(c): c for c in classes}
     if name not in by_name:
         some = ", ".join(list(by_name)[:10]) + (", ..." if len(by_name) > 10 else "")

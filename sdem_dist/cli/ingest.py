@@ -100,7 +100,6 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
 
 
 def _refuse_settings() -> None:
-    """Refuse options that --vocabulary-from decides."""
     named = typed_options(("held_out", *WORDS))
     if named:
         raise ValueError(

@@ -85,7 +85,6 @@ def warn_of_single_labels(corpus: Corpus) -> None:
 
 
 def show_report(report: IngestReport) -> None:
-    """Say in a few lines what an ingest did."""
     from sdem_dist.corpus import open_corpus
 
     warn_of_single_labels(corpus := open_corpus(report.path))

@@ -113,7 +113,6 @@ def _missing(corpus: Corpus) -> str:
 
 
 def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
-    """Return how columns of a dense corpus are called."""
     try:
         vocabulary = corpus.vocabulary()
     except CorpusError:  # the check of the corpus names it
@@ -204,5 +203,4 @@ def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
 
 
 def _topics(model: EngineEstimator) -> dict[str, list[str]]:
-    """Return the words that tell each topic apart."""
     return {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}

@@ -34,7 +34,6 @@ def option(flags: str, kind: object, text: str, **more: Any) -> Any:
 
 
 def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command], Command]:
-    """Return what adds options to a command, in their order."""
 
     def add(command: Any) -> Any:
         for decorate in reversed(tuple(options)):
@@ -53,7 +52,6 @@ class Place(click.Path):
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
-        """Return the path, with the methods of one also where it is a URL."""
         try:
             return self._at(str(value), param) or super().convert(value, param, ctx)
         except SdemError as error:
@@ -82,7 +80,6 @@ class Parsed(ParamType):
         self.name, self._parse = name, parse
 
     def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        """Return the value; one that is no text was parsed before."""
         try:
             return self._parse(value) if isinstance(value, str) else value
         except ValueError as error:
@@ -107,7 +104,6 @@ def parse_lengths(text: str) -> tuple[int, int]:
 
 
 def read_stop_words(text: str) -> str | tuple[str, ...]:
-    """Return "english", or the words of a file."""
     try:
         return text if text == "english" else tuple(Path(text).read_text("utf-8").split())
     except (OSError, UnicodeDecodeError) as error:
@@ -152,7 +148,6 @@ def parse_loss(text: str) -> object:
 
 
 def _number(text: str) -> float:
-    """Return a finite number that is not negative."""
     number = float(text)
     if not 0.0 <= number < float("inf"):
         raise ValueError(f"{text} is not a finite number from 0 on")

@@ -43,7 +43,6 @@ def _option(flags: str, kind: Any, text: str, default: object = None, **more: An
 
 
 def format_option(*names: str) -> Callable[[Command], Command]:
-    """Return the option that names the format of sources, of those that a command reads."""
     return _option("--format", click.Choice(names), "Format of the sources.  [default: by suffix]")
 
 
@@ -121,7 +120,6 @@ class SourceCommand(click.Command):
     """A command whose help names the options of sources; `sdem help reading` explains them."""
 
     def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the options of the command alone, and where the others are explained."""
         super().format_options(ctx, formatter)
         flags = [p.opts[0] for p in self.params if isinstance(p, click.Option) and p.hidden]
         with formatter.section("How sources are read (sdem help reading)"):
@@ -160,7 +158,6 @@ def pop_words(options: dict[str, Any]) -> VectorizerSettings:
 
 
 def typed_options(names: Iterable[str | None]) -> list[str]:
-    """Return those of some options that were typed, as they are written."""
     context, names = click.get_current_context(), set(names)
     source = click.core.ParameterSource.COMMANDLINE
     return [

@@ -201,7 +201,6 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
 
 
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
-    """Return what is known of the model that was kept."""
     from sdem_dist.cli.evaluate import OF_WORDS, explains_words
 
     entry, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"

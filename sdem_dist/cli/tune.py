@@ -255,7 +255,6 @@ def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
 
 
 def _write(search: CorpusSearchCV, table: Path) -> None:
-    """Write all settings and their scores."""
     from sdem_dist.selection.trials import described
 
     results = {k: v for k, v in search.cv_results_.items() if k != "params"}

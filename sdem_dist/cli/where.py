@@ -61,7 +61,6 @@ class Where:
 
     @property
     def here(self) -> bool:
-        """Whether it is this process."""
         return self == Where()
 
     @contextmanager

@@ -172,7 +172,6 @@ def network(trips: Mapping[str, float], speeds: Mapping[str, float]) -> list[Che
 
 
 def files(folder: str, missing: list[str], n_workers: int) -> list[Check]:
-    """See whether a file written here was read by every worker."""
     problem = (
         f"a file written here in {folder} cannot be read by {', '.join(missing)}: corpora need a shared filesystem"
     )

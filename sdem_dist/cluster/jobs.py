@@ -228,11 +228,9 @@ class JobMonitor:
         self._stopped = False
 
     def start(self) -> None:
-        """Begin."""
         self._cluster.loop.add_callback(self._watch)
 
     def stop(self) -> None:
-        """Submit nothing any more."""
         self._stopped = True
 
     async def _watch(self) -> None:

@@ -52,7 +52,6 @@ class LogLines:
         self._seconds = 0.0
 
     def __call__(self, event: Event) -> None:
-        """Write an event as a line for logs."""
         if isinstance(event, StageStarted):
             self._stage, self._seconds = event, 0.0
         if isinstance(event, WorkerLost):
@@ -155,7 +154,6 @@ class ProgressBar:
         self._text, self._done, self._total, self._drawn = "", 0, 1, 0.0
 
     def __call__(self, event: Event) -> None:
-        """Move the bar."""
         if isinstance(event, StageStarted):
             self._lines.begin()
             self._stage, self._text, self._done, self._total = event, event.stage, event.done, max(1, event.total)
@@ -227,7 +225,6 @@ class JsonLines:
         self._log = _Object(str(self._path)) if is_url(path) else _File(self._path)
 
     def __call__(self, event: Event) -> None:
-        """Append one event."""
         if self._ended:
             return
         entry: dict[str, Any] = {

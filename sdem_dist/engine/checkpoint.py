@@ -207,7 +207,6 @@ class Checkpoints:
         return dict(from_json(metadata.get("result")))
 
     def remove_before(self, stage: int) -> None:
-        """Remove the checkpoints of stages before this one, whose results are kept."""
         self._remove([path for number, *_, path in self._checkpoints() if number < stage])
 
     def _result(self, stage: int) -> Path:
@@ -257,7 +256,6 @@ def _restored(path: str | Path, state_type: type[State], arrays: Mapping[str, np
 
 
 def _mismatch(path: str | Path, error: Exception) -> ModelError:
-    """Return the error of a file without one of its parts."""
     return ModelError(f"{path}: the parts of this checkpoint do not fit together ({error}): {_REMEDY[CHECKPOINT]}")
 
 

@@ -66,7 +66,6 @@ class ClusterMonitor:
         return value
 
     def ask(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        """Wait for what the scheduler answers."""
         value: Answer = self._client.sync(self._answer, question)
         return value
 
@@ -231,7 +230,6 @@ class DaskExecutor:
 
     @property
     def memory_bytes(self) -> int:
-        """The memory of the worker that has the least."""
         workers = self._monitor.ask(partial(compat.described_workers, self._client))
         limits = [worker["memory_limit"] for worker in workers.values() if worker["memory_limit"]]
         # Workers without a limit share what their machine has.

@@ -65,7 +65,6 @@ def _text(path: Path) -> str:
 
 
 def state_bytes(state: object) -> int:
-    """Return the bytes of a state's arrays."""
     return sum(np.asarray(field).nbytes for field in cast("Iterable[ArrayLike]", state))
 
 
@@ -233,15 +232,12 @@ class InProcess:
         return future
 
     def result(self, handle: Handle[Value]) -> Value:
-        """Wait for a handle and return its value."""
         return cast("Future[Value]", handle).result()
 
     def wait(self, handle: Handle[object]) -> None:
-        """Wait for a handle."""
         self.result(handle)
 
     def put(self, value: Value) -> Future[Value]:
-        """Return a handle to a value."""
         future: Future[Value] = Future()
         future.set_result(value)
         return future

@@ -51,11 +51,9 @@ class Plan:
         return replace(self, growth=0)
 
     def rounds(self, epoch: int) -> int:
-        """Return the rounds of an epoch."""
         return self.n_rounds + self._growth(epoch)
 
     def number(self, epoch: int, round_: int) -> int:
-        """Return how many rounds there are before one."""
         return epoch * self.n_rounds + round_ + (self._growth(0) if epoch else 0)
 
     def place(self, number: int) -> tuple[int, int]:
@@ -69,7 +67,6 @@ class Plan:
 
     @property
     def lane_documents(self) -> int:
-        """Return the documents of a lane in one round, rounded down."""
         return self.n_documents // (self.n_rounds * self.n_lanes)
 
     def range(self, lane: int, number: int, growth: int = 0) -> tuple[int, int]:
@@ -93,7 +90,6 @@ class Plan:
         return np.random.Generator(bits).permuted(ranges, axis=1).T
 
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
-        """Return the lanes of one round that have documents."""
         growth = self._growth(epoch)
         epoch += self.first
         if growth:
@@ -233,7 +229,6 @@ class Monitoring:
         return best_epoch < 0 or history[-1][watched] < (1.0 - self.improvement) * history[best_epoch][watched]
 
     def exhausted(self, history: History, best_epoch: int) -> bool:
-        """Whether patience has come to its end."""
         if self.patience is None or best_epoch < 0:
             return False
         watched = f"{VALIDATION}{self.monitor}"

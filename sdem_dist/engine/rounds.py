@@ -27,7 +27,6 @@ ScoredRanges = tuple[float, list[tuple[int, int]]]  # affinity of a task, and th
 def state_from_driver(
     executor: Executor, learner: Learner[State, Statistics, Prepared], state: State, n_blocks: int
 ) -> Blocks[State]:
-    """Send a whole state of the driver."""
     if n_blocks == 1:
         return blocks_from_driver(executor, 1, lambda _: state)
     return blocks_from_driver(executor, n_blocks, lambda b: tasks.wide(learner).block_of_state(state, b, n_blocks))
@@ -84,14 +83,12 @@ class TaskSizes:
 
     @property
     def n_lanes(self) -> int:
-        """Lanes of a task."""
         if self._alone:
             return 1 << (self._plan.n_lanes - 1).bit_length()
         return 1 << max(1, self._plan.n_lanes // (TASKS_A_WORKER * self._executor.n_workers)).bit_length() - 1
 
     @property
     def n_rounds(self) -> int:
-        """Rounds that a task may run one after the other."""
         return self._n_together if self._alone else 1
 
     @property
@@ -289,7 +286,6 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
         return self._joined(blocks)
 
     def block(self, number: int) -> State:
-        """Return one block of that state."""
         return self._executor.result(self.blocks[number]).value
 
     def _joined(self, blocks: Blocks[State]) -> State:
@@ -303,7 +299,6 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
 
 
 def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
-    """Return what tasks score of documents that are only scored."""
     return [(start / n_documents, [(start, stop)]) for start, stop in cut(0, n_documents, SCORED_DOCUMENTS)]
 
 

@@ -161,7 +161,6 @@ def made_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> 
 
 
 def saved_block(saved: SavedState[State], block: int) -> TaskResult[State]:
-    """Return a block of a state from a checkpoint."""
     return TaskResult(saved.block(block))
 
 
@@ -247,7 +246,6 @@ def evaluate(
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
-    """Add evaluation sums in the order given."""
     return np.asarray(np.sum(np.stack(parts), axis=0))
 
 

@@ -167,7 +167,6 @@ class Trainer:
         return identity(stage=name, learner=learner, **more, **self._settings)
 
     def emit(self, event: Event) -> bool:
-        """Tell every callback, and return whether one that may ask to stop does."""
         results = [(callback(event), getattr(callback, "may_stop", False)) for callback in self._callbacks]
         return any(result is True and may for result, may in results)
 
@@ -245,7 +244,6 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         return rounds.state_from_driver(executor, stage.learner, initial, n)
 
     def announce(self) -> None:
-        """Tell that the stage begins."""
         plan, metrics = self._plan, self._monitoring.shown or (self._monitoring.monitor,)
         self._emit(
             StageStarted(
@@ -264,7 +262,6 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         )
 
     def run(self) -> StageResult[State]:
-        """Run what is left of the stage."""
         self._clock = time.perf_counter()
         try:
             number, end = self._first, self._plan.number(self._plan.n_epochs, 0)

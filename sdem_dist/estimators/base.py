@@ -59,7 +59,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
-        """What documents may be."""
         return ("sparse", "dense") if self.spec.either else (self._layout,)
 
     @property
@@ -192,7 +191,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         return []
 
     def _describe(self, source: Source) -> None:
-        """Take note of what documents are."""
         self.n_features_in_ = source.n_features
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
         self.weighting_ = source.weighting
@@ -202,7 +200,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             self.label_separator_ = source.corpus.header.label_separator
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
-        """Become the model of a learner's state."""
         self.learner_, self.state_ = learner, state
         self._lazy_parameters = LazyParameters(partial(_parameters_of, learner, state))
         self.__dict__.pop("set_scores_", None)  # of another training

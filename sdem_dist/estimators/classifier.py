@@ -41,13 +41,11 @@ class EngineClassifier(ClassifierMixin, Estimator):
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
 
     def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return the logarithms of probabilities from scores."""
         if self.several_labels:
             return np.asarray(log_expit(scores))
         return np.asarray(log_softmax(scores, axis=1))
 
     def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        """Return probabilities from scores."""
         if self.several_labels:
             return probabilities(scores)
         return np.asarray(softmax(scores, axis=1))

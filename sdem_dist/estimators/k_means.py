@@ -172,7 +172,6 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
 
     @property
     def _word_weights(self) -> np.ndarray:
-        """How much more of each word is in a centre than in the mean of the centres, by documents."""
         centres, counts = self.cluster_centers_, self._parameters.counts
         return np.asarray(centres - np.average(centres, axis=0, weights=counts if counts.any() else None))
 

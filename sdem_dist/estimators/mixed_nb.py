@@ -90,7 +90,6 @@ class MixedNB(FeatureNB):
                 )
 
     def _kinds_of(self, n_columns: int) -> list[tuple[str | Family, list[int]]]:
-        """Return each kind and its columns, in the order of the columns."""
         names = {name: i for i, name in enumerate(getattr(self, "feature_names_in_", []))}
         kinds: list[tuple[str | Family, list[int]]] = []
         for key, kind in (self.kinds or {}).items():

@@ -179,11 +179,9 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         return float(self._kind.n_parameters(self) * np.log(len(scores)) - 2.0 * scores.sum())
 
     def extra(self) -> dict[str, object]:
-        """Return the objective."""
         return {"lower_bound": float(self.lower_bound_)}
 
     def take_extra(self, extra: Extra) -> None:
-        """Take back the objective."""
         self.lower_bound_ = float(extra["lower_bound"])
 
 

@@ -147,7 +147,6 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         return plan_of(self, n_documents, epochs, seed_of(self.random_state))
 
     def _learner(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState]]:
-        """Return the learner for a training source, and where it starts."""
         head = Labels(len(source.classes), exclusive=source.members is None)
         model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
         if self.merge == "mean":

@@ -142,7 +142,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         transform: RowTransform,
         weights: tuple[float, ...] | None,
     ) -> MixtureWeights:
-        """Run EM over the rows as the updates see them."""
         rows = source.corpus.transformed(OfValues(transform.dense))
         kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
         start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)

@@ -192,7 +192,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
 
     def _candidate(self, source: Source, loss: str | Loss | None) -> Candidate:
-        """Return what is trained with a loss, and where it starts."""
         learner, initial = self._learner(source, loss=loss)
         stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
         return Candidate(learner, self._plan(source), initial, stage)
@@ -251,7 +250,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def _learner(
         self, source: Source, loss: str | Loss | None = None
     ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        """Return the learner for a training source, and where it starts, if not at its own beginning."""
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
         model, weights = self._model(source), self._class_weights(source)
         if self.merge == "mean":

@@ -33,7 +33,6 @@ class Constraint(NamedTuple):
 
 
 def one_of(*values: object) -> Constraint:
-    """Allow some values."""
     choices = ", ".join(f'"{v}"' if isinstance(v, str) else str(v) for v in values)
     return Constraint(f"{{{choices}}}", f"one of {values}", lambda v: any(v is a or _equal(v, a) for a in values))
 
@@ -65,7 +64,6 @@ def real(low: float = 0.0, high: float = np.inf, *, above: bool = False) -> Cons
 
 
 def numbers() -> Constraint:
-    """Allow sequences of positive numbers."""
 
     def allows(value: object) -> bool:
         if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) != 1:
@@ -81,17 +79,14 @@ def a_loss() -> Constraint:
 
 
 def truth() -> Constraint:
-    """Allow True and False."""
     return Constraint("bool", "True or False", lambda v: isinstance(v, bool | np.bool_))
 
 
 def or_none(constraint: Constraint) -> Constraint:
-    """Allow None too."""
     return Constraint(constraint.kind, f"{constraint.words} or None", lambda v: v is None or constraint.allows(v))
 
 
 def either(first: Constraint, second: Constraint) -> Constraint:
-    """Allow what one of two constraints does."""
     return Constraint(
         f"{first.kind} or {second.kind}",
         f"{first.words} or {second.words}",
@@ -412,7 +407,6 @@ def check_em(settings: EmSettings) -> None:
 
 
 def em_form(settings: EmSettings) -> EmForm:
-    """Return the form that the parameters ask for."""
     step = float(settings.em_step or GENERALISED_EM_STEP) if settings.em == "generalised" else 1.0
     return EmForm(settings.em, step, float(settings.annealing))
 

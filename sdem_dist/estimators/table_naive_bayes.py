@@ -124,7 +124,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
             )
 
     def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
-        """Take over how a corpus numbers the categories of its columns."""
         if categories:
             raise CorpusError(
                 f"{where} was written from a table with columns of text, categories or booleans: MixedNB takes such corpora, "
@@ -174,7 +173,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
     def _generative(self, source: Source, summary: ColumnSummary) -> SdEM[FeatureClasses]:
-        """Return the learner of the generative fit."""
         model = self._model(source, FeatureModel(self._blocks(summary, True)))
         weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
         rule = ClosedForm(complete=True)

@@ -227,7 +227,6 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         return int(self.learner_.model.n_topics)
 
     def extra(self) -> dict[str, object]:
-        """Return the topics' shares."""
         return {"topic_shares": self.topic_shares_}
 
     def take_extra(self, extra: Extra) -> None:
@@ -237,7 +236,6 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             raise ValueError("the shares of the topics do not match the topics")
 
     def _documents(self, X: object) -> Documents:
-        """Return documents in memory as the model sees them."""
         documents = documents_of(self, X)
         return replace(documents, data=entries(documents.data, self.learner_.model.log_counts))
 
@@ -255,7 +253,6 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
 
 
 def _plain(alpha: object) -> float | tuple[float, ...] | Literal["learned"]:
-    """Return alpha as settings hold it."""
     if isinstance(alpha, str):
         return "learned"
     values = np.asarray(alpha, np.float64)

@@ -169,7 +169,6 @@ def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
 def margin_step_sizes(
     words: Weighing, source: Source, model: NaiveBayes, loss: str | Loss
 ) -> tuple[StepSizes, PriorStart]:
-    """Return the sizes of steps in units of the margin, and the words' pseudo-counts, at which they start."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     on_disk = isinstance(source.corpus, Corpus)
     start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)

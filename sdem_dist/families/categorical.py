@@ -29,17 +29,14 @@ class Categorical(Family):
 
     @property
     def n_statistics(self) -> int:
-        """One for each category but the first."""
         return self.n_categories - 1
 
     @property
     def trials(self) -> int:
-        """Draws that a value is made of."""
         return 1
 
     @property
     def centre(self) -> np.ndarray:
-        """All categories alike."""
         return np.full(self.n_statistics, self.trials / self.n_categories)
 
     @property
@@ -83,12 +80,10 @@ class Categorical(Family):
         return np.where(np.expand_dims(outside, -1), self.trials * inside[..., 1:], mu), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return which values are not categories."""
         valid = (x >= 0) & (x < self.n_categories) & (x == np.floor(x))
         return np.asarray(~(np.isnan(x) | valid).all(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a category."""
         p = self._probabilities(self.to_expectation(theta))
         drawn = (p.cumsum(axis=-1) < rng.random(p.shape[:-1])[..., None]).sum(axis=-1)
         return np.asarray(np.minimum(drawn, self.n_categories - 1), np.float64)[..., None]
@@ -115,7 +110,6 @@ class Bernoulli(Family):
 
     @property
     def centre(self) -> np.ndarray:
-        """One half."""
         return np.array([0.5])
 
     @property
@@ -124,7 +118,6 @@ class Bernoulli(Family):
         return 2.0 * self.alpha
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return the value, or whether it is above the threshold."""
         return np.asarray(x if self.threshold is None else x > self.threshold, np.float64)
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
@@ -174,24 +167,19 @@ class Multinomial(Categorical):
 
     @property
     def width(self) -> int:
-        """A column for each category."""
         return self.n_categories
 
     @property
     def trials(self) -> int:
-        """The length."""
         return self.length
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return the counts but the first."""
         return np.asarray(x[..., 1:], np.float64)
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
-        """Return the logarithm of the multinomial coefficient."""
         return np.asarray(gammaln(self.length + 1.0) - gammaln(x + 1.0).sum(axis=-1))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return vectors that are not counts of that sum."""
         counts = ((x >= 0) & (x == np.floor(x))).all(axis=-1) & (x.sum(axis=-1) == self.length)
         return np.asarray(~(np.isnan(x).any(axis=-1) | counts))
 

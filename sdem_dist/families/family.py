@@ -20,7 +20,6 @@ class Family(ABC):
 
     @property
     def width(self) -> int:
-        """Columns of one variable."""
         return 1
 
     @property

@@ -40,11 +40,9 @@ class Gaussian(Family):
 
     @property
     def prior_weight(self) -> float:
-        """The pseudo-observations."""
         return self.alpha
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return the value and its square."""
         return np.concatenate([x, x * x], axis=-1)
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
@@ -67,7 +65,6 @@ class Gaussian(Family):
         return np.asarray(-0.25 * theta[..., 0] ** 2 / theta[..., 1] - 0.5 * np.log(-2.0 * theta[..., 1]))
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Keep variances positive."""
         square = mu[..., 0] ** 2
         smallest = _SMALLEST_VARIANCE * (1.0 + square)
         outside = mu[..., 1] - square < 0.5 * smallest  # half, so that rounding does not put a projected point outside
@@ -83,7 +80,6 @@ class Gaussian(Family):
         return np.asarray((np.abs(x) > LARGEST).any(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a number."""
         variance = -0.5 / theta[..., 1:]
         return np.asarray(theta[..., :1] * variance + np.sqrt(variance) * rng.standard_normal(variance.shape))
 
@@ -130,7 +126,6 @@ class GaussianFull(Family):
 
     @property
     def width(self) -> int:
-        """Length of the vectors."""
         return self.n_columns
 
     @property
@@ -140,7 +135,6 @@ class GaussianFull(Family):
 
     @property
     def prior_weight(self) -> float:
-        """The pseudo-observations."""
         return self.alpha
 
     @property
@@ -153,7 +147,6 @@ class GaussianFull(Family):
         return np.triu_indices(self.n_columns)
 
     def from_moments(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
-        """Return mu of a mean and a covariance."""
         products = covariance + mean[..., :, None] * mean[..., None, :]
         return np.concatenate([mean, products[(..., *self._upper)]], axis=-1)
 
@@ -223,7 +216,6 @@ class GaussianFull(Family):
         return np.asarray((np.abs(x) > LARGEST).any(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a vector."""
         mean, covariance = self._moments_of(theta)
         noise = np.linalg.cholesky(covariance) @ rng.standard_normal(mean.shape)[..., None]
         return np.asarray(mean + noise[..., 0])

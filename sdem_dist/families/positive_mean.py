@@ -25,20 +25,16 @@ class PositiveMean(Family):
 
     @property
     def centre(self) -> np.ndarray:
-        """The mean 1."""
         return np.ones(1)
 
     @property
     def prior_weight(self) -> float:
-        """The pseudo-observations."""
         return self.alpha
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return the value."""
         return np.asarray(x, np.float64)
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Keep means positive."""
         inside = np.maximum(mu, _SMALLEST)
         return inside, int(np.count_nonzero(inside != mu))
 
@@ -65,7 +61,6 @@ class Exponential(PositiveMean):
         return np.asarray(-np.log(-theta[..., 0]))
 
     def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return expectations under a Gamma posterior of the rate."""
         shape, rate = weight + 1.0, weight * mu[..., 0]
         log_volume = gammaln(shape) - shape * np.log(rate)
         return -(shape / rate)[..., None], np.log(rate) - digamma(shape), log_volume
@@ -97,5 +92,4 @@ class Poisson(PositiveMean):
         return np.asarray(np.exp(theta[..., 0]))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a count."""
         return np.asarray(rng.poisson(np.exp(theta)), np.float64)

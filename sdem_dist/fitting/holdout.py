@@ -227,7 +227,6 @@ def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> d
 
 
 def share_held_out(share: float, n_documents: int, least: int = defaults.FEW_HELD_OUT) -> float:
-    """Return the share of documents to hold out; 0 where they would be too few."""
     share = min(share, defaults.MAX_HELD_OUT / n_documents)
     return share if share * n_documents >= least else 0.0
 
@@ -239,7 +238,6 @@ def has_rare_classes(source: Source) -> bool:
 
 
 def few_documents(source: Source) -> bool:
-    """Whether documents are few for their classes."""
     return source.n_documents < defaults.DOCUMENTS_A_CLASS * len(source.classes)
 
 

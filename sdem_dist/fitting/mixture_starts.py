@@ -114,7 +114,6 @@ def sampled_positions(survey: SurveyResult) -> list[int]:
 
 
 def component_classes(numbers: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the class of each component."""
     return tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
 
 
@@ -259,6 +258,5 @@ class PriorStart:
         return np.asarray(prior)
 
     def block(self, block: int, n_blocks: int) -> SdemState:
-        """Return the words of a block."""
         first, last = bounds(self.model.n_features, block, n_blocks)
         return self.model.start_at(self.prior[first:last])

@@ -64,7 +64,6 @@ def batches(
 
 
 def growing(plan: Plan) -> Plan:
-    """Return a plan of batches of which the first are small."""
     batch, growth = plan.n_documents // plan.n_rounds, 0
     while batch >> (growth + 1) >= defaults.FIRST_BATCH:
         growth += 1
@@ -82,7 +81,6 @@ def blocks_of(n_features: int, n_columns: int, n_blocks: int | None = None) -> i
 
 
 def with_frequencies(source: Source, weighting: Weighting) -> Source:
-    """Return training documents with the weighting that their document frequencies make."""
     assert not isinstance(source.corpus, DenseMemoryCorpus)
     weights = source.corpus.weights
     # Documents of weight 0, which those outside of a fold have, count nowhere.

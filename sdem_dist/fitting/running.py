@@ -142,7 +142,6 @@ def validation_source(estimator: Estimator, validation: object, client: Client |
 
 
 def evaluate_source(estimator: Estimator, source: Source, client: Client | None) -> dict[str, float]:
-    """Return the metrics of a fitted estimator over a source."""
     with (
         executor_for(client, estimator.n_jobs, source) as executor,
         Trainer(executor, source.documents) as trainer,

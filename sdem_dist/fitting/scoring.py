@@ -65,7 +65,6 @@ def over_blocks(
 
 
 def _no_rows(estimator: Estimator, n_columns: int | None) -> np.ndarray:
-    """Return the result for no documents."""
     if n_columns is not None:
         return np.empty((0, n_columns))
     if estimator.spec.predicts == "number":
@@ -176,7 +175,6 @@ def pieces(X: object) -> Iterator[sp.csr_matrix]:
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """Return a context in which BLAS has one thread."""
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
@@ -233,7 +231,6 @@ class LazyParameters:
         return {**self.__dict__, "_cache": {}}
 
     def cached(self, name: str, make: Callable[[], Any], *sources: object) -> Any:
-        """Return what is made of some objects: made again where others are given."""
         saved = self._cache.get(name)
         if saved is None or any(a is not b for a, b in zip(saved[0], sources, strict=True)):
             saved = self._cache[name] = sources, make()

@@ -88,7 +88,6 @@ def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callab
 def _scores_without(
     trainer: Trainer, source: Source, folds: Folds[Any], number: int, candidate: Candidate
 ) -> FoldScores:
-    """Run a training without a fold, and return the scores of the fold."""
     rest = folds.train(number)
     if source.weighting is not None:  # words that the fold alone has are unknown
         documents = cast(Documents, source.corpus.read(0, source.n_documents))

@@ -146,7 +146,6 @@ def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
 
 
 def _explained(trainer: Trainer, source: Source, learner: SdEM[Any], plan: Plan, which: str = "") -> SdemState:
-    """Run EM over all documents but those held out."""
     model = replace(learner.model, alpha=defaults.UNLABELLED_ALPHA, class_alpha=0.0)
     em = SdEM(model, source.weight, ClosedForm(), held_out=learner.held_out, seed=learner.seed)
     lanes = plans.lanes_of(plan.n_documents, defaults.SUM_TASK_DOCUMENTS)
@@ -155,7 +154,6 @@ def _explained(trainer: Trainer, source: Source, learner: SdEM[Any], plan: Plan,
 
 
 def _means(draws: Draws, which: str) -> dict[str, float]:
-    """Return the means over the draws, as a history names them."""
     return {f"{which}_accuracy": float(draws.accuracy.mean()), f"{which}_log_loss": float(draws.log_loss.mean())}
 
 

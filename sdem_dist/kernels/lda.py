@@ -27,7 +27,6 @@ def gather_beta(words, shift, inverse, indices, first, beta):
 
 @jit
 def positions_of(counts, how):
-    """Return the word and the occurrences of each position of a document."""
     if how.occurrences != EACH:
         return np.arange(counts.size), counts
     n_positions = 0

@@ -69,7 +69,6 @@ def _wins(loss, own, best):
 
 @jit_inline
 def _posterior_weights(scores, label, out):
-    """Write 1 on the label, less the posterior; return the weight of the label."""
     n_classes = scores.size
     top = scores[0]
     for k in range(1, n_classes):

@@ -55,7 +55,6 @@ class ClassCounts(NamedTuple):
 
 @jit_inline
 def _slot(key, keys):
-    """Return where a key is in the hash table, or where it belongs."""
     mask = np.uint64(keys.size) - _ONE
     mixed = key * _HASH
     slot = (mixed ^ (mixed >> _HALF)) & mask

@@ -74,7 +74,6 @@ def categorical_blocks(
 
 
 def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
-    """Raise ValueError if a value is not a number of a category."""
     for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
         refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
 
@@ -97,7 +96,6 @@ class Kind:
     offset: float = 0.0
 
     def block(self, summary: ColumnSummary) -> Block:
-        """Return all columns as variables of the kind."""
         columns = np.arange(len(summary.n))
         if self.name == "gaussian":
             return gaussian_block(summary, columns, self.alpha, 0.0)

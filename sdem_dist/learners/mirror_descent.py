@@ -45,13 +45,11 @@ class MirrorSteps:
         )
 
     def local_steps(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> TopicStatistics:
-        """Return where a lane ends."""
         n, averaging = batch.documents.n_documents, at.lane.epoch >= self.average_from
         rates = self._rates(sdem, at.scale(n), self.topic_rate)
         return sdem.model.run(state, batch, at.order(n), rates, averaging, sdem.n_documents)  # type: ignore[no-any-return]
 
     def expected(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> TopicStatistics:
-        """Return the sum of the documents' gradients, all at the broadcast state."""
         return sdem.model.gradients(state, batch, sdem.n_documents)  # type: ignore[no-any-return]
 
     def step(self, sdem: SdEM[Any], state: TopicState, statistics: TopicStatistics) -> TopicState:

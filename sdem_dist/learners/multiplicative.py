@@ -50,7 +50,6 @@ class Multiplicative:
             raise ValueError(f"eta is a sum of a row, and {self.eta!r} is none")
 
     def expected(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> MixtureSums:
-        """Return the sums of one lane at the point of the state."""
         return sdem.model.expected(state, batch)  # type: ignore[no-any-return]
 
     def local_steps(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> MixtureSums:

@@ -47,7 +47,6 @@ class StepSizes:
 
     @property
     def literal(self) -> bool:
-        """Whether steps are the paper's."""
         return self.correction
 
     def rho(self, t: float) -> float:
@@ -190,7 +189,6 @@ class Merge:
         return "steps" if self.local else "whole"
 
     def local_steps(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
-        """Return how far a lane moves."""
         local, model, n = _labelled(batch), sdem.model, batch.documents.n_documents
         weight = local.weight
         schedule = self.steps.of_lane(model.alpha, model.class_alpha, sdem.n_documents, at.scale(n))
@@ -240,7 +238,6 @@ class AddSteps:
     cache_key: ClassVar[str] = "steps"
 
     def local_steps(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
-        """Return how far a lane moves."""
         n = len(batch.weights)
         schedule = self.steps.of_lane(sdem.model.alpha, sdem.model.class_alpha, sdem.n_documents, at.scale(n))
         return sdem.model.run(state, batch, at.order(n), schedule)

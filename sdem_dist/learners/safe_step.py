@@ -79,7 +79,6 @@ def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistic
 
 
 def mean_of_lanes(s: FeatureStatistics) -> Point:
-    """Return the mean of where lanes ended: S is convex."""
     return s.class_counts / s.weight, s.sums / s.class_counts[:, None]
 
 
@@ -103,7 +102,6 @@ class PaperStep(TableSteps):
         return new, variables.check(variables.lifted(sums / new[:, None], share / new))[0]
 
     def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        """Return the mean of the lanes."""
         counts, mu = mean_of_lanes(s)
         rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))
         return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)

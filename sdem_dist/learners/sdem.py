@@ -115,21 +115,17 @@ class SdEM(Generic[ModelT]):
 
     @property
     def width(self) -> int:
-        """Columns of the documents."""
         return int(self._model.n_features)
 
     @property
     def n_labels(self) -> int:
-        """Classes that documents are labelled with."""
         return int(self._model.n_classes)
 
     @property
     def head(self) -> Any:
-        """What scores mean."""
         return self._model.head
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         return self._model.state_fields()  # type: ignore[no-any-return]
 
     def check_state(self, state: Any) -> None:
@@ -142,7 +138,6 @@ class SdEM(Generic[ModelT]):
         self._model.check_state(state)
 
     def init(self) -> Any:
-        """Return mu_0."""
         return self._model.init(self.n_documents, self.seed)
 
     def prepare(self, documents: Any) -> Any:
@@ -171,7 +166,6 @@ class SdEM(Generic[ModelT]):
         return parts[0] if len(parts) == 1 else self._model.add(parts)
 
     def update(self, state: Any, statistics: Any) -> Any:
-        """Return the next mu."""
         return state if statistics.weight == 0.0 else self.rule.step(self, state, statistics)
 
     def parameters(self, state: Any) -> Any:
@@ -199,7 +193,6 @@ class SdEM(Generic[ModelT]):
         return self._model.initial_block(block, n_blocks, self.seed)
 
     def block_of_state(self, state: Any, block: int, n_blocks: int) -> Any:
-        """Return one block of a whole state."""
         return self._model.block_of_state(state, block, n_blocks)
 
     def block_of_statistics(self, statistics: Any, block: int, n_blocks: int) -> Any:
@@ -216,7 +209,6 @@ class SdEM(Generic[ModelT]):
 
 
 def check_class_weight(class_weight: tuple[float, ...] | None, n_classes: int) -> None:
-    """Raise ValueError unless there are no weights of classes, or one of each."""
     if class_weight is not None and len(class_weight) != n_classes:
         raise ValueError(f"class_weight has {len(class_weight)} numbers for {n_classes} classes")
 

@@ -30,7 +30,6 @@ class OnePass(ABC, Generic[_Found, _Batch]):
         """Take any state that its fields allow."""
 
     def prepare(self, documents: _Batch) -> _Batch:
-        """Return the documents."""
         return documents
 
     @abstractmethod
@@ -42,11 +41,9 @@ class OnePass(ABC, Generic[_Found, _Batch]):
         return self.combine([state, statistics])
 
     def evaluate(self, state: _Found, batches: Iterable[_Batch]) -> np.ndarray:
-        """Return nothing to evaluate."""
         return np.zeros(0)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return nothing."""
         return {}
 
 
@@ -62,7 +59,6 @@ class ColumnSummary(NamedTuple):
 
     @property
     def variance(self) -> np.ndarray:
-        """Variance of each column, 0 where there are no values."""
         return np.asarray(self.squares / np.where(self.n > 0, self.n, 1.0))
 
     @property
@@ -83,7 +79,6 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
     state_type = ColumnSummary
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         n = self.n_columns
         return {
             "n": Field((n,), 0.0),
@@ -94,12 +89,10 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
         }
 
     def init(self) -> ColumnSummary:
-        """Return the summary of nothing."""
         zeros, infinite = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
         return ColumnSummary(zeros, zeros, zeros, infinite, -infinite, 0.0)
 
     def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
-        """Return the summary of one lane."""
         table = np.asarray(documents.values, np.float64)
         is_present = ~np.isnan(table)
         weights = np.ones((len(table), 1))
@@ -155,16 +148,13 @@ class Words(OnePass[WordSummary, Documents]):
     state_type = WordSummary
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         of_targets = dict.fromkeys(("mean", "squares"), Field((self.n_targets,)))
         return {"frequencies": Field((self.n_features,), 0.0), "weight": Field((), 0.0), **of_targets}
 
     def init(self) -> WordSummary:
-        """Return the summary of nothing."""
         return WordSummary(np.zeros(self.n_features), 0.0, np.zeros(self.n_targets), np.zeros(self.n_targets))
 
     def map(self, state: WordSummary, documents: Documents, lane: Lane) -> WordSummary:
-        """Return the summary of one lane."""
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         counts = entries(documents.data, self.log_counts) * np.repeat(weights, np.diff(documents.indptr))
         frequencies = np.bincount(documents.indices, counts, self.n_features)
@@ -216,7 +206,6 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     state_type = SurveyResult
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         shape = (self.n_classes if self.labelled else 1, self.n_examples)
         return {
             "keys": Field(shape, 0.0, finite=False),
@@ -227,13 +216,11 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         }
 
     def init(self) -> SurveyResult:
-        """Return the survey of nothing."""
         shape = (self.n_classes if self.labelled else 1, self.n_examples)
         nothing = np.full(shape, np.inf)
         return SurveyResult(nothing, np.zeros(shape), np.zeros(self.n_columns), 0.0, np.inf, 0.0, 0.0)
 
     def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
-        """Return the survey of one lane."""
         n = documents.n_documents
         key = np.array(
             [self.seed, 1 << 63 | lane.lane], np.uint64

@@ -68,7 +68,6 @@ class DenseModel:
 
     @property
     def n_classes(self) -> int:
-        """Classes that documents are labelled with."""
         return self.head.n_classes
 
     @property
@@ -78,7 +77,6 @@ class DenseModel:
 
     @property
     def n_features(self) -> int:
-        """Columns of the documents."""
         return sum(len(block.columns) for block in self.variables.blocks)
 
     @cached_property
@@ -101,7 +99,6 @@ class DenseModel:
         return started(np.full(self.n_components, self.class_alpha), mu)
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         return {
             "class_counts": Field((self.n_components,), 0.0),
             "mu": Field((self.n_components, self.variables.n_statistics)),
@@ -142,7 +139,6 @@ class DenseModel:
         return FeatureStatistics(class_sums, sums, observed, sum(p.loss for p in parts), sum(p.weight for p in parts))
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
-        """Return the part of mu that the prior concerns: all of it."""
         return mu
 
     def maximum(self, state: FeatureState, s: FeatureStatistics, n_documents: float, form: EmForm) -> FeatureState:
@@ -181,7 +177,6 @@ class DenseModel:
         return parameters, float(divergence.sum()) + of_shares
 
     def em_objective(self, state: FeatureState, s: FeatureStatistics, variational: bool) -> float:
-        """Return what no iteration of EM may raise, at the broadcast state, a document."""
         if variational:
             prior = self.posterior_mean(state)[1]
         else:
@@ -239,7 +234,6 @@ class FeatureClasses(DenseModel):
         return FeatureStatistics(weights.sum(axis=0), sums, none, float(values.sum()), float(features.weights.sum()))
 
     def complete(self, features: Features) -> FeatureStatistics:
-        """Return the statistics of labelled documents, by class."""
         weights = one_hot(features.labels, self.n_components) * features.weights[:, None]
         class_sums = weights.sum(axis=0)
         sums = np.einsum("nk,ns->ks", weights, features.statistics)
@@ -277,7 +271,6 @@ class FeatureClasses(DenseModel):
         return FeatureStatistics(totals, sums, observed + totals[:, None], loss, float(features.weights.sum()))
 
     def scored(self, state: FeatureState, features: Features, temperature: float, seed: int) -> Scored:
-        """Return labelled documents with their scores, and what they cost."""
         labelled = features.take(np.flatnonzero(features.labels >= 0))
         n_observed = self.variables.n_variables - labelled.missing.sum(axis=1)
         scores = self.head.by_class(self.variables.scores(self.parameters(state), labelled))[0]

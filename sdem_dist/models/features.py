@@ -35,12 +35,10 @@ class Block:
 
     @property
     def n_variables(self) -> int:
-        """Number of variables."""
         return len(self.columns) // self.family.width
 
     @property
     def n_statistics(self) -> int:
-        """Statistics of all variables together."""
         return self.n_variables * self.family.n_statistics
 
     def values(self, table: np.ndarray) -> np.ndarray:
@@ -79,11 +77,9 @@ class Features(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return sum(array.nbytes for array in self)
 
     def take(self, rows: np.ndarray) -> Features:
-        """Return some of the rows."""
         return Features(*(array[rows] for array in self))
 
 
@@ -107,12 +103,10 @@ class FeatureModel:
 
     @cached_property
     def n_variables(self) -> int:
-        """Variables of all blocks."""
         return sum(b.n_variables for b in self.blocks)
 
     @cached_property
     def n_statistics(self) -> int:
-        """Statistics of all blocks."""
         return sum(b.n_statistics for b in self.blocks)
 
     def split(self, statistics: np.ndarray) -> list[np.ndarray]:
@@ -199,7 +193,6 @@ class FeatureModel:
         )
 
     def to_natural(self, mu: np.ndarray, log_prior: np.ndarray) -> FeatureParameters:
-        """Return theta(mu) (M-step)."""
         thetas = [b.family.to_natural(m) for b, m in zip(self.blocks, self.split(mu), strict=True)]
         partitions = [b.family.log_partition(t) for b, t in zip(self.blocks, thetas, strict=True)]
         return FeatureParameters(self.join(thetas), np.concatenate(partitions, axis=-1), log_prior)

@@ -50,12 +50,10 @@ class Classes:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the model: classes, or components."""
         return len(self.component_class) or self.n_classes
 
     @property
     def clusters(self) -> bool:
-        """Whether there are components and no classes to tell apart."""
         return self.n_classes == 1 and bool(self.component_class)
 
     def by_class(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
@@ -123,12 +121,10 @@ def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.n
 
 
 def first_components(component_class: tuple[int, ...]) -> np.ndarray:
-    """Return the first component of each class."""
     return np.searchsorted(np.asarray(component_class), np.arange(component_class[-1] + 1))
 
 
 def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
-    """Return 1 in the column of each label, and zeros where there is none."""
     weights = np.zeros((len(labels), n_columns))
     labelled = np.flatnonzero(labels >= 0)
     weights[labelled, labels[labelled]] = 1.0
@@ -167,7 +163,6 @@ class Labels:
 
     @property
     def n_columns(self) -> int:
-        """Columns of the model: two a label."""
         return 2 * self.n_classes
 
     @property
@@ -228,7 +223,6 @@ class Number:
     clusters = False
 
     def sums(self, batches: Iterable[Losses], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return sums of the weights and of both losses over all batches."""
         sums = np.zeros(3)
         for weights, nll, ncll in batches:
             sums += [float((weights * column).sum()) for column in (np.ones(len(weights)), nll, ncll)]

@@ -35,7 +35,6 @@ def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) 
 
 
 def squared_lengths(X: sp.csr_matrix) -> np.ndarray:
-    """Return the squared length of each row."""
     rows = np.repeat(np.arange(X.shape[0]), np.diff(X.indptr))
     return np.bincount(rows, np.square(X.data, dtype=np.float64), X.shape[0])
 
@@ -152,7 +151,6 @@ class Nearest:
     n_classes: ClassVar[int] = 0  # labels play no part
 
     def sums(self, batches: Iterable[Distances], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the documents, by weight, and the sum of their squared distances."""
         return np.sum([[w.sum(), (w * squared).sum()] for w, squared in batches], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -185,7 +183,6 @@ class Centres:
         return f"k-means {self.spherical} {self.location}"
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         k = self.n_clusters
         return {"centres": Field((k, self.n_features)), "counts": Field((k,), 0.0), "t": Field((), 0.0)}
 
@@ -195,11 +192,9 @@ class Centres:
             raise ValueError("the location does not match the columns")
 
     def init(self, n_documents: float, seed: int) -> KMeansState:
-        """Return all centres at 0."""
         return self.start(np.zeros((self.n_clusters, self.n_features)))
 
     def start(self, centres: np.ndarray) -> KMeansState:
-        """Return the state at some centres."""
         return KMeansState(centres, np.zeros(self.n_clusters), 0.0)
 
     def prepare(self, documents: Documents | DenseDocuments, *, frequent_first: bool = False) -> Documents:
@@ -228,7 +223,6 @@ class Centres:
         return squared_distances(X, squared_lengths(X), state.centres)
 
     def posterior(self, state: KMeansState, documents: Any, step: EStep) -> KMeansStatistics:
-        """Return the sums of documents by their nearest centre."""
         labels, weights = self.distances(state, documents).argmin(axis=1), documents.weights
         sums = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)
         return KMeansStatistics(sums, np.bincount(labels, weights, self.n_clusters), float(weights.sum()))
@@ -243,14 +237,11 @@ class Centres:
         return KMeansState(centres, s.class_counts, state.t + s.weight)
 
     def scored(self, state: KMeansState, documents: Any, temperature: float, seed: int) -> Distances:
-        """Return how far documents are from the nearest centre."""
         return Distances(documents.weights, self.distances(state, documents).min(axis=1, initial=np.inf))
 
     def parameters(self, state: KMeansState) -> KMeansState:
-        """Return the state: its centres are the model."""
         return state
 
     def sampled(self, parts: list[Documents | DenseDocuments]) -> tuple[sp.csr_matrix, Any]:
-        """Return rows of a sample as k-means sees them, and their weights."""
         documents = Documents.concatenate([self.prepare(part) for part in parts])
         return documents.to_csr(), documents.weights

@@ -66,7 +66,6 @@ class Inference:
 
     @property
     def how(self) -> topics.TopicInference:
-        """What kernels take."""
         method, occurrences = INFERENCE[self.method], OCCURRENCES[self.occurrences]
         return topics.TopicInference(
             method, occurrences, float(self.alpha), self.n_sweeps, self.burn_in, self.n_particles
@@ -84,12 +83,10 @@ class LdaParameters(NamedTuple):
 
     @property
     def n_topics(self) -> int:
-        """Topics of a class."""
         return len(self.totals) // len(self.log_prior)
 
     @property
     def table(self) -> Table:
-        """What kernels take, to be read."""
         return Table(self.words, self.totals, np.empty(0), self.log_prior, False, self.n_features)
 
 
@@ -113,12 +110,10 @@ class LdaClasses(WordCounts):
 
     @property
     def n_columns(self) -> int:
-        """Columns of the table of words."""
         return self.n_topics * self.n_classes
 
     @property
     def n_counts(self) -> int:
-        """Entries of the class counts."""
         return self.n_classes
 
     @property

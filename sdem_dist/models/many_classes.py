@@ -54,7 +54,6 @@ class ManyClassParameters(NamedTuple):
     log_prior: np.ndarray  # ln p(y), shape (n_classes,)
 
     def log_words(self, words: np.ndarray, k: int) -> np.ndarray:
-        """Return ln p(word | class) of some words in one class."""
         table = self.log_start[words] - self.log_totals[k]
         for i, word in enumerate(words.tolist()):
             start, stop = self.starts[word], self.starts[word + 1]
@@ -103,7 +102,6 @@ def few_at_a_time(documents: Documents, n_classes: int) -> Iterator[Documents]:
 
 
 def added(pairs: Sequence[np.ndarray], numbers: Sequence[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
-    """Return the sums of the numbers of each pair, the pairs ascending."""
     every, values = np.concatenate(pairs), np.concatenate(numbers)
     order = np.argsort(every, kind="stable")  # fast, where parts are sorted
     every, values = every[order], values[order]
@@ -215,11 +213,9 @@ class SparseCounts:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
         return self.head.n_classes
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         return {
             "prior": Field((self.n_features,), 0.0),
             "pairs": Field((None,), 0.0),
@@ -267,7 +263,6 @@ class SparseCounts:
         )
 
     def complete(self, documents: Any) -> ManyClassStatistics:
-        """Return the counts of labelled documents, by class."""
         labels, weights, lengths = documents.labels, documents.weights, np.diff(documents.indptr)
         of_entries = np.repeat(weights, lengths)
         used = of_entries > 0
@@ -287,7 +282,6 @@ class SparseCounts:
         return ManyClassStatistics(*changes_of(state, lists), moved_classes, float(d.weights.sum()))
 
     def add(self, parts: Sequence[ManyClassStatistics]) -> ManyClassStatistics:
-        """Add up what lanes learned."""
         pairs, changes = added([part.pairs for part in parts], [part.changes for part in parts])
         counts = np.sum([part.class_counts for part in parts], axis=0)
         return ManyClassStatistics(pairs, changes, counts, float(sum(part.weight for part in parts)))
@@ -296,7 +290,6 @@ class SparseCounts:
         self, state: ManyClassState, s: ManyClassStatistics, n_documents: float, floor: float = -np.inf,
         class_floor: float = -np.inf,
     ) -> ManyClassState:  # fmt: skip
-        """Return the counts with statistics added, none below its floor."""
         pairs, changes = added([state.pairs, s.pairs], [state.changes, s.changes])
         next_ = state._replace(pairs=pairs, changes=changes, t=state.t + s.weight)
         words, classes = next_.split()

@@ -191,12 +191,10 @@ class SortedDocuments(NamedTuple):
 
     @property
     def labels(self) -> np.ndarray:
-        """The class of each row."""
         return np.repeat(np.arange(len(self.starts) - 1), np.diff(self.starts))
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self.rows.nbytes + self.starts.nbytes + (0 if self.weights is None else self.weights.nbytes)
 
 
@@ -206,7 +204,6 @@ class PosteriorClasses(Classes):
     """One class for each document, by a model that has no p(x)."""
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return metrics of the probabilities of classes."""
         means = super().metrics(sums, held_out=held_out)
         return {name: means[name] for name in POSTERIOR}
 
@@ -239,7 +236,6 @@ class PosteriorMixture:
 
     @property
     def n_classes(self) -> int:
-        """Number of classes."""
         return self.head.n_classes
 
     @property
@@ -253,7 +249,6 @@ class PosteriorMixture:
         return f"sorted {self.n_classes} {self.transform} {self.dtype}"
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         weights = Field((self.n_classes, self.n_components), finite=False)
         theta = Field((self.n_components, self.n_inputs))
         points = {
@@ -281,7 +276,6 @@ class PosteriorMixture:
         return self.start(MixtureWeights(log_weights, np.zeros((self.n_components, self.n_inputs))))
 
     def start(self, weights: MixtureWeights) -> MultiplicativeState:
-        """Return the state that begins at some parameters."""
         return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
 
     def prepare(self, documents: DenseDocuments | Documents, *, frequent_first: bool = False) -> SortedDocuments:
@@ -306,7 +300,6 @@ class PosteriorMixture:
         return SortedDocuments(self.transform.sparse(chosen), starts, weights)
 
     def expected(self, state: MultiplicativeState, documents: SortedDocuments) -> MixtureSums:
-        """Return the sums of both updates at the point of the state."""
         point = MixtureWeights(state.log_weights, state.theta)
         rows, weights = documents.rows, documents.weights
         if isinstance(rows, Documents):
@@ -345,7 +338,6 @@ class PosteriorMixture:
         return class_scores(parameters.log_weights, _dense_products(rows, table))
 
     def scored(self, state: MultiplicativeState, documents: SortedDocuments, temperature: float, seed: int) -> Scored:
-        """Return documents with their scores, and what they cost."""
         labels = documents.labels
         ones = np.ones(len(labels))
         weights = ones if documents.weights is None else documents.weights
@@ -395,7 +387,6 @@ class EmForm:
         return self.kind not in ("stochastic", "online") and self.annealing == 1.0
 
     def temperature(self, epoch: int) -> float:
-        """Return the temperature of an epoch, from 0."""
         return max(1.0, self.annealing * COOLING**epoch)
 
     def rho(self, seen: float, batch: float) -> float:

@@ -108,7 +108,6 @@ class NaiveBayes(WordCounts):
         return NaturalParameters(digamma(state.words[words]), digamma(state.totals), log_shares)
 
     def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored | ScoredLabels:
-        """Return documents with their scores, and what they cost."""
         scores = joint_scores(self.parameters(state, local.words), local.documents)
         if isinstance(self.head, Labels) and not self.head.exclusive:
             return ScoredLabels(scores, local.targets, np.where(local.labels < 0, 0.0, local.weights))

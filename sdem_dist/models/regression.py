@@ -135,11 +135,9 @@ class Rows(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self.values.nbytes + self.weights.nbytes
 
     def take(self, rows: np.ndarray) -> Rows:
-        """Return some of the rows."""
         return Rows(self.values[rows], self.weights[rows])
 
 
@@ -156,7 +154,6 @@ class JointGaussian(DenseModel):
 
     @property
     def family(self) -> GaussianFull:
-        """The family of features and target."""
         return cast(GaussianFull, self.variables.blocks[0].family)
 
     def init(self, n_documents: float, seed: int) -> FeatureState:
@@ -234,7 +231,6 @@ class JointGaussian(DenseModel):
         return n_documents * self.family.to_moments(sums / n_documents)[1]
 
     def scored(self, state: FeatureState, rows: Rows, temperature: float, seed: int) -> Losses:
-        """Return what rows cost."""
         return Losses(rows.weights, *self.losses(state.best[1], rows))
 
 

@@ -69,7 +69,6 @@ class MirrorDescent:
 
     @property
     def learned(self) -> bool:
-        """Whether alpha is learned."""
         return self.alpha == "learned"
 
     def prior(self, n_topics: int) -> np.ndarray:
@@ -78,7 +77,6 @@ class MirrorDescent:
         return np.array(np.broadcast_to(alpha, (n_topics,)))
 
     def how(self, alpha: np.ndarray) -> Descent:
-        """Return what kernels take."""
         return Descent(alpha, self.n_layers, float(self.step), METHODS[self.method])
 
     def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:

@@ -117,7 +117,6 @@ class SoftmaxClasses(TopicHead):
         return self.gamma * outputs
 
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return those of every classifier."""
         return classifier_sums(
             joined(
                 scored(
@@ -265,7 +264,6 @@ class Rates(Numbers):
     runaway = 50.0
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
-        """Return targets in units of their means."""
         if (targets < 0.0).any():
             raise ValueError('family="poisson" learns counts, and a target is negative')
         return np.asarray(targets / np.asarray(self.scale))
@@ -295,7 +293,6 @@ class TopicShares:
 
     @property
     def learns(self) -> str:
-        """What documents bring."""
         return self.of.learns
 
     @property
@@ -304,7 +301,6 @@ class TopicShares:
         return self.of.cache_key
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
-        """Return the targets that the kernel takes."""
         return self.of.prepared(targets)
 
     def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
@@ -317,7 +313,6 @@ class TopicShares:
         return np.asarray(total)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the shares."""
         return {str(k): share for k, share in enumerate((sums / max(sums.sum(), 1e-300)).tolist())}
 
 
@@ -334,5 +329,4 @@ class LabelThresholds(TopicShares):
         return fitting_sums(*_odds(self.of.gamma, batches))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the thresholds."""
         return {str(i): t for i, t in enumerate(best_thresholds(sums, np.ones(self.of.n_classes)).tolist())}

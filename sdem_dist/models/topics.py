@@ -80,7 +80,6 @@ class TopicModel:
         return self.head.n_classes
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         topics, output = Field((self.n_features, self.n_topics), 0.0), Field((self.n_classes, self.n_topics))
         number = Field((), 0.0)
         return {
@@ -216,7 +215,6 @@ class TopicModel:
         )
 
     def gradients(self, state: TopicState, local: LocalDocuments, n_documents: float) -> TopicStatistics:
-        """Return the sum of the documents' gradients, all at the broadcast state."""
         rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
         none = np.zeros(self.n_topics)
         parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
@@ -245,7 +243,6 @@ class TopicModel:
         return TopicParameters(state.topics, state.output, state.alpha)
 
     def scored(self, state: TopicState, local: LocalDocuments, temperature: float, seed: int) -> Seen:
-        """Return a batch of documents at a state."""
         parameters = self.parameters(state)
         own = parameters._replace(topics=parameters.topics[local.words])
         theta, log_likelihood = self.inference.proportions(own, local.documents)
@@ -259,7 +256,6 @@ def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:
 
 
 def _labelled(local: LocalDocuments) -> float:
-    """Return the weight of the documents that have a label, or of all where there are no labels."""
     return float(local.weights[local.labels >= 0].sum()) if len(local.labels) else local.weight
 
 

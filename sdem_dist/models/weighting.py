@@ -50,7 +50,6 @@ class Weighting:
 
     @property
     def chooses(self) -> bool:
-        """Whether columns may be left out."""
         return self.min_df > 1 or self.orders is not None
 
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
@@ -74,7 +73,6 @@ class Weighting:
         return idf.astype(np.float32)
 
     def apply(self, documents: Documents, factors: np.ndarray) -> Documents:
-        """Return weighted documents, without the columns whose factor is 0."""
         data, indices, indptr = documents.data, documents.indices, documents.indptr
         chosen = factors[indices] > 0 if self.chooses else None
         if chosen is not None and not chosen.all():

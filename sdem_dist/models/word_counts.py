@@ -30,7 +30,6 @@ class BlockedTable:
         self.blocks = tuple(blocks)
 
     def __getitem__(self, words: np.ndarray) -> np.ndarray:
-        """Return the rows of some words, in any order."""
         rows, first = np.empty((len(words), self.blocks[0].shape[1])), 0
         for block in self.blocks:
             inside = (words >= first) & (words < first + len(block))
@@ -69,12 +68,10 @@ class LocalDocuments(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        """Bytes held."""
         return self.documents.nbytes + sum(array.nbytes for array in self[1:])
 
     @property
     def weight(self) -> float:
-        """Documents, by weight."""
         return float(self.weights.sum())
 
     def entries(self) -> np.ndarray:
@@ -92,7 +89,6 @@ class LocalDocuments(NamedTuple):
         return row_squares(self.documents.data, self.documents.indptr)
 
     def visited(self, order: np.ndarray | None = None) -> Visited:
-        """Return what kernels visit, in an order, or as the documents are stored."""
         d = self.documents
         order = np.arange(d.n_documents) if order is None else order
         return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
@@ -156,7 +152,6 @@ class SdemStatistics(NamedTuple):
 
 
 def at_one_theta(local: LocalDocuments, rows: np.ndarray, class_counts: np.ndarray) -> SdemStatistics:
-    """Return statistics of documents that are only to be added."""
     none = np.zeros(len(rows))
     return SdemStatistics(local.words, rows, none, none, class_counts, 0.0, 0.0, local.weight, 0.0)
 
@@ -208,12 +203,10 @@ class WordCounts:
 
     @property
     def n_classes(self) -> int:
-        """Classes, or labels."""
         return self.head.n_classes
 
     @property
     def n_columns(self) -> int:
-        """Columns of the table of words."""
         return self.head.n_columns
 
     @property
@@ -231,11 +224,9 @@ class WordCounts:
         """Return the prior's mu_0 of the words ``first:last`` (Algorithm 1, line 1)."""
 
     def init(self, n_documents: float, seed: int) -> SdemState:
-        """Return mu_0."""
         return self.start(0, self.n_features, seed)
 
     def state_fields(self) -> dict[str, Field]:
-        """Return what each array of a state is."""
         return {
             "words": Field((self.n_features, self.n_columns), 0.0),
             "totals": Field((self.n_columns,), 0.0),
@@ -290,7 +281,6 @@ class WordCounts:
         return SdemStatistics(words, rows, met, entries, class_counts, gamma, class_gamma, weight, n_lanes)
 
     def counted(self, state: SdemState, s: SdemStatistics, n_documents: float) -> SdemState:
-        """Return the counts with statistics added to those before."""
         words = state.words.copy()
         words[s.words] += s.rows
         counts, t = state.class_counts + s.class_counts, state.t + s.weight
@@ -301,7 +291,6 @@ class WordCounts:
         return self.start(*bounds(self.n_features, block, n_blocks), seed)
 
     def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
-        """Return one block of a whole state."""
         words = state.words[slice(*bounds(self.n_features, block, n_blocks))].copy()
         return state._replace(words=words, totals=words.sum(axis=0))
 

@@ -78,13 +78,11 @@ class FoldFits:
 
     @property
     def name(self) -> str:
-        """What tells these documents and their folds from others, for checkpoints."""
         apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).identity
         return sha256(f"{self.source.identity} {apart}".encode()).hexdigest()
 
     @property
     def several(self) -> bool:
-        """Whether documents may have several labels."""
         return self.source.members is not None
 
     def n_at_once(self, n: int) -> int:
@@ -108,14 +106,12 @@ class FoldFits:
         return replace(self.source, corpus=part, weight=part.weight, class_counts=tuple(counts))
 
     def without(self, fold: int) -> FoldFits:
-        """Return the fits of a search that does not see a fold, with folds of its own."""
         assert self.folds is not None
         training = self.training(fold)
         inner = Folds(cast(Any, training.corpus), self.folds.k, self.folds.seed, groups=self.folds.groups)
         return replace(self, inputs=self.inputs._replace(X=training, y=None), source=training, folds=inner, others={})
 
     def as_read_for(self, params: dict[str, Any]) -> FoldFits:
-        """Return the fits on the documents as a setting has them read."""
         chosen = {name: params[name] for name in READING if name in params}
         if all(getattr(self.template, name) == value for name, value in chosen.items()):
             return self
@@ -174,7 +170,6 @@ def fits_on(estimator: EngineEstimator, inputs: SearchInputs) -> FoldFits:
 
 
 def rows_of(corpus: BaseCorpus) -> np.ndarray:
-    """Return the positions of the documents of a corpus, or of the subset that it is."""
     return np.arange(corpus.n_documents) if corpus.mask is None else np.flatnonzero(corpus.mask)
 
 
@@ -196,7 +191,6 @@ def _predictions(model: Any, source: Source, client: Client | None) -> Predictio
 
 
 def _score_of_model(metric: str, model: EngineEstimator, source: Source, client: Client | None) -> float:
-    """Return a metric that predictions of classes do not tell."""
     corpus = source.corpus
     if metric == "R2":
         numbers = over_corpus(

@@ -63,7 +63,6 @@ class Predictions:
 
     @property
     def proba(self) -> np.ndarray:
-        """Probabilities of classes, or of each label."""
         scores = self.scores.astype(np.float64)
         return np.exp(scores) if self.members is None else probabilities(scores)
 
@@ -73,7 +72,6 @@ class Predictions:
         return self.rows_at(np.flatnonzero((self.labels >= 0) & (self.weights > 0)))
 
     def rows_at(self, positions: np.ndarray) -> Predictions:
-        """Return some of them, by their positions here."""
         return Predictions(*(None if column is None else column[positions] for column in vars(self).values()))  # type: ignore[arg-type]
 
 
@@ -174,7 +172,6 @@ def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, 
 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
-    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it."""
     names = metrics_of(estimator, several)
     if callable(metric) and estimator.spec.target != "labels":
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
@@ -204,7 +201,6 @@ def sign_of(metric: Metric) -> float:
 
 
 def name_of(metric: Metric) -> str:
-    """Return what people call a metric."""
     if not callable(metric):
         return metric
     name = str(getattr(metric, "__name__", "score"))

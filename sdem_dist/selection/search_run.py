@@ -137,7 +137,6 @@ class Checkpoints:
         return FoldScores(saved["scores"], Predictions(**arrays) if arrays else None, saved["seconds"], saved["error"])
 
     def save(self, trial: Trial, fold: int, of: FoldScores) -> None:
-        """Publish the scores of a setting on a fold, or its error."""
         columns = {} if of.predictions is None else vars(of.predictions)
         arrays = {name: column for name, column in columns.items() if column is not None}
         saved = {"scores": of.scores, "seconds": of.seconds, "error": of.error, "arrays": list(arrays)}
@@ -152,7 +151,6 @@ class Checkpoints:
 
 
 def _without(run: Json, undecided: Collection[str]) -> Json:
-    """Return the settings of a search, but for some parameters of its estimator."""
     parameters = cast("dict[str, object]", run["parameters"])
     return {**run, "parameters": {name: value for name, value in parameters.items() if name not in undecided}}
 
@@ -244,13 +242,11 @@ class SearchRun:
             return FoldScores({}, None, 0.0, str(error))
 
     def _check_time(self, _: Event | None = None) -> None:
-        """Raise TimeOver where the time is over and there is a first score."""
         seconds = self.search.seconds
         if seconds is not None and self.trials[0].folds and time.perf_counter() - self.started > seconds:
             raise TimeOver
 
     def emit(self, what: str, done: int) -> None:
-        """Call the callbacks."""
         elapsed, metric = time.perf_counter() - self.started, self.search.metric_
         event = SearchEvent(what, done, self.trials, elapsed, metric, self.sampler.n_trials, self.fits.n_folds)
         for callback in self.callbacks:

@@ -181,7 +181,6 @@ def _draws(spaces: list[dict[str, Any]], n: int, seed: int) -> list[Params]:
 
 
 def _distinct(defaults: Params, settings: list[Params]) -> list[Params]:
-    """Return the default, and the settings that differ from it and from each other."""
     distinct: dict[str, Params] = {}
     for params in [{}, *settings]:
         distinct.setdefault(_key(defaults, params), dict(params))
@@ -262,7 +261,6 @@ class TPESampler(Sampler):
 
 
 def _suggested(spaces: list[dict[str, Any]], trial: optuna.Trial) -> Params:
-    """Return the setting that one of Optuna's trials stands for."""
     which = trial.suggest_categorical("space", list(range(len(spaces)))) if len(spaces) > 1 else 0
     params: Params = {}
     for name, values in spaces[which].items():

@@ -36,7 +36,6 @@ class Effect(NamedTuple):
 
     @property
     def title(self) -> str:
-        """The parameter, and with which loss."""
         return f"{self.name} ({self.loss})" if self.loss else self.name
 
 
@@ -118,7 +117,6 @@ def differences(search: Search) -> list[Difference]:
 
 
 def lines(search: Search) -> list[str]:
-    """Return a report of a search, line by line."""
     heads, rows = _settings(search)
     report = [_tried(search)]
     for *cells, setting in [heads, *rows]:
@@ -203,7 +201,6 @@ def _below_the_table(search: Search) -> list[str]:
 
 
 def mattered(search: Search) -> list[str]:
-    """Return lines that say how much each parameter mattered, under each other."""
     if not (of_all := effects(search)):
         return []
     metric, width = name_of(search.metric_), max(14, *(len(effect.title) for effect in of_all))

@@ -102,7 +102,6 @@ class LabelSuspects(NamedTuple):
 
 
 def _table(heads: tuple[str, ...], names: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
-    """Return the first suspects as a table: columns of names, then of numbers."""
     columns = [column[:SHOWN].tolist() for column in names]
     columns += [[f"{number:.3f}" for number in column[:SHOWN].tolist()] for column in numbers]
     n = len(names[0])

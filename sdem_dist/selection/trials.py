@@ -69,7 +69,6 @@ class Trial:
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
-        """Each metric of each fold, by name."""
         names = self.folds[0].scores if self.folds else ()
         return {name: np.array([fold.scores[name] for fold in self.folds]) for name in names}
 
@@ -201,10 +200,8 @@ def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[s
 
 
 def described(params: dict[str, Any]) -> str:
-    """Return a setting in words."""
     return ", ".join(f"{name}={shortened(value)}" for name, value in params.items()) or "the default"
 
 
 def shortened(value: object) -> str:
-    """Return a value in a few characters."""
     return f"{value:.4g}" if isinstance(value, float) else str(value)
