@@ -117,7 +117,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
-    prints what was tried, what mattered, and the winner beside the default.
+    prints what was tried, the best score with each value, and the winner beside the default.
     Documents of one group are in one fold, where CORPUS was ingested with --group.
 
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number
@@ -132,7 +132,6 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
 
     from sdem_dist import CorpusSearchCV
     from sdem_dist.saving import check_destination
-    from sdem_dist.selection.search_run import Checkpoints
 
     check_destination(model)
     overwrite = options["overwrite"] or options["resume"]
@@ -162,9 +161,9 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     )
     folder = options["checkpoint"]
     with handle_errors(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
-        search._check()  # before a source is read
+        search.check()  # before a source is read
         if folder is not None:
-            Checkpoints(folder, search, resume=options["resume"], undecided=SETTLED)
+            search.checkpoints(folder, resume=options["resume"], undecided=SETTLED)
         with (
             corpus_of(corpora, model, options) as documents,
             validation_of(documents, model, options) as validation,
@@ -243,12 +242,9 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
 
 
 def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
-    from sdem_dist.selection.summary import lines
-
     if table is not None:  # before a reader such as head may close the pipe
         _write(search, table)
-    for line in lines(search):
-        say(line)
+    say(search.summary())
     say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
     if table is not None:
         say(f"{table}: {counted(len(search.trials_), 'setting')}")

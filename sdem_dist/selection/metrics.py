@@ -9,6 +9,7 @@ from reprlib import repr as brief
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
+from sklearn.metrics import f1_score
 
 from sdem_dist.label_scores import probabilities
 
@@ -17,22 +18,15 @@ if TYPE_CHECKING:
 
 Metric: TypeAlias = "str | Callable[[np.ndarray, np.ndarray], float]"
 """A name, or a function of labels and probabilities whose value should be large."""
-GREATER = {
-    "accuracy": True,
-    "micro-F1": True,
-    "macro-F1": True,
-    "R2": True,
-    "log-loss": False,
-    "Hamming-loss": False,
-    "perplexity": False,
-    "distance": False,
-}
-"""Whether more is better, by metric."""
 CLASS_METRICS = ("log-loss", "accuracy", "macro-F1", "perplexity")
 LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")
 """Of several labels per document. Accuracy is of documents all of whose labels are right."""
 BY_MODEL = ("R2", "perplexity", "distance")
 """Metrics that need the model, not only what it predicts of each document."""
+LOW_IS_GOOD = ("log-loss", "Hamming-loss", "perplexity", "distance")
+PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")
+"""Means over documents, by which two settings are compared document by document."""
+METRICS = tuple(dict.fromkeys([*CLASS_METRICS, *LABEL_METRICS, *BY_MODEL]))
 LARGEST_LOSS = 1e3
 """Log-loss of a document at most: one of probability 0 does not make a mean infinite."""
 
@@ -87,66 +81,38 @@ def measure(metric: Metric, predictions: Predictions) -> float:
 
     Raises TypeError: a metric of one's own returns no number.
     """
-    counted = predictions.counted
-    if not len(counted.rows):
+    p = predictions.counted
+    if not len(p.rows):
         return float("nan")
     if callable(metric):
-        labels = counted.labels if counted.members is None else counted.members.astype(np.int64)
-        value = np.asarray(metric(labels, counted.proba))
+        value = np.asarray(metric(p.labels if p.members is None else p.members.astype(np.int64), p.proba))
         if value.ndim or value.dtype.kind not in "biuf":
             raise TypeError(f"the metric {name_of(metric)} has to return a number, and returned {brief(value[()])}")
         return float(value)
-    return float(np.average(per_document(metric, counted), weights=counted.weights))
+    if metric in PER_DOCUMENT:
+        return float(np.average(per_document(metric, p), weights=p.weights))
+    y, predicted = (p.labels, p.scores.argmax(axis=1)) if p.members is None else (p.members, p.chosen)
+    average = metric.removesuffix("-F1")
+    # Classes that nobody has, neither truly nor by prediction, do not count.
+    f1 = f1_score(y, predicted, average=average, sample_weight=p.weights, zero_division=np.nan)
+    return float(np.nan_to_num(f1))
 
 
 def per_document(metric: str, predictions: Predictions) -> np.ndarray:
-    """Return numbers of documents whose mean by weight is the metric: two settings are compared document by document.
-
-    F1 is a ratio of sums. Its numbers are those of its linear part at the sums (the delta method), which is what its
-    standard error needs.
-
-    `predictions`: of documents that count.
-    """
+    """Return one number a document, whose mean by weight is the metric, one of `PER_DOCUMENT`."""
     scores, labels = predictions.scores, predictions.labels
-    present, chosen, weights = predictions.members, predictions.chosen, predictions.weights
+    present, chosen = predictions.members, predictions.chosen
     if present is None or chosen is None:
-        if metric == "log-loss":
-            own = scores[np.arange(len(labels)), labels].astype(np.float64)
-            return np.minimum(-np.nan_to_num(own, nan=-LARGEST_LOSS), LARGEST_LOSS)
-        best = scores.argmax(axis=1)
-        return (best == labels).astype(np.float64) if metric == "accuracy" else _class_f1(labels, best, weights, scores)
-    if metric == "log-loss":
-        odds = scores.astype(np.float64)
-        return np.asarray(np.logaddexp(0.0, np.where(present, -odds, odds)).mean(axis=1))
+        if metric == "accuracy":
+            return (scores.argmax(axis=1) == labels).astype(np.float64)
+        own = scores[np.arange(len(labels)), labels].astype(np.float64)
+        return np.minimum(-np.nan_to_num(own, nan=-LARGEST_LOSS), LARGEST_LOSS)
     if metric == "accuracy":
         return (chosen == present).all(axis=1).astype(np.float64)
     if metric == "Hamming-loss":
         return np.asarray((present != chosen).mean(axis=1))
-    return _label_f1(present, chosen, weights, pooled=metric == "micro-F1")
-
-
-def _label_f1(present: np.ndarray, chosen: np.ndarray, weights: np.ndarray, *, pooled: bool) -> np.ndarray:
-    either, right = present.astype(np.float64) + chosen, 2.0 * (present & chosen)
-    if pooled:
-        either, right = either.sum(axis=1, keepdims=True), right.sum(axis=1, keepdims=True)
-    shares = weights / weights.sum()
-    means = shares @ either
-    either, right, means = either[:, means > 0], right[:, means > 0], means[means > 0]
-    if not len(means):
-        return np.zeros(len(weights))
-    f1 = shares @ right / means
-    return np.asarray((f1 + (right - f1 * either) / means).mean(axis=1))
-
-
-def _class_f1(labels: np.ndarray, best: np.ndarray, weights: np.ndarray, scores: np.ndarray) -> np.ndarray:
-    """Return what documents of one label add to macro-F1, without a table of documents and classes."""
-    right, n, k = labels == best, weights.sum(), scores.shape[1]
-    means = (np.bincount(labels, weights, k) + np.bincount(best, weights, k)) / n
-    occurs = means > 0
-    by_mean = np.divide(1.0, means, where=occurs, out=np.zeros(k))
-    f1 = 2.0 * np.bincount(labels, weights * right, k) / n * by_mean
-    change = 2.0 * right * by_mean[labels] - (f1 * by_mean)[labels] - (f1 * by_mean)[best]
-    return np.asarray(f1[occurs].mean() + change / occurs.sum())
+    odds = scores.astype(np.float64)
+    return np.asarray(np.logaddexp(0.0, np.where(present, -odds, odds)).mean(axis=1))
 
 
 def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
@@ -172,13 +138,13 @@ def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, 
 
 
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
+    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it."""
     names = metrics_of(estimator, several)
     if callable(metric) and estimator.spec.target != "labels":
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in names:
         what = " of several labels per document" if several else ""
-        choices = " or ".join([", ".join(names[:-1]), names[-1]] if len(names) > 1 else names)
-        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {choices}")
+        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(names)}")
     return names[0] if metric is None else metric
 
 
@@ -191,13 +157,13 @@ def check_metric(metric: object) -> None:
             "or a function of another name",
             stacklevel=4,
         )
-    if not callable(metric) and metric not in GREATER:
-        raise ValueError(f"metric must be one of {', '.join(GREATER)} or a function, got {metric!r}")
+    if not callable(metric) and metric not in METRICS:
+        raise ValueError(f"metric must be one of {', '.join(METRICS)} or a function, got {metric!r}")
 
 
 def sign_of(metric: Metric) -> float:
     """Return 1 where large values are good, else -1."""
-    return 1.0 if callable(metric) or GREATER[metric] else -1.0
+    return -1.0 if metric in LOW_IS_GOOD else 1.0
 
 
 def name_of(metric: Metric) -> str:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
 
@@ -13,16 +14,25 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus, DenseMemoryCorpus
+from sdem_dist.engine.checkpoint import identity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
-from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.spec import OF_THE_MACHINE, Source
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection import summary
 from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on, rows_of
-from sdem_dist.selection.metrics import LABEL_METRICS, Metric, check_metric, metric_of, name_of, sign_of
+from sdem_dist.selection.metrics import (
+    LABEL_METRICS,
+    Metric,
+    check_metric,
+    metric_of,
+    metrics_of,
+    name_of,
+    sign_of,
+)
 from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun
-from sdem_dist.selection.spaces import SAMPLERS, Space, checked_spaces, default_space, sampler_of
+from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
+from sdem_dist.selection.summary import SearchResult
 from sdem_dist.selection.trials import Trial, best_of, results_of
 
 if TYPE_CHECKING:
@@ -86,7 +96,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         The settings that differ from `estimator`.
     best_score_ : float
         Mean over folds; more is better, so log-loss and perplexity are negative. The best of many is optimistic.
-        By log-loss, settings that are clearly less accurate than the default are passed over.
+        The default wins unless another setting is better by more than a standard error of the difference, and, by
+        log-loss, not less accurate.
     best_index_ : int
     best_estimator_ : estimator
         Trained on all documents, with `refit`.
@@ -176,7 +187,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
-        self._check()
+        self.check()
         started, seed = time.perf_counter(), seed_of(self.random_state)
         inputs = SearchInputs(X, y, cast(Any, self.cv), seed, groups, client, self.n_jobs)
         fits = fits_on(clone(self.estimator), inputs)
@@ -185,18 +196,30 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if space is None:
             orders = _longest_ngrams(fits.source)
             space = default_space(self.estimator, weighted=fits.source.weighted, orders=orders)
-        checkpoints = None if checkpoint is None else Checkpoints(checkpoint, self, resume=resume)
+        checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:
             checkpoints.documents = fits.name
-        sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
-        fits.retrain = sampler.n_trials == 1
-        run = SearchRun(self, fits, sampler, started, checkpoints, self.callbacks)
+
+        def sampler() -> Sampler:
+            return sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
+
+        metrics: list[Metric] = [self.metric_, *(["log-loss", "accuracy"] if fits.source.class_counts else [])]
+        metrics = list(dict.fromkeys([*metrics, *(["micro-F1"] if fits.several else [])]))
+        how = partial(SearchRun, metrics=metrics, started=started, halving=self.halving, seconds=self.seconds)
+        run = how(fits, sampler(), checkpoints=checkpoints, callbacks=self.callbacks)
+        fits.retrain = run.sampler.n_trials == 1
         with one_blas_thread(), forgetting(fits.source):
             self.trials_ = run.run()
-            self.n_settings_, self.n_splits_, self.classes_ = sampler.n_trials, fits.n_folds, fits.source.classes
+            self.n_settings_, self.n_splits_, self.classes_ = run.sampler.n_trials, fits.n_folds, fits.source.classes
             best = best_of(self.trials_, self.metric_)
             if self.nested:
-                self.nested_scores_ = self._nested_scores(run, space, seed)
+                scores = list[float]()
+                for fold in range(fits.n_folds):
+                    winner = best_of(how(fits.without(fold), sampler()).run(), self.metric_)
+                    of_winner = fits.fold_scores(winner.params, fold, [self.metric_]).scores
+                    scores.append(sign_of(self.metric_) * of_winner[name_of(self.metric_)])
+                    run.emit(NESTED, len(scores))
+                self.nested_scores_ = np.array(scores)
                 self.nested_score_ = float(self.nested_scores_.mean())
         self.best_index_, self.best_score_ = best.number, best.score(self.metric_)
         self.best_params_ = dict(best.params)
@@ -209,7 +232,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.refit_time_ = time.perf_counter() - started
         return self
 
-    def _check(self) -> None:
+    def check(self) -> None:
+        """Raise TypeError or ValueError where settings do not go together, before documents are read."""
         if isinstance(self.estimator, type):
             raise TypeError(f"estimator must be an object: write {self.estimator.__name__}(), with brackets")
         if not isinstance(self.estimator, EngineEstimator):
@@ -219,14 +243,15 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         if self.metric is not None:
             check_metric(self.metric)
-        if self.n_trials is not None and (not isinstance(self.n_trials, int | np.integer) or self.n_trials < 1):
-            raise ValueError(f"n_trials must be a positive integer, got {self.n_trials!r}")
-        if self.seconds is not None and not self.seconds > 0:
-            raise ValueError(f"seconds must be positive or None, got {self.seconds!r}")
-        if self.halving not in (True, False):
-            raise ValueError(f"halving must be True or False, got {self.halving!r}")
-        if self.sampler not in SAMPLERS:
-            raise ValueError(f"sampler must be one of {', '.join(SAMPLERS)}, got {self.sampler!r}")
+        n_trials, seconds = self.n_trials, self.seconds
+        for name, right, words in (
+            ("n_trials", n_trials is None or (isinstance(n_trials, int | np.integer) and n_trials > 0), "above 0"),
+            ("seconds", seconds is None or seconds > 0, "positive or None"),
+            ("halving", self.halving in (True, False), "True or False"),
+            ("sampler", self.sampler in SAMPLERS, f"one of {', '.join(SAMPLERS)}"),
+        ):
+            if not right:
+                raise ValueError(f"{name} must be {words}, got {getattr(self, name)!r}")
         if self.sampler == "optuna" and self.n_trials is None:
             raise ValueError("Optuna goes on for ever: say how many settings it may try (n_trials)")
         if self.nested and isinstance(self.cv, Corpus | tuple):
@@ -235,6 +260,26 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             metric_of(self.estimator, self.metric)
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
+
+    def checkpoints(self, folder: str | Path, *, resume: bool, undecided: Collection[str] = ()) -> Checkpoints:
+        """Return the checkpoints of this search; see there for `undecided` and what is raised."""
+        settings = {k: v for k, v in self.estimator.get_params().items() if k not in OF_THE_MACHINE}
+        spaces = [self.space] if isinstance(self.space, Mapping) else self.space or []
+        # The default metric is one search with its name; with several labels the default may be another.
+        of_several = (False, True) if self.estimator.spec.label_sets else (False,)
+        usual = {metrics_of(self.estimator, several)[0] for several in of_several}
+        search = identity(
+            estimator=type(self.estimator).__name__,
+            parameters=settings,
+            space=[{k: "drawn by rvs" if hasattr(v, "rvs") else list(v) for k, v in s.items()} for s in spaces],
+            sampler=self.sampler,
+            metric="the default" if self.metric is None or usual == {self.metric} else name_of(self.metric),
+            halving=self.halving,
+            n_trials=self.n_trials,
+            folds=self.cv if isinstance(self.cv, int | np.integer) else "documents",
+            seed=self.random_state,
+        )
+        return Checkpoints(folder, search, resume=resume, undecided=undecided)
 
     def _set_out_of_fold(self, best: Trial, fits: FoldFits) -> None:
         """Take the best setting's predictions, in the order of the rows of `X`."""
@@ -249,37 +294,37 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
             self.oof_proba_[order[predictions.rows]] = predictions.proba
 
-    def _nested_scores(self, run: SearchRun, space: Space, seed: int) -> np.ndarray:
-        """Return the score on each fold of a search that has not seen it; more is better, as in `best_score_`."""
-        scores = list[float]()
-        for fold in range(run.fits.n_folds):
-            sampler = sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
-            inner = SearchRun(self, run.fits.without(fold), sampler, run.started)
-            winner = best_of(inner.run(), self.metric_)
-            of_winner = run.fits.fold_scores(winner.params, fold, [self.metric_])
-            scores.append(sign_of(self.metric_) * of_winner.scores[name_of(self.metric_)])
-            run.emit(NESTED, len(scores))
-        return np.array(scores)
-
     def _best(self) -> Any:
         check_is_fitted(self, "best_index_")
         if not hasattr(self, "best_estimator_"):
             raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
         return self.best_estimator_
 
+    def _result(self) -> SearchResult:
+        check_is_fitted(self, "best_index_")
+        return SearchResult(
+            self.trials_,
+            self.trials_[self.best_index_],
+            self.metric_,
+            self.estimator.get_params(deep=False),
+            self.n_splits_,
+            self.n_settings_,
+            0 if self.space is not None else (self.n_trials or 0) - self.n_settings_,
+            self.nested_scores_ if self.nested else None,
+        )
+
     def summary(self) -> str:
-        """Return what was tried, what mattered, and the best beside the default, as ``sdem tune`` prints it.
+        """Return what was tried, the best score with each value, and the winner beside the default.
 
         Returns
         -------
         str
-            Lines of at most 80 columns, to be printed.
+            Lines of at most 80 columns, as ``sdem tune`` prints them.
         """
-        check_is_fitted(self, "best_index_")
-        return "\n".join(summary.lines(self))
+        return "\n".join(self._result().lines())
 
     def predict(self, X: object) -> Any:
-        """Return what the best estimator predicts.
+        """Return what the best estimator predicts of documents, shape (n_samples,).
 
         Parameters
         ----------
@@ -294,12 +339,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self._best().predict(X)
 
     def predict_proba(self, X: object) -> Any:
-        """Return the best estimator's probabilities.
-
-        Parameters
-        ----------
-        X : documents
-            As the estimator takes them.
+        """Return the best estimator's probabilities, shape (n_samples, n_classes); see `predict`.
 
         Returns
         -------
@@ -308,7 +348,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         return self._best().predict_proba(X)
 
     def score(self, X: object, y: object = None) -> float:
-        """Return the best estimator's score.
+        """Return the best estimator's score: accuracy, R2, or the mean log-likelihood.
 
         Parameters
         ----------
@@ -320,7 +360,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         float
-            Accuracy of classifiers, R2 of regressors, mean log-likelihood of others.
         """
         return float(self._best().score(X, y))
 
@@ -330,13 +369,13 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     @property
     def _repr_html_(self) -> Callable[[], str]:
         diagram: Callable[[], str] = super()._repr_html_  # raises AttributeError where scikit-learn is to show text
-        return (lambda: summary.html(self)) if hasattr(self, "best_index_") else diagram
+        return self._result().html if hasattr(self, "best_index_") else diagram
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         """Return all forms at once, for front ends that ask for them."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
         fitted = "text/html" in bundle and hasattr(self, "best_index_")
-        return bundle | {"text/html": summary.html(self)} if fitted else bundle
+        return bundle | {"text/html": self._result().html()} if fitted else bundle
 
 
 def _longest_ngrams(source: Source) -> int:

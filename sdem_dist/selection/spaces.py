@@ -148,17 +148,14 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
     Raises ImportError: Optuna is not installed.
     """
     spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
-    if not any(_has_distributions(part) for part in spaces):
+    if not any(map(_has_distributions, spaces)):
         grid = _distinct(defaults, [params for part in spaces for params in ParameterGrid(_lists(part))])
         if n_trials is None or len(grid) <= n_trials:
             return Sampler(grid)
-    n_trials = n_trials or N_TRIALS
-    if name == "optuna":
-        return TPESampler(defaults, spaces, n_trials, seed)
-    n = n_trials
+    n = n_trials = n_trials or N_TRIALS
     while len(settings := _distinct(defaults, _draws(spaces, n, seed))) < n_trials and n < MAX_DRAWS * n_trials:
         n *= 2  # a small space has no more, or a draw is the default
-    return Sampler(settings[:n_trials])
+    return TPESampler(defaults, spaces, settings[:n_trials], seed) if name == "optuna" else Sampler(settings[:n_trials])
 
 
 def _has_distributions(space: dict[str, Any]) -> bool:
@@ -181,6 +178,7 @@ def _draws(spaces: list[dict[str, Any]], n: int, seed: int) -> list[Params]:
 
 
 def _distinct(defaults: Params, settings: list[Params]) -> list[Params]:
+    """Return the default, and the settings that differ from it and from each other."""
     distinct: dict[str, Params] = {}
     for params in [{}, *settings]:
         distinct.setdefault(_key(defaults, params), dict(params))
@@ -197,51 +195,44 @@ class TPESampler(Sampler):
     """Settings that Optuna's tree of Parzen estimators proposes (Bergstra et al. 2011), after the default.
 
     Values in lists are categories; of a distribution a quantile is proposed. The same seed and scores lead to the same
-    proposals. What was proposed before is not tried again: Optuna is told the score of then.
+    proposals. A setting that was proposed before is not tried again: Optuna is told its score. Where Optuna repeats
+    itself, one of `drawn` comes instead; so as many settings are tried as random draws would give.
     """
 
-    def __init__(self, defaults: Params, spaces: list[dict[str, Any]], n_trials: int, seed: int) -> None:
+    def __init__(self, defaults: Params, spaces: list[dict[str, Any]], drawn: list[Params], seed: int) -> None:
         try:
             import optuna
         except ImportError as error:
             raise ImportError('sampler="optuna" needs Optuna: pip install "sdem_dist[optuna]"') from error
+        super().__init__(drawn)
         optuna.logging.set_verbosity(optuna.logging.ERROR)
-        self._failed = optuna.trial.TrialState.FAIL
-        startup = max(1, min(TURN - 1, n_trials // 3))
+        startup = max(1, min(TURN - 1, self.n_trials // 3))
         tpe = optuna.samplers.TPESampler(seed=seed, n_startup_trials=startup)
         self._study = optuna.create_study(direction="maximize", sampler=tpe)
-        self._defaults, self._spaces, self._seed = defaults, spaces, seed
-        self._scores: dict[str, float | None] = {_key(defaults, {}): None}  # of all settings; None: not known yet
+        self._failed = optuna.trial.TrialState.FAIL
+        self._defaults, self._spaces = defaults, spaces
+        self._scores: dict[str, float | None] = {}  # of all settings so far; None: not known yet
         self._waiting: list[tuple[str, optuna.Trial]] = []
-        self.n_trials, self._n_proposed = n_trials, 0
 
     def ask(self) -> list[Params]:
         """Return the settings of the next turn; the first of all is the default."""
-        turn: list[Params] = [] if self._n_proposed else [{}]
-        while len(turn) < min(TURN, self.n_trials - self._n_proposed):
-            params = self._new()
-            if params is None:
-                self.n_trials = self._n_proposed + len(turn)
-                break
+        turn: list[Params] = []
+        while len(turn) < TURN and len(self._scores) < self.n_trials:
+            params = self._proposed() if self._scores else {}
+            self._scores[_key(self._defaults, params)] = None
             turn.append(params)
-        self._n_proposed += len(turn)
         return turn
 
-    def _new(self) -> Params | None:
+    def _proposed(self) -> Params:
         for _ in range(REPEATS):
             trial = self._study.ask()
             params = _suggested(self._spaces, trial)
             key = _key(self._defaults, params)
             self._waiting.append((key, trial))
             if key not in self._scores:
-                self._scores[key] = None
                 return params
             self._pass_scores_on()
-        for params in _draws(self._spaces, len(self._spaces) * (len(self._scores) + REPEATS), self._seed):
-            if (key := _key(self._defaults, params)) not in self._scores:
-                self._scores[key] = None
-                return params
-        return None
+        return next(params for params in self._settings if _key(self._defaults, params) not in self._scores)
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
         """Tell Optuna the scores, and which settings could not be trained."""
@@ -249,15 +240,10 @@ class TPESampler(Sampler):
         self._pass_scores_on()
 
     def _pass_scores_on(self) -> None:
-        waiting, self._waiting = self._waiting, []
-        for key, trial in waiting:
-            score = self._scores[key]
-            if score is None:
-                self._waiting.append((key, trial))
-            elif score == -np.inf:
-                self._study.tell(trial, state=self._failed)
-            else:
-                self._study.tell(trial, score)
+        for key, trial in self._waiting:
+            if (score := self._scores.get(key)) is not None:
+                self._study.tell(trial, *([score] if score > -np.inf else [None, self._failed]))
+        self._waiting = [(key, trial) for key, trial in self._waiting if self._scores.get(key) is None]
 
 
 def _suggested(spaces: list[dict[str, Any]], trial: optuna.Trial) -> Params:

@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from statistics import NormalDist
 from typing import Any
 
 import numpy as np
 
-from sdem_dist.selection.metrics import Metric, Predictions, joined, mean_and_error, name_of, per_document, sign_of
+from sdem_dist.selection.metrics import (
+    PER_DOCUMENT,
+    Metric,
+    Predictions,
+    joined,
+    mean_and_error,
+    name_of,
+    per_document,
+    sign_of,
+)
 
 FINALISTS = 3
 """Settings that no halving drops: where so few are left, the rest costs little, and one fold is chance."""
@@ -69,6 +78,7 @@ class Trial:
 
     @property
     def scores(self) -> dict[str, np.ndarray]:
+        """Each metric of each fold, by name."""
         names = self.folds[0].scores if self.folds else ()
         return {name: np.array([fold.scores[name] for fold in self.folds]) for name in names}
 
@@ -90,10 +100,6 @@ class Trial:
         mean = float(np.mean(values)) if values else np.nan
         return sign_of(metric) * mean if np.isfinite(mean) else -np.inf
 
-    def forget(self) -> None:
-        """Let predictions go, which may be large; scores stay."""
-        self.folds = [replace(fold, predictions=None) for fold in self.folds]
-
 
 def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
     """Drop the worse half of the settings that go on (successive halving, whose resource is the number of folds).
@@ -102,13 +108,10 @@ def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
     """
     candidates = sorted((trial for trial in trials if trial.goes_on), key=lambda trial: -trial.score(metric))
     n_stay = max(FINALISTS, (len(candidates) + 1) // 2)
-    if n_stay >= len(candidates):
-        return
-    least = candidates[n_stay - 1].score(metric)
     for trial in candidates[n_stay:]:
-        if trial.number and not math.isclose(trial.score(metric), least, rel_tol=EQUAL):
+        if trial.number and not math.isclose(trial.score(metric), candidates[n_stay - 1].score(metric), rel_tol=EQUAL):
             trial.dropped = len(trial.folds)
-            trial.forget()
+            trial.folds = [replace(fold, predictions=None) for fold in trial.folds]  # they may be large
 
 
 def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
@@ -127,33 +130,41 @@ def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
 
 
 def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
-    """Return the best setting.
+    """Return the best setting: the first one, the default, unless another is clearly better.
 
-    By log-loss, settings that are clearly less accurate than the first one, the default, are passed over: a few
+    Clearly: by more than a standard error of the difference. By log-loss it may not be less accurate, either: a few
     documents, such as those of rare classes, decide a log-loss.
 
     Raises ValueError: none could be trained.
     """
-    in_order = ranked(trials, metric)
+    default, in_order = trials[0], ranked(trials, metric)
     if in_order[0].score(metric) == -np.inf:
-        raise ValueError(f"no setting could be trained; the first says: {trials[0].error or 'its score is not finite'}")
-    if metric != "log-loss":
-        return in_order[0]
-    return next(trial for trial in in_order if accuracy_lost(trial, trials[0], len(trials))[1] <= 0.0)
+        raise ValueError(f"no setting could be trained; the first says: {default.error or 'its score is not finite'}")
+    return next((trial for trial in in_order if trial is default or is_better(trial, default, metric)), default)
 
 
-def accuracy_lost(trial: Trial, default: Trial, n_trials: int) -> tuple[float, float]:
-    """Return how much less accurate a setting is than the default over documents, and a lower bound of that.
+def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
+    """Whether a setting is clearly better than the default, see `best_of`."""
+    if default.score(metric) == -np.inf:
+        return trial.score(metric) > -np.inf
+    gain, error = gain_of(trial, default, metric)
+    if not gain > np.nan_to_num(error):
+        return False
+    return metric != "log-loss" or trial.predictions is None or gain_of(trial, default, "accuracy")[0] >= 0.0
 
-    With 95 % the bound holds for all of `n_trials` settings at once (Bonferroni). Zeros where nothing is known.
+
+def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]:
+    """Return by how much a setting is better than the default, and the standard error of that.
+
+    Document by document where the metric is a mean over documents, else fold by fold; NaN of one fold.
     """
-    both = paired(trial, default)
-    if trial is default or both is None:
-        return 0.0, 0.0
-    values = per_document("accuracy", both[1]) - per_document("accuracy", both[0])
-    lost, error = mean_and_error(values, both[0].weights)
-    bound = lost - NormalDist().inv_cdf(1.0 - 0.05 / n_trials) * error
-    return lost, bound if np.isfinite(bound) else 0.0
+    both = paired(trial, default) if metric in PER_DOCUMENT else None
+    if both is not None:
+        after, before = (per_document(str(metric), predictions) for predictions in both)
+        return mean_and_error(sign_of(metric) * (after - before), both[0].weights)
+    n = min(len(trial.folds), len(default.folds))
+    after, before = (of.scores.get(name_of(metric), np.full(n, np.nan))[:n] for of in (trial, default))
+    return mean_and_error(sign_of(metric) * (after - before), np.ones(n)) if n else (np.nan, np.nan)
 
 
 def paired(one: Trial, other: Trial) -> tuple[Predictions, Predictions] | None:
@@ -171,23 +182,18 @@ def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[s
     n, name = len(trials), name_of(metric)
     scores = np.full((n, n_splits), np.nan)
     for row, trial in zip(scores, trials, strict=True):
-        values = trial.scores.get(name, np.empty(0))
-        row[: len(values)] = sign_of(metric) * values
+        row[: len(trial.folds)] = sign_of(metric) * trial.scores.get(name, np.nan)
     columns: dict[str, Any] = {"params": [dict(trial.params) for trial in trials]}
     for param in dict.fromkeys(param for trial in trials for param in trial.params):
-        values = np.ma.MaskedArray(np.empty(n, object), mask=[param not in trial.params for trial in trials])
-        for i, trial in enumerate(trials):
-            if param in trial.params:
-                values[i] = trial.params[param]
-        columns[f"param_{param}"] = values
+        values = np.empty(n, object)
+        values[:] = [trial.params.get(param) for trial in trials]
+        columns[f"param_{param}"] = np.ma.MaskedArray(values, mask=[param not in trial.params for trial in trials])
     columns |= {f"split{i}_test_score": scores[:, i] for i in range(n_splits)}
     places = {trial.number: place for place, trial in enumerate(ranked(trials, metric), 1)}
-    of_trials = [row[~np.isnan(row)] for row in scores]
-    columns |= {
-        "mean_test_score": np.array([row.mean() if len(row) else np.nan for row in of_trials]),
-        "std_test_score": np.array([row.std() if len(row) else np.nan for row in of_trials]),
-        "rank_test_score": np.array([places[trial.number] for trial in trials], np.int32),
-    }
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # settings without a score
+        columns |= {"mean_test_score": np.nanmean(scores, axis=1), "std_test_score": np.nanstd(scores, axis=1)}
+    columns["rank_test_score"] = np.array([places[trial.number] for trial in trials], np.int32)
     for other in dict.fromkeys(other for trial in trials for other in trial.scores):
         means = [trial.scores[other].mean() if other in trial.scores else np.nan for trial in trials]
         columns[f"mean_{other}"] = np.array(means)

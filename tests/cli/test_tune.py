@@ -36,7 +36,13 @@ def test_a_model_and_a_report(folder):
          "--curve", folder / "curve.png", "--table", folder / "t.csv"]
     )  # fmt: skip
     assert result.exit_code == 0, result.output
-    for words in ("Tried 5 settings, each on 3 folds", "What mattered", "Best: ", "the default", "is optimistic"):
+    for words in (
+        "Tried 5 settings, each on 3 folds",
+        "The best log-loss with each value",
+        "Best: ",
+        "the default",
+        "is optimistic",
+    ):
         assert words in result.output
     assert max(len(line) for line in result.stdout.splitlines() if str(folder) not in line) <= 80
     assert "fit 1;" in result.stderr and "fold 1 of 3: 3 of 5 settings go on" in result.stderr
@@ -96,7 +102,7 @@ def test_a_search_is_kept(folder):
     assert f"going on after 2 fits of {folder / 'run'}; best log-loss" in again.stderr
     assert run([*arguments, "--resume", "--metric", "log-loss"]).exit_code == 0  # what the metric was anyway
     other = run([*arguments, "--resume", "--trials", 2])
-    assert other.exit_code == 1 and "(settings to try: 2, before 17)" in other.stderr
+    assert other.exit_code == 1 and "(n_trials: 2, before 17)" in other.stderr
     other = run([*arguments, "--resume", "--folds", 4, "--set", "alpha=2"])
     assert "(folds: 4, before 5; parameters.alpha: 2, before 'laplace')" in other.stderr
 
@@ -139,9 +145,7 @@ def test_what_is_wrong_with_a_search_is_said_before_the_source_is_read(folder, t
         "training the best on all documents; best "
     )
     again = run([*kept, "--resume", "--trials", 3])
-    assert (
-        again.exit_code == 1 and "settings to try: 3, before 17" in again.stderr and len(again.stderr.splitlines()) < 4
-    )
+    assert again.exit_code == 1 and "n_trials: 3, before 17" in again.stderr and len(again.stderr.splitlines()) < 4
     for more, message in (
         (["--checkpoint", tmp_path / "run"], "has an earlier search"),
         (["--space", "loss=hinge,foo"], "losses are auto"),
@@ -170,14 +174,14 @@ def test_mistakes(folder, arguments, message, tmp_path):
     assert "Traceback" not in result.output
 
 
-def test_two_means_of_one_score_are_told_apart(folder, tmp_path):
+def test_the_winners_score_is_that_of_the_table(folder, tmp_path):
     counting = ["--set", "loss=nll", "--set", "alpha=0.1", "--space", "alpha=1.0", "--folds", 7]
     result = run(["tune", folder / "c.zarr", tmp_path / "m.model", "--quiet", *counting])
     assert result.exit_code == 0, result.output
     table, _, rest = result.stdout.partition("Best: alpha=1")
-    assert "Over all documents at once" in rest and "or from a nested search" in " ".join(rest.split())
-    of_folds = float(re.search(r"(\d\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1])
-    assert abs(float(re.search(r"  log-loss (\d\.\d{4}),", rest)[1]) - of_folds) < 0.01
+    assert "over documents" in rest and "or from a nested search" in " ".join(rest.split())
+    of_table = re.search(r"(\d\.\d{4}) .* alpha=1$", table, re.MULTILINE)[1]
+    assert re.search(r"  log-loss (\d\.\d{4}),", rest)[1] == of_table
 
 
 def test_the_table_is_written_where_nobody_reads_the_report(folder, tmp_path, monkeypatch):

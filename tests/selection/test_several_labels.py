@@ -134,7 +134,7 @@ def test_what_does_not_go_together_is_refused(documents, sets):
     X, members = documents
     with pytest.raises(ValueError, match=r"has no perplexity of several labels per document: choose micro-F1"):
         sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="perplexity").fit(sets)
-    with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss, accuracy"):
+    with pytest.raises(ValueError, match=r"MultiLabelNB has no micro-F1: choose log-loss or accuracy"):
         sd.CorpusSearchCV(sd.MultiLabelNB(), {}, metric="micro-F1").fit(X, members[:, 0])
     with pytest.raises(ValueError, match="train MultiLabelNB or SupervisedLDAClassifier"):
         sd.cross_validate(sd.MultinomialNB(), sets)
