@@ -8,7 +8,7 @@ from pathlib import Path
 from sklearn.model_selection import train_test_split
 
 from sdem_dist import MultinomialNB, plots
-from sdem_dist.inspection.top_words import word_weights
+from sdem_dist.reports.top_words import word_weights
 from sdem_dist.text import collect_docstrings
 
 

@@ -20,7 +20,7 @@ from matplotlib.figure import Figure
 from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist import LDAClassifier, plots
-from sdem_dist.inspection.top_words import coherence
+from sdem_dist.reports.top_words import coherence
 
 CORPORA = {"r8": "Reuters R8", "webkb": "WebKB"}
 LOSSES = {"nll": "NLL-LDA", "ncll": "NCLL-LDA", "hinge": "hinge-LDA"}

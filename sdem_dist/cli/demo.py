@@ -38,7 +38,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     """
     from sdem_dist import MultinomialNB, ingest, open_corpus, plots
     from sdem_dist.cluster import connected
-    from sdem_dist.inspection.top_words import top_words
+    from sdem_dist.reports.top_words import top_words
     from sdem_dist.storage.publish import check_writable
     from sdem_dist.text import VectorizerSettings, collect_docstrings
     from sdem_dist.text.docstrings import PACKAGES

@@ -96,9 +96,7 @@ def evaluate(
     from sdem_dist import load_model
     from sdem_dist.cli.tables import altered, check_table, write_table
     from sdem_dist.corpus import Corpus
-    from sdem_dist.inspection.evaluation_set import mistakes, taught
-    from sdem_dist.reports.classification import ClassificationReport
-    from sdem_dist.reports.labels import LabelReport
+    from sdem_dist.reports.evaluation_set import mistakes, was_trained_on
 
     is_source(corpus)  # raises where there is nothing
     if errors is not None:
@@ -120,7 +118,7 @@ def evaluate(
                 n_altered = write_table(errors, mistakes(estimator, report, examined))
                 by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # a corpus of workers is removed below
             weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
-            if taught(estimator, documents):
+            if was_trained_on(estimator, documents):
                 click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
@@ -136,7 +134,7 @@ def evaluate(
         if examined.unknown_share is not None:
             click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
         if full and report is not None:
-            say(f"\n{report.details() if isinstance(report, ClassificationReport | LabelReport) else report}")
+            say(f"\n{report.details()}")
     if errors is not None:
         click.echo(
             f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}"

@@ -174,9 +174,9 @@ def model_shown(path: Path) -> str:
 
     Raises ModelError: the file is damaged or no model.
     """
-    from sdem_dist.inspection.model_card import model_facts
-    from sdem_dist.inspection.top_words import top_words
     from sdem_dist.loading import load_model
+    from sdem_dist.reports.model_card import model_facts
+    from sdem_dist.reports.top_words import top_words
 
     model = load_model(path)
     facts = {**model_facts(model), "on disk": sized(path.stat().st_size)}
@@ -192,8 +192,8 @@ def model_shown(path: Path) -> str:
 
 def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
     """Return the card of a model, with its figures on a corpus or a source where one is named."""
-    from sdem_dist.inspection.model_card import model_card
     from sdem_dist.loading import load_model
+    from sdem_dist.reports.model_card import model_card
 
     model = load_model(path)
     if measured is None:

@@ -11,8 +11,8 @@ import click
 
 from sdem_dist.cli.parameters import Place
 from sdem_dist.counted import counted
-from sdem_dist.reports.report import Table
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     from sdem_dist.engine.callbacks import JsonLines

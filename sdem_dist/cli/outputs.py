@@ -11,7 +11,7 @@ import click
 from sdem_dist.counted import counted
 from sdem_dist.counted import visible as visible
 from sdem_dist.errors import SdemError
-from sdem_dist.reports.report import Table
+from sdem_dist.table import Table
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
 

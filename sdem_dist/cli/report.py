@@ -25,8 +25,7 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     prints well.
     """
     from sdem_dist import load_model
-    from sdem_dist.inspection.report_page import report_page
-    from sdem_dist.reports.page import write_page
+    from sdem_dist.reports.page import report_page, write_page
 
     if output.suffix.lower() not in (".html", ".htm"):
         raise click.UsageError(f"{output}: a report is a page of HTML, so its name ends in .html")

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.inspection.evaluation_set import EvaluationSet
+    from sdem_dist.reports.evaluation_set import EvaluationSet
     from sdem_dist.text import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -277,7 +277,7 @@ def documents_of(
     import scipy.sparse as sp
 
     from sdem_dist import open_corpus, write_corpus
-    from sdem_dist.inspection.evaluation_set import EvaluationSet
+    from sdem_dist.reports.evaluation_set import EvaluationSet
     from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
 
@@ -348,7 +348,7 @@ def examined_documents(
     from sdem_dist import open_corpus
     from sdem_dist.cli.answers import transformer_of
     from sdem_dist.corpus.labels import set_named
-    from sdem_dist.inspection.evaluation_set import EvaluationSet
+    from sdem_dist.reports.evaluation_set import EvaluationSet
     from sdem_dist.text.sources import numeric_format
     from sdem_dist.text.splits import placed_blocks
     from sdem_dist.text.validation import NONE, RowValidator

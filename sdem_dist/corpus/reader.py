@@ -307,7 +307,7 @@ class Corpus(BaseCorpus):
         return self.n_documents
 
     def _repr_html_(self) -> str:
-        from sdem_dist.reports.report import corpus_as_html
+        from sdem_dist.table import corpus_as_html
 
         return corpus_as_html(self.path, self.header, self.has_texts)
 

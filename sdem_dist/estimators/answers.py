@@ -18,7 +18,7 @@ from sdem_dist.losses import marginal_log_likelihood
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.inspection.top_words import Topics
+    from sdem_dist.reports.top_words import Topics
 
 
 class WithDensity(Estimator):
@@ -120,7 +120,7 @@ class WithTopics(Estimator):
         """Return the topics, with this many words of each."""
 
     def topics(self, n_words: int = 10) -> Topics:
-        """Return all topics with their words, ordered as `components_`, see `sdem_dist.inspection.top_words.Topic`.
+        """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
 
         Parameters
         ----------

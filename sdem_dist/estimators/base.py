@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from distributed import Client
     from sklearn.pipeline import Pipeline
 
-    from sdem_dist.inspection.reporting import Report
+    from sdem_dist.reports.report import Report
 
 
 def _parameters_of(learner: AnyModelLearner, state: Any) -> Any:
@@ -239,7 +239,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             where labels are known.
         """
         from sdem_dist.fitting.running import evaluate_source
-        from sdem_dist.inspection.reporting import agreement
+        from sdem_dist.reports.reporting import agreement
 
         check_is_fitted(self)
         metrics = evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
@@ -259,7 +259,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport
             See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
         """
-        from sdem_dist.inspection.reporting import report_of
+        from sdem_dist.reports.reporting import report_of
 
         return report_of(self, X, y)
 

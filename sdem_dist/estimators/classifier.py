@@ -136,7 +136,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             The model gives documents several labels.
         """
-        from sdem_dist.inspection.evaluation_set import taught
+        from sdem_dist.reports.evaluation_set import was_trained_on
 
         check_is_fitted(self)
         if self.several_labels:
@@ -144,7 +144,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
                 "sets of classes are for documents of one label; these have several, and predict gives them"
             )
         source = source_of(self, X, y, use="score")
-        if taught(self, source.corpus):
+        if was_trained_on(self, source.corpus):
             warnings.warn(
                 "the model was trained on these documents: sets of new ones will hold the right class less often than their "
                 "coverage says; take documents that had no part in it, such as what sdem ingest --held-out puts aside",
@@ -236,13 +236,13 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             The model's scores are not a sum over words.
         """
-        from sdem_dist.inspection.explaining import explanations
+        from sdem_dist.reports.explaining import explanations
 
         return explanations(self, X, against)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        from sdem_dist.inspection.explaining import refused
+        from sdem_dist.reports.explaining import refused
 
         raise refused(self)
 

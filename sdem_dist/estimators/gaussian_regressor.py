@@ -35,7 +35,7 @@ from sdem_dist.models.regression import JointGaussian, largest_evidence, target_
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explanation import DocumentParts, NumberExplanations
+    from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 
 @estimator
@@ -203,7 +203,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
 
-    def explain(self, X: object) -> NumberExplanations:
+    def explain(self, X: object) -> Explanations:
         """Return why each row got its number: what each known feature adds to the mean of training.
 
         The parts sum to the prediction less the mean, also where features are missing: a feature's part is its distance
@@ -215,15 +215,15 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         Returns
         -------
-        NumberExplanations
+        Explanations
             A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
         """
-        from sdem_dist.inspection.explaining import number_explanations
+        from sdem_dist.reports.explaining import number_explanations
 
         return number_explanations(self, X)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.inspection.parts import of_regression
+        from sdem_dist.reports.parts import of_regression
 
         (mean, covariance), (location, scale) = self._moments(), self._units()
         means = location + scale * mean

@@ -53,8 +53,8 @@ from sdem_dist.models.lda import (
 )
 
 if TYPE_CHECKING:
-    from sdem_dist.inspection.top_words import Topics
     from sdem_dist.reports.explanation import DocumentParts
+    from sdem_dist.reports.top_words import Topics
 
 
 @estimator
@@ -218,8 +218,8 @@ class LDAClassifier(
         return self._scored(X)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_lda
-        from sdem_dist.inspection.top_words import named
+        from sdem_dist.reports.parts import of_lda
+        from sdem_dist.reports.top_words import named
 
         proportions = self._scored(documents)[1]
         return of_lda(self._parameters, documents_of(self, documents), pairs, proportions, named(self.topics(3)))
@@ -234,6 +234,6 @@ class LDAClassifier(
         return joint.reshape(len(scores), -1)
 
     def _topics(self, n_words: int) -> Topics:
-        from sdem_dist.inspection.top_words import topics_of_classes
+        from sdem_dist.reports.top_words import topics_of_classes
 
         return topics_of_classes(self, n_words)

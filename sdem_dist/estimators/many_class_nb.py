@@ -181,7 +181,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         return self._joint_log_proba(X) / self.temperature_
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_many_classes
+        from sdem_dist.reports.parts import of_many_classes
 
         return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 

@@ -197,7 +197,7 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         return self._joint_log_proba(X) / self.temperature_
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_component_columns, of_components
+        from sdem_dist.reports.parts import of_component_columns, of_components
 
         class_of, t = self.learner_.head.component_class, self.temperature_
         if self.components == "multinomial":

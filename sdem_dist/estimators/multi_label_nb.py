@@ -180,7 +180,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         return np.asarray((np.log(words) - np.log(totals)).T)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_labels, of_naive_bayes
+        from sdem_dist.reports.parts import of_labels, of_naive_bayes
 
         weighed = documents_of(self, documents)
         if self.several_labels:

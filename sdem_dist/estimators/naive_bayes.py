@@ -353,7 +353,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return self._joint_log_proba(X) / float(self.learner_.temperature)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_naive_bayes
+        from sdem_dist.reports.parts import of_naive_bayes
 
         return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 

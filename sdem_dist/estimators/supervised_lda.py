@@ -25,7 +25,7 @@ from sdem_dist.models.topic_heads import Levels, Numbers, Rates, SigmoidLabels, 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explanation import DocumentParts, NumberExplanations
+    from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 _LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
 _RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
@@ -147,8 +147,8 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
         return self._scores(self._transformed(X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_supervised_topics
-        from sdem_dist.inspection.top_words import named
+        from sdem_dist.reports.parts import of_supervised_topics
+        from sdem_dist.reports.top_words import named
 
         theta, output = self._transformed(documents), self.learner_.head.gamma * self._parameters.output
         batch, (a, b) = self._documents(documents), pairs.T
@@ -278,7 +278,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         linear = outputs(self.coef_, theta)
         return np.asarray(np.exp(linear)) if isinstance(self.learner_.head, Rates) else linear
 
-    def explain(self, X: object, target: int = 0) -> NumberExplanations:
+    def explain(self, X: object, target: int = 0) -> Explanations:
         """Return why each document got its number: what its topics, and so its words, add to the mean of training.
 
         Parameters
@@ -290,17 +290,17 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
 
         Returns
         -------
-        NumberExplanations
+        Explanations
             A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
         """
-        from sdem_dist.inspection.explaining import number_explanations
+        from sdem_dist.reports.explaining import number_explanations
 
         return number_explanations(self, X, target)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.inspection.explaining import refused
-        from sdem_dist.inspection.parts import of_supervised_topics
-        from sdem_dist.inspection.top_words import named
+        from sdem_dist.reports.explaining import refused
+        from sdem_dist.reports.parts import of_supervised_topics
+        from sdem_dist.reports.top_words import named
 
         if isinstance(self.learner_.head, Rates):  # a product over topics
             raise refused(self)

@@ -203,7 +203,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         return model.scores(self._parameters, model.features(table_of(self, X)))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.inspection.parts import of_columns
+        from sdem_dist.reports.parts import of_columns
 
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)

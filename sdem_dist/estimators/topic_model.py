@@ -54,7 +54,7 @@ from sdem_dist.models.topics import TopicState
 from sdem_dist.models.word_counts import entries, lengths
 
 if TYPE_CHECKING:
-    from sdem_dist.inspection.top_words import Topics
+    from sdem_dist.reports.top_words import Topics
 
 
 @dataclass(frozen=True)
@@ -247,7 +247,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         return [None] * self._n_features_out
 
     def _topics(self, n_words: int) -> Topics:
-        from sdem_dist.inspection.top_words import topics_of_documents
+        from sdem_dist.reports.top_words import topics_of_documents
 
         return topics_of_documents(self, self._topic_labels(), n_words)
 

@@ -5,15 +5,14 @@ figure of pyplot is made.
 """
 
 from sdem_dist.plots.answers import confusion, reliability, topic, topics, words
-from sdem_dist.plots.training import by_documents, histories, history, learning_curve, lines_by_documents
+from sdem_dist.plots.training import histories, history, learning_curve, points
 
 __all__ = [
-    "by_documents",
     "confusion",
     "histories",
     "history",
     "learning_curve",
-    "lines_by_documents",
+    "points",
     "reliability",
     "topic",
     "topics",

@@ -12,10 +12,9 @@ from sdem_dist.counted import one_line
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
-    from numpy.typing import ArrayLike
 
-    from sdem_dist.inspection.top_words import Topic
     from sdem_dist.reports.classification import ClassificationReport
+    from sdem_dist.reports.top_words import Topic
 
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Of Okabe and Ito."""
@@ -67,7 +66,7 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     refuse_model(report, "a report: clf.report(X, y)")
     axes, pairs = axes_or_new(axes), report.worst
     counts, n = report.confusion_among(pairs), len(pairs)
-    shares = counts / np.maximum(report.support[pairs, None], 1)
+    shares = counts / np.maximum(report.columns["documents"][pairs, None], 1)
     image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
     axes.figure.colorbar(image, ax=axes, label="share of the class's documents", shrink=0.8)
     names = [plain(c, 24) for c in report.classes[pairs].tolist()]
@@ -77,15 +76,8 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     some = "" if n == len(report.classes) else f" of the {n} classes with most errors, of {len(report.classes):,}"
     axes.set(title=f"Confusion{some}", xlabel="prediction", ylabel="class")
     for i, j in np.argwhere(counts > 0) if n <= MAX_NUMBERED else ():
-        axes.text(
-            j,
-            i,
-            f"{counts[i, j]:,}",
-            ha="center",
-            va="center",
-            fontsize=8,
-            color="black" if shares[i, j] > 0.5 else "white",
-        )
+        color = "black" if shares[i, j] > 0.5 else "white"
+        axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", fontsize=8, color=color)
     return axes
 
 
@@ -127,7 +119,7 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
     ----------
     weights : dict of str to float
         Such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or the members of
-        `sdem_dist.inspection.top_words.word_weights`.
+        `sdem_dist.reports.top_words.word_weights`.
     axes : matplotlib Axes, default=None
     title, unit : str
 
@@ -135,13 +127,10 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
     -------
     matplotlib Axes
     """
-    refuse_model(
-        weights, "words with their weights, such as {w.word: w.part for w in clf.explain([text])[0].words[:20]}"
-    )
-    axes = axes_or_new(axes)
-    values: ArrayLike = np.array(list(weights.values()), np.float64)
-    places = np.arange(len(weights))
-    axes.barh(places, values, color=[COLORS[0] if v >= 0 else COLORS[1] for v in weights.values()])
+    refuse_model(weights, "words: {w.word: w.part for w in clf.explain([text])[0].words[:20]}")
+    axes, places = axes_or_new(axes), np.arange(len(weights))
+    colors = [COLORS[0] if v >= 0 else COLORS[1] for v in weights.values()]
+    axes.barh(places, list(weights.values()), color=colors)
     axes.set_yticks(places, [plain(word) for word in weights])
     axes.invert_yaxis()
     axes.axvline(0, color="0.5", linewidth=0.8)
@@ -186,13 +175,10 @@ def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
     from matplotlib.figure import Figure
 
     refuse_model(topics, "its topics: model.topics()")
-    labels, of_classes = list(dict.fromkeys(t.label for t in topics)), len({t.number for t in topics}) < len(topics)
-    places = [(labels.index(t.label), t.number) if of_classes else divmod(i, 4) for i, t in enumerate(topics)]
-    rows, columns = (max(place) + 1 for place in zip(*places, strict=True))
+    numbers = [t.number for t in topics]
+    columns = max(numbers) + 1 if len(set(numbers)) < len(topics) else min(4, len(topics))
+    rows = -(-len(topics) // columns)
     figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False)
-    for axes in panels.flat:
-        axes.set_axis_off()
-    for one, place in zip(topics, places, strict=True):
-        topic(one, panels[place], n_words=n_words)
+    for i, one in enumerate(topics, 1):
+        topic(one, figure.add_subplot(rows, columns, i), n_words=n_words)
     return figure

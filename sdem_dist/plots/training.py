@@ -21,6 +21,11 @@ DOCUMENTS = {"": "training", "validation_": "held-out", "held_out_": "held-out p
 """What the documents of a metric are called, by what its name begins with: `held-out part` is of the training data."""
 
 
+def points(history: History, name: str) -> list[tuple[float, float]]:
+    """Return the epochs and values of a metric, by its name in the history."""
+    return [(h["epoch"], h[name]) for h in history if np.isfinite(h.get(name, np.nan))]
+
+
 def history(
     histories: History | Mapping[str, History],
     metric: str = "accuracy",
@@ -28,7 +33,7 @@ def history(
     *,
     prefix: str | None = None,
 ) -> Axes:
-    """Draw a metric by epoch, a line for each training.
+    """Draw a metric by epoch: a line for each training, or of one training a line for each kind of documents.
 
     Parameters
     ----------
@@ -39,7 +44,8 @@ def history(
         None: those of a new figure.
     prefix : str, default=None
         ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
-        ``"held_out_"`` of those that it held out itself. None: the first of these that a history has.
+        ``"held_out_"`` of those that it held out itself. None: of one history all of these, of several the first that
+        one has.
 
     Returns
     -------
@@ -50,71 +56,40 @@ def history(
     ValueError
         No history has the metric.
     """
-    refuse_model(histories, "its history: clf.history_")
-    named = histories if isinstance(histories, Mapping) else {"": histories}
-    if prefix is None:
-        there = {key for one in named.values() for entry in one for key in entry}
-        prefix = next((prefix for prefix in glossary.PREFIXES if prefix + metric in there), "")
-    points = {n: [(h["epoch"], h[prefix + metric]) for h in one if prefix + metric in h] for n, one in named.items()}
-    if not any(points.values()):
-        known = sorted({key for one in named.values() for h in one for key in h} - {"epoch", "seconds"})
-        raise ValueError(f"no history has {prefix + metric!r}; they have {', '.join(known) or 'nothing'}")
     from matplotlib.ticker import MaxNLocator
 
+    refuse_model(histories, "its history: clf.history_")
+    trainings = histories if isinstance(histories, Mapping) else {"": histories}
+    names = {name for one in trainings.values() for entry in one for name in entry}
+    title, unit = glossary.metric(metric, prefix or "")
+    colors = dict(zip(DOCUMENTS.values(), COLORS, strict=False))
+    if not isinstance(histories, Mapping) and prefix is None:
+        lines = {kind: points(histories, start + metric) for start, kind in DOCUMENTS.items()}
+        lines = {kind: line for kind, line in lines.items() if line}
+    else:
+        if prefix is None:
+            prefix = next((start for start in glossary.PREFIXES if start + metric in names), "")
+        title = f"{title}, {glossary.PREFIXES.get(prefix, prefix)} documents"
+        lines = {name: points(one, prefix + metric) for name, one in trainings.items()}
+    if not any(lines.values()):
+        known = ", ".join(sorted(names - {"epoch", "seconds"}))
+        raise ValueError(f"no history has {(prefix or '') + metric!r}; they have {known or 'nothing'}")
     axes = axes_or_new(axes)
-    for i, (name, shown) in enumerate(points.items()):
-        color, label = COLORS[i % len(COLORS)], plain(name) if name else None
-        if len(shown) == 1:  # a single pass: drawn as a level to compare with
-            axes.axhline(shown[0][1], color=color, linestyle="--", label=label)
-        elif shown:
+    for i, (name, line) in enumerate(lines.items()):
+        color, label = colors.get(name, COLORS[i % len(COLORS)]), plain(name) if name else None
+        if len(line) == 1:  # a single pass: drawn as a level to compare with
+            axes.axhline(line[0][1], color=color, linestyle="--", label=label)
+        elif line:
             marker = MARKERS[i % len(MARKERS)]
-            axes.plot(*zip(*shown, strict=True), color=color, marker=marker, markersize=4, label=label)
-    title, unit = glossary.metric(metric, prefix)
-    axes.set(title=f"{title}, {glossary.PREFIXES.get(prefix, prefix)} documents", xlabel="epoch", ylabel=unit)
+            axes.plot(*zip(*line, strict=True), color=color, marker=marker, markersize=4, label=label)
+    axes.set(title=title, xlabel="epoch", ylabel=unit)
     axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.ticklabel_format(axis="y", useOffset=False)
     if metric == "perplexity":
         axes.set_yscale("log")
     axes.grid(alpha=0.3)
-    if any(points):
+    if any(lines):
         axes.legend()
-    return axes
-
-
-def lines_by_documents(one: History, metric: str) -> dict[str, list[tuple[float, float]]]:
-    """Return the epochs and values of a metric for each kind of documents.
-
-    Lines of one epoch, and those that begin after half of the epochs, are left out: they do not tell how training went.
-    """
-    lines = {
-        kind: [(h["epoch"], h[prefix + metric]) for h in one if np.isfinite(h.get(prefix + metric, np.nan))]
-        for prefix, kind in DOCUMENTS.items()
-    }
-    return {kind: line for kind, line in lines.items() if len(line) > 1 and 2 * line[0][0] <= line[-1][0]}
-
-
-def by_documents(one: History, metric: str = "accuracy", axes: Axes | None = None) -> Axes:
-    """Draw a metric of one training by epoch, a line for each kind of documents, always in the same colour.
-
-    Parameters
-    ----------
-    one : ``history_`` of a model
-    metric : str, default="accuracy"
-        As the history has it, without its prefix.
-    axes : matplotlib Axes, default=None
-
-    Returns
-    -------
-    matplotlib Axes
-    """
-    refuse_model(one, "its history: clf.history_")
-    axes, colors = axes_or_new(axes), dict(zip(DOCUMENTS.values(), COLORS, strict=False))
-    for kind, points in lines_by_documents(one, metric).items():
-        axes.plot(*zip(*points, strict=True), color=colors[kind], marker="o", markersize=3, label=kind)
-    title, unit = glossary.metric(metric)
-    axes.set(title=title, xlabel="epoch", ylabel=unit)
-    axes.ticklabel_format(axis="y", useOffset=False)
-    axes.grid(alpha=0.3)
-    axes.legend()
     return axes
 
 
@@ -131,17 +106,13 @@ def histories(trainings: Mapping[str, History], *, prefix: str = "", metrics: Se
     """
     from matplotlib.figure import Figure
 
-    there = {key for one in trainings.values() for entry in one for key in entry}
-    shown = [metric for metric in metrics if prefix + metric in there]
-    columns = min(2, max(len(shown), 1))
-    rows = -(-max(len(shown), 1) // columns)
+    names = {name for one in trainings.values() for entry in one for name in entry}
+    drawn = [metric for metric in metrics if prefix + metric in names]
+    columns = 1 if len(drawn) < 2 else 2
+    rows = max(-(-len(drawn) // columns), 1)
     figure = Figure(figsize=(5.5 * columns, 3.5 * rows), layout="constrained")
-    panels = figure.subplots(rows, columns, squeeze=False).ravel().tolist()
-    for axes in panels:
-        axes.set_axis_off()
-    for axes, metric in zip(panels, shown, strict=False):
-        axes.set_axis_on()
-        history(trainings, metric, axes, prefix=prefix)
+    for i, metric in enumerate(drawn):
+        history(trainings, metric, figure.add_subplot(rows, columns, i + 1), prefix=prefix)
     return figure
 
 
@@ -164,15 +135,14 @@ def learning_curve(
     """
     axes, x = axes_or_new(axes), np.asarray(sizes)
     for i, (name, values) in enumerate(scores.items()):
-        found = np.asarray(values, np.float64).reshape(len(x), -1)
-        mean, deviation = found.mean(axis=1), found.std(axis=1)
-        color = COLORS[i % len(COLORS)]
+        repeats = np.asarray(values, np.float64).reshape(len(x), -1)
+        mean, deviation, color = repeats.mean(axis=1), repeats.std(axis=1), COLORS[i % len(COLORS)]
         axes.plot(x, mean, color=color, marker=MARKERS[i % len(MARKERS)], markersize=4, label=plain(name))
-        if found.shape[1] > 1:
+        if repeats.shape[1] > 1:
             axes.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
     title, unit = glossary.metric(metric)
-    named = f"{title}, {unit}" if unit else title
-    axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=named, xscale="log")
+    label = f"{title}, {unit}" if unit else title
+    axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=label, xscale="log")
     axes.set_xticks(x, [f"{n:,}" for n in x.tolist()])  # sizes, not powers of ten
     axes.minorticks_off()
     axes.grid(alpha=0.3)

@@ -1,1 +1,5 @@
-"""Reports on what models predict, as arrays that know how to show themselves; no model is known here."""
+"""What a fitted model says for people: reports, explanations, words, topics, cards and pages."""
+
+from sdem_dist.compat import import_scikit_learn
+
+import_scikit_learn()

@@ -1,17 +1,77 @@
-"""What clusters and topics hold, and how well clusters agree with classes that are known."""
+"""Predicted numbers, clusters and topics of documents, and how well they agree with what is known of these."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist.reports.report import Report, Table
+from sdem_dist.reports.report import Columns, ErrorReport, Report
+from sdem_dist.table import Table
 
 if TYPE_CHECKING:
-    from sdem_dist.inspection.top_words import Topic
+    import pandas as pd
+
+    from sdem_dist.reports.top_words import Topic
+
+
+@dataclass(frozen=True, repr=False)
+class RegressionReport(ErrorReport):
+    """Figures of a regressor over documents whose targets are known.
+
+    Attributes
+    ----------
+    targets, predictions : ndarray of shape (n_documents, n_targets), float64
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
+    """
+
+    kind, kinds, digits = "target", "targets", ".4g"
+    targets: np.ndarray
+    predictions: np.ndarray
+    positions: np.ndarray
+
+    @property
+    def names(self) -> Sequence[int]:
+        """The targets are numbered from 0."""
+        return range(self.targets.shape[1])
+
+    @cached_property
+    def columns(self) -> dict[str, np.ndarray]:
+        """R2, mean squared error, its root, mean absolute error and mean error (bias) of each target."""
+        from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+
+        both = self.targets, self.predictions
+        r2, mse, mae = (
+            np.asarray(score(*both, multioutput="raw_values"))
+            for score in (r2_score, mean_squared_error, mean_absolute_error)
+        )
+        bias = (self.predictions - self.targets).mean(axis=0)
+        return {"r2": r2, "mse": mse, "rmse": np.sqrt(mse), "mae": mae, "bias": bias}
+
+    @property
+    def figures(self) -> dict[str, float]:
+        """Means over targets by name."""
+        return {name: float(values.mean()) for name, values in self.columns.items()}
+
+    @property
+    def errors(self) -> np.ndarray:
+        """Rows of all documents, the largest error first."""
+        return np.argsort(-np.abs(self.predictions - self.targets).max(axis=1), kind="stable")
+
+    def error_columns(self, rows: np.ndarray) -> Columns:
+        """Return target, prediction and error; of several targets with their numbers."""
+        errors = self.predictions - self.targets
+        columns = {"target": self.targets, "prediction": self.predictions, "error": errors}
+        numbers = [f"_{k}" for k in self.names] if len(self.names) > 1 else [""]
+        return {
+            f"{name}{number}": values[rows, k].tolist()
+            for k, number in enumerate(numbers)
+            for name, values in columns.items()
+        }
 
 
 @dataclass(frozen=True, repr=False)
@@ -30,6 +90,7 @@ class ClusterReport(Report):
         Which of the documents given each one is.
     """
 
+    kind, kinds = "cluster", "clusters"
     probabilities: np.ndarray
     words: list[str]
     labels: np.ndarray | None
@@ -37,34 +98,31 @@ class ClusterReport(Report):
     positions: np.ndarray
 
     @property
+    def names(self) -> Sequence[int]:
+        """The clusters are numbered from 0."""
+        return range(self.probabilities.shape[1])
+
+    @property
     def sizes(self) -> np.ndarray:
         """Documents whose most probable cluster each one is, int64."""
-        return np.bincount(self.probabilities.argmax(axis=1), minlength=self.probabilities.shape[1])
+        return np.bincount(self.probabilities.argmax(axis=1), minlength=len(self.names))
+
+    @property
+    def columns(self) -> dict[str, Any]:
+        """Words, documents and share of each cluster."""
+        words = self.words or [""] * len(self.names)
+        return {"words": words, "documents": self.sizes, "share": self.sizes / max(self.n_documents, 1)}
 
     @property
     def figures(self) -> dict[str, float]:
         """Purity, normalised mutual information and adjusted Rand index, where labels are known."""
-        if self.labels is None or not (self.labels >= 0).any():
+        if self.labels is None or not (labelled := self.labels >= 0).any():
             return {}
-        known = self.labels >= 0
-        return cluster_scores(self.labels[known], self.probabilities.argmax(axis=1)[known])
-
-    def to_dict(self) -> dict[str, object]:
-        """Return plain values, as JSON can hold them."""
-        return {"documents": self.n_documents, **self.figures, "sizes": self.sizes.tolist(), "words": self.words}
-
-    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
-        words = self.words or [""] * len(self.sizes)
-        return "cluster", range(len(words)), {"documents": self.sizes, "words": words}
+        return cluster_scores(self.labels[labelled], self.probabilities.argmax(axis=1)[labelled])
 
     def tables(self) -> list[Table]:
         """Return the clusters, the largest first."""
-        sizes, words = self.sizes, self.words or [""] * len(self.sizes)
-        rows = [
-            (k, words[k], f"{sizes[k]:,}", f"{sizes[k] / max(self.n_documents, 1):.1%}")
-            for k in np.argsort(-sizes, kind="stable").tolist()
-        ]
-        return [Table(("cluster", "words", "documents", "share"), rows, left=(0, 1), widths={1: 48})]
+        return [self.table(np.argsort(-self.sizes, kind="stable"))]
 
 
 def cluster_scores(y: object, labels: object) -> dict[str, float]:
@@ -114,6 +172,7 @@ class TopicReport(Report):
         Which of the documents given each one is.
     """
 
+    kind, kinds = "topic", "topics"
     topics: Sequence[Topic]
     proportions: np.ndarray
     labels: np.ndarray | None
@@ -121,79 +180,61 @@ class TopicReport(Report):
     positions: np.ndarray
 
     @property
+    def names(self) -> list[str]:
+        """How topics are called: by number, and by what each speaks for."""
+        return [topic.title for topic in self.topics]
+
+    @property
     def shares(self) -> np.ndarray:
         """Mean proportion of each topic over documents, shape (n_topics,)."""
         return np.asarray(self.proportions.mean(axis=0))
 
-    @property
+    @cached_property
     def prevalence(self) -> np.ndarray | None:
         """Mean proportion of topics in each class, shape (n_classes, n_topics); NaN for a class without documents."""
         if self.labels is None:
             return None
-        found = np.full((len(self.classes), len(self.topics)), np.nan)
+        means = np.full((len(self.classes), len(self.topics)), np.nan)
         for k in np.unique(self.labels[self.labels >= 0]):
-            found[k] = self.proportions[self.labels == k].mean(axis=0)
-        return found
-
-    def examples(self, topic: int, n: int = 3) -> list[int]:
-        """Return the positions of the documents that a topic has the largest proportion of, the largest first."""
-        order = np.argsort(-self.proportions[:, topic], kind="stable")
-        return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
+            means[k] = self.proportions[self.labels == k].mean(axis=0)
+        return means
 
     @property
-    def titles(self) -> list[str]:
-        """How topics are called: by number, and by what each speaks for."""
-        return [topic.title for topic in self.topics]
+    def columns(self) -> dict[str, Any]:
+        """The most distinctive words of each topic, the most probable ones, its two main classes, and its share."""
+        columns: dict[str, Any] = {"distinctive": [" ".join(t.distinctive) for t in self.topics]}
+        columns["probable"] = [" ".join(t.words) for t in self.topics]
+        if self.prevalence is not None:
+            means = np.nan_to_num(self.prevalence)
+            main = [np.argsort(-column, kind="stable")[:2] for column in means.T]
+            columns["classes"] = [
+                ", ".join(f"{self.classes[c]} {means[c, k]:.0%}" for c in best) for k, best in enumerate(main)
+            ]
+        return columns | {"share": self.shares}
 
     @property
     def figures(self) -> dict[str, float]:
         """None: no single number measures topics."""
         return {}
 
-    def to_dict(self) -> dict[str, object]:
+    def to_dict(self) -> dict[str, Any]:
         """Return plain values, as JSON can hold them."""
-        prevalence = self.prevalence
-        rows = zip(self.titles, self.shares.tolist(), self.topics, strict=True)
-        return {
-            "documents": self.n_documents,
-            "topics": [
-                {"topic": t, "share": s, "words": topic.words, "telling": topic.distinctive} for t, s, topic in rows
-            ],
-            "classes": self.classes.tolist(),
-            "prevalence": None
-            if prevalence is None
-            else [[None if p != p else p for p in row] for row in prevalence.tolist()],
-        }
+        prevalence = None if self.prevalence is None else self.prevalence.tolist()
+        return super().to_dict() | {"prevalence": prevalence, "classes": self.classes.tolist()}
 
-    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
-        columns: dict[str, Any] = {"share": self.shares, "words": [" ".join(t.words) for t in self.topics]}
-        if (prevalence := self.prevalence) is not None:
-            columns |= dict(zip(self.classes.tolist(), prevalence, strict=True))
-        return "topic", self.titles, columns
+    def prevalence_frame(self) -> pd.DataFrame:
+        """Return `prevalence` as a pandas table: a row for each class, a column for each topic."""
+        import pandas as pd
 
-    def _main_classes(self, topic: int) -> str:
-        """Return the classes that have most of a topic."""
-        if (prevalence := self.prevalence) is None:
-            return ""
-        shares = np.nan_to_num(prevalence[:, topic])
-        most = np.argsort(-shares, kind="stable")[:2]
-        return ", ".join(f"{self.classes[c]} {shares[c]:.0%}" for c in most)
+        return pd.DataFrame(self.prevalence, index=pd.Index(self.classes, name="class"), columns=self.names)
+
+    def examples(self, topic: int, n: int = 3) -> list[int]:
+        """Return the positions of the documents that a topic has the largest proportion of, the largest first."""
+        order = np.argsort(-self.proportions[:, topic], kind="stable")
+        return self.positions[order[:n]].tolist()  # type: ignore[no-any-return]
 
     def tables(self) -> list[Table]:
-        """Return the topics with the words that set them apart, the largest share first."""
-        table = self.topic_table()
-        rows = [(title, distinctive, share) for title, _, distinctive, _, share in table.rows]
-        return [Table(("topic", "words", "share"), rows, left=(0, 1), widths={0: 20, 1: 46})]
-
-    def topic_table(self) -> Table:
         """Return the topics with their words, classes and shares, the largest share first."""
-        order, shares = np.argsort(-self.shares, kind="stable").tolist(), self.shares
-        rows = [
-            (t.title, " ".join(t.words), " ".join(t.distinctive), self._main_classes(k), f"{shares[k]:.1%}")
-            for k, t in ((k, self.topics[k]) for k in order)
-        ]
-        heads = ("topic", "most probable", "most distinctive", "classes with most of it", "share")
-        return Table(heads, rows, left=range(4))
-
-    def _repr_html_(self) -> str:
-        return f'<div class="sdem">{self.topic_table().html()}</div>'
+        table = self.table(np.argsort(-self.shares, kind="stable"))
+        # At a terminal there is room for the words that set a topic apart.
+        return [replace(table, widths={0: 20, 1: 46, 2: 0} | ({} if self.prevalence is None else {3: 0}))]

@@ -5,13 +5,13 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
 from sdem_dist.counted import counted, one_line, visible
-from sdem_dist.reports.report import Table, cell
 from sdem_dist.storage.encoding import null_for_nan
+from sdem_dist.table import Table, cell
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -21,8 +21,6 @@ FOR, AGAINST = "0,114,178", "213,94,0"
 MAX_WORDS, MAX_TOPICS = 12, 5
 """Words and topics of a table."""
 NOTHING_KNOWN = "The model knows nothing that is in this document: its answer does not come from the document."
-
-Rows = list[tuple[str, ...]]
 
 
 class TopicPart(NamedTuple):
@@ -51,203 +49,196 @@ class DocumentParts(NamedTuple):
 
 
 class WordPart(NamedTuple):
-    """What a word of a document adds for one class against another."""
+    """What a word of a document, or a column, adds for one class against another, or to a number."""
 
     word: str
     weight: float
-    """Of the word in the document: its count, or what the model's weighting makes of it."""
-    log_p: float
+    """Of the word in the document: its count, or what the model's weighting makes of it; a column's value."""
+    part: float
+    """Of the log-odds, or of the prediction in units of the target."""
+    log_p: float = float("nan")
     """ln p(word | class); NaN for a model that has none."""
-    log_p_against: float
+    log_p_against: float = float("nan")
     """The same of the other class."""
-    part: float
-    """Of the log-odds."""
 
 
-class NumberPart(NamedTuple):
-    """What a word, or a column, adds to a predicted number."""
-
-    word: str
-    weight: float
-    """Its count, or the column's value."""
-    part: float
-    """Of the prediction, in units of the target."""
+def word_parts(names: Sequence[str], parts: DocumentParts) -> tuple[WordPart, ...]:
+    """Return the words of a document, the largest part first."""
+    order = np.argsort(-np.abs(parts.parts), kind="stable")
+    columns = (parts.weights, parts.parts, parts.log_p, parts.log_p_against)
+    rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
+    return tuple(WordPart(names[i], *row) for i, row in zip(order.tolist(), rows, strict=True))
 
 
+@dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
 class Explained(ABC):
-    """A sum over words that can be shown; the fields and their names are those of a dataclass."""
+    """A sum over words, or columns, that can be shown.
 
-    words: Sequence[NamedTuple]
-    text: str | None
-    marks: tuple[tuple[int, int, float], ...]
-    topics: tuple[TopicPart, ...]
-    unknown: tuple[str, ...]
+    Attributes
+    ----------
+    words : tuple of WordPart
+        The largest part, of either sign, first.
+    offset : float
+        What no single word adds; `offset_name` says what that is. 0 for naive Bayes, and for regression on columns.
+    offset_name : str
+    topics : tuple of TopicPart
+        The most important first; empty for models without topics.
+    text : str or None
+        The document as it was written.
+    marks : tuple of (start, stop, value)
+        Places in `text` with their parts.
+    unknown : tuple of str
+        Words of the text that are not in the model's vocabulary.
+    """
 
-    _word: ClassVar[type[NamedTuple]]
-    """What `words` are."""
-    _part_name: ClassVar[str]
-    """What the places in the text have shares of."""
-    _word_width: ClassVar[int]
+    words: tuple[WordPart, ...]
+    offset: float = 0.0
+    offset_name: str = ""
+    topics: tuple[TopicPart, ...] = ()
+    text: str | None = None
+    marks: tuple[tuple[int, int, float], ...] = ()
+    unknown: tuple[str, ...] = ()
+
+    part_name: ClassVar[str]
+    """What parts are of."""
+    digits: ClassVar[tuple[str, str]]
+    """How parts are written in tables and in texts."""
 
     @property
     @abstractmethod
-    def _summary(self) -> str: ...
+    def summary(self) -> str:
+        """The answer, in a line."""
 
     @property
     @abstractmethod
-    def _sides(self) -> tuple[str, str]:
-        """Return what the colours of the text stand for."""
+    def sides(self) -> tuple[str, str]:
+        """What positive and negative parts speak for."""
 
-    @abstractmethod
-    def _word_table(self) -> Table:
-        """Return the largest parts, and the sum of the others."""
+    def word_table(self) -> Table:
+        """Return the largest parts, and the sum of the others; words whose part rounds to 0 are summed up."""
+        form, _ = self.digits
+        n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
+        rows = [(w.word, format(w.part, form), f"{w.weight:.4g}", *self._probabilities(w)) for w in self.words[:n]]
+        rest = sum(w.part for w in self.words[n:])
+        sums = {counted(len(self.words) - n, "other word"): rest} if n < len(self.words) else {}
+        sums |= self._prior() | ({self.offset_name: self.offset} if self.offset_name else {})
+        rows += [(name, format(value, form), "", *("" for _ in self._heads())) for name, value in sums.items()]
+        return Table(("word", self.part_name, "weight", *self._heads()), rows, widths={0: 20, 3: 18, 4: 18})
 
-    @abstractmethod
-    def _topic_table(self) -> Table:
+    def _prior(self) -> dict[str, float]:
+        return {}
+
+    def _heads(self) -> tuple[str, ...]:
+        """Return the heads of `_probabilities`."""
+        return ()
+
+    def _probabilities(self, word: WordPart) -> tuple[str, ...]:
+        return ()
+
+    def topic_table(self) -> Table:
         """Return the topics, with their parts where there are any."""
+        has_parts = any(t.part is not None for t in self.topics)
+        rows = [
+            (t.topic, f"{t.share:.0%}", *(() if t.part is None else (format(t.part, self.digits[0]),)))
+            for t in self.topics[:MAX_TOPICS]
+        ]
+        return Table(("topic", "of the document", *([self.part_name] if has_parts else [])), rows, widths={0: 48})
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as JSON can hold them: None for NaN and infinities."""
-        parts = {
-            "topics": [t._asdict() for t in self.topics],
-            "words": [w._asdict() for w in self.words],
-            "marks": list(self.marks),
-        }
-        plain = {name: value for name, value in vars(self).items() if name not in parts}
-        return dict(null_for_nan(plain | parts))
+        parts = {"topics": [t._asdict() for t in self.topics], "words": [w._asdict() for w in self.words]}
+        return dict(null_for_nan(vars(self) | parts | {"marks": list(self.marks)}))
 
     def to_frame(self) -> pd.DataFrame:
         """Return the words with their parts, as a pandas table."""
         import pandas as pd
 
-        return pd.DataFrame(list(self.words), columns=list(self._word._fields))
+        return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
 
     def __str__(self) -> str:
-        faint = self.n_faint
-        left_out = f", but {counted(faint, 'place')} whose share rounds to 0" if faint else ""
-        marked = (
-            f"Each place in the text has its share of its word's {self._part_name}{left_out}:\n{self.marked_text()}"
-        )
-        text = [marked if self.marks else self.marked_text()] if self.text else []
-        return "\n\n".join([self.without_text(), *text])
+        text = self.marked_text() if self.text else ""
+        if self.marks:
+            text = f"Each place in the text has its share of its word's {self.part_name}:\n{text}"
+        return "\n\n".join(part for part in (self.without_text(), text) if part)
 
     __repr__ = __str__
 
     @property
-    def _unknown_words(self) -> str:
-        """Name the words of the text that the model does not know."""
-        if not self.unknown:
-            return ""
+    def _notes(self) -> list[str]:
+        """What stands above the tables: the answer, and what the model does not know of the text."""
         more = len(self.unknown) - MAX_WORDS
-        shown = ", ".join(one_line(word, self._word_width) for word in self.unknown[:MAX_WORDS])
-        return f"Unknown to the model: {shown}{f' and {more:,} more' if more > 0 else ''}"
+        unknown = ", ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
+        notes = [f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}"] if self.unknown else []
+        return [one_line(self.summary), *notes, *([] if self.words else [NOTHING_KNOWN])]
 
     def without_text(self) -> str:
         """Return the sum as tables for a terminal."""
-        notes = [self._unknown_words, "" if self.words else NOTHING_KNOWN]
-        topics = self._topic_table().text() if self.topics else ""
-        parts = [one_line(self._summary), *notes, topics, self._word_table().text()]
-        return "\n\n".join(part for part in parts if part)
+        topics = [self.topic_table().text()] if self.topics else []
+        return "\n\n".join([*self._notes, *topics, self.word_table().text()])
 
     def _repr_html_(self) -> str:
-        topics = self._topic_table().html() if self.topics else ""
-        text = f'<p class="text" style="white-space:pre-wrap">{self.html_text()}</p>' if self.text else ""
-        marks = (
-            f'<mark style="color:inherit;background:rgba({color},.5)">{cell(side)}</mark>'
-            for color, side in zip((FOR, AGAINST), self._sides, strict=True)
-        )
-        key = f'<p class="key">{" ".join(marks)}</p>' if text else ""
-        head = f"<p>{cell(self._summary)}</p>" + ("" if self.words else f"<p>{cell(NOTHING_KNOWN)}</p>")
-        head += f"<p>{cell(self._unknown_words)}</p>" if self.unknown else ""
-        return f'<div class="sdem">{head}{topics}{key}{text}{self._word_table().html()}</div>'
+        head = "".join(f"<p>{cell(note)}</p>" for note in self._notes)
+        topics = self.topic_table().html() if self.topics else ""
+        text = f'{key_of_colors(self.sides)}<p class="text">{self.html_text()}</p>' if self.text else ""
+        return f'<div class="sdem">{head}{topics}{text}{self.word_table().html()}</div>'
 
     def stretches(self, least: float = 0.1) -> list[tuple[str, float]]:
         """Return the text cut into stretches with the value of each.
 
         0 for what lies between marks, or says less than `least` of what the loudest says.
         """
-        text, found, end = self.text or "", [], 0
+        text, stretches, end = self.text or "", [], 0
         top = max((abs(value) for _, _, value in self.marks), default=0.0)
         for start, stop, value in self.marks:
-            if start < end or value == 0 or abs(value) < least * top:
-                continue
-            found += [(text[end:start], 0.0), (text[start:stop], value)]
-            end = stop
-        return [(piece, value) for piece, value in [*found, (text[end:], 0.0)] if piece]
-
-    def _shown(self, value: float) -> str:
-        """Return a part as brackets show it."""
-        return f"{value:+.2f}"
-
-    def _pieces(self) -> list[tuple[str, str]]:
-        """Return the text cut into stretches, each with its part as it is shown, or nothing."""
-        return [(piece, self._shown(v) if v else "") for piece, v in self.stretches(0.25)]
+            if start >= end and value != 0 and abs(value) >= least * top:
+                stretches += [(text[end:start], 0.0), (text[start:stop], value)]
+                end = stop
+        return [(part, value) for part, value in [*stretches, (text[end:], 0.0)] if part]
 
     def marked_text(self) -> str:
         """Return the text with the loudest words in brackets, with their parts; not those whose part rounds to 0."""
-        return "".join(f"[{visible(t)} {v}]" if v and float(v) else visible(t) for t, v in self._pieces())
-
-    @property
-    def n_faint(self) -> int:
-        """How many of the loudest words have no brackets, since their part rounds to 0."""
-        return sum(bool(v) and not float(v) for _, v in self._pieces())
+        values = ((visible(text), format(value, self.digits[1])) for text, value in self.stretches(0.25))
+        return "".join(f"[{text} {value}]" if float(value) else text for text, value in values)
 
     def styled(self) -> list[tuple[str, str]]:
         """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""
         stretches = self.stretches()
         top = max((abs(v) for _, v in stretches), default=0.0)
+        styles = (
+            f"{'bold ' if abs(v) > top / 3 else ''}{'deep_sky_blue1' if v > 0 else 'dark_orange'}" if v else ""
+            for _, v in stretches
+        )
+        return [(visible(text), style) for (text, _), style in zip(stretches, styles, strict=True)]
 
-        def style(value: float) -> str:
-            color = "deep_sky_blue1" if value > 0 else "dark_orange"
-            return "" if not value else f"bold {color}" if abs(value) > top / 3 else color
-
-        return [(visible(text), style(value)) for text, value in stretches]
-
-    def html_text(self, letters: int | None = None) -> str:
-        """Return the text as HTML with its words marked: blue for the class, orange against it, stronger where louder.
-
-        `letters` is how much of the text there is room for.
-        """
+    def html_text(self) -> str:
+        """Return the text as HTML with its words marked: blue for the class, orange against it."""
         stretches = self.stretches()
-        top = max((abs(v) for _, v in stretches), default=0.0)
-
-        def piece(text: str, value: float) -> str:
-            if not value:
-                return cell(text)
-            background = f"rgba({FOR if value > 0 else AGAINST},{0.15 + 0.45 * abs(value) / top:.2f})"
-            return f'<mark title="{value:+.3f}" style="color:inherit;background:{background}">{cell(text)}</mark>'
-
-        found: list[str] = []
-        left = len(self.text or "") if letters is None else letters
-        for text, value in stretches:
-            if left <= 0:
-                return "".join([*found, "…"])
-            found.append(piece(text[:left], value))
-            left -= len(text)
-        return "".join([*found, "…"] if left < 0 else found)
+        top = max((abs(v) for _, v in stretches), default=0.0) or 1.0
+        return "".join(
+            highlight(text, FOR if value > 0 else AGAINST, 0.15 + 0.45 * abs(value) / top, f"{value:+.3f}")
+            if value
+            else cell(text)
+            for text, value in stretches
+        )
 
 
-Kind = TypeVar("Kind", bound=Explained)
+def highlight(text: object, color: str, strength: float, title: str = "") -> str:
+    """Return a text as HTML on a colour; `strength` is from 0 to 1."""
+    return f'<mark title="{title}" style="color:inherit;background:rgba({color},{strength:.2f})">{cell(text)}</mark>'
 
 
-class ExplainedDocuments(list[Kind]):
-    """Explanations that a notebook and a terminal show one after another."""
-
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self))
-
-    __repr__ = __str__
-
-    def _repr_html_(self) -> str:
-        return "<hr>".join(explanation._repr_html_() for explanation in self)
+def key_of_colors(sides: tuple[str, str]) -> str:
+    """Return what the two colours of a text stand for, as HTML."""
+    marks = (highlight(side, color, 0.5) for side, color in zip(sides, (FOR, AGAINST), strict=True))
+    return f'<p class="soft">{" ".join(marks)}</p>'
 
 
-@dataclass(frozen=True, repr=False)  # it is shown as its table
+@dataclass(frozen=True, repr=False, kw_only=True)
 class Explanation(Explained):
     """Log-odds of one class against another for one document, as a sum.
 
     ``log_odds == prior + offset + sum of the words' parts`` but for rounding, all divided by the model's temperature
-    already. Both sides are infinite against a class of prior 0.
+    already. Both sides are infinite against a class of prior 0. The other attributes are those of `Explained`.
 
     Attributes
     ----------
@@ -257,20 +248,7 @@ class Explanation(Explained):
         ln p(label | document) - ln p(against | document).
     prior : float
         What the classes' prior probabilities add.
-    offset : float
-        What no single word adds; `offset_name` says what that is. 0 for naive Bayes.
-    offset_name : str
-    words : tuple of WordPart
-        The largest part, of either sign, first.
-    topics : tuple of TopicPart
-        The largest share first; empty for models without topics.
-    text : str or None
-        The document as it was written.
-    marks : tuple of (start, stop, value)
-        Stretches of `text` with their parts.
     temperature : float
-    unknown : tuple of str
-        Words of the text that are not in the model's vocabulary.
     generative : bool
         Whether ``log_p`` of words are probabilities that can be read as such. After discriminative training only their
         differences mean something, and tables leave them out.
@@ -282,19 +260,11 @@ class Explanation(Explained):
     probability_against: float
     log_odds: float
     prior: float
-    offset: float
-    offset_name: str
-    words: tuple[WordPart, ...]
-    topics: tuple[TopicPart, ...] = ()
-    text: str | None = None
-    marks: tuple[tuple[int, int, float], ...] = ()
     temperature: float = 1.0
-    unknown: tuple[str, ...] = ()
     generative: bool = True
 
-    _word: ClassVar = WordPart
-    _part_name: ClassVar = "log-odds"
-    _word_width: ClassVar = 20
+    part_name: ClassVar = "log-odds"
+    digits: ClassVar = ("+.3f", "+.2f")
 
     def distinctive(self, n: int = 5, *, of_the_prediction: bool = True) -> list[str]:
         """Return the words with the largest parts for the class, or against it."""
@@ -302,134 +272,67 @@ class Explanation(Explained):
         return [w.word for w in self.words if sign * w.part > 0][:n]
 
     @property
-    def _summary(self) -> str:
-        return (
+    def summary(self) -> str:
+        """The classes with their probabilities, their log-odds, and what a word's part is the product of."""
+        answer = (
             f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
-            f"log-odds {self.log_odds:+.2f}" + self._how
+            f"log-odds {self.log_odds:+.2f}"
         )
-
-    @property
-    def _how(self) -> str:
-        """Return what a word's part is made of, where the columns of the table give it."""
         divided = "" if self.temperature == 1.0 else f" / temperature {self.temperature:.3g}"
         products = [w.weight * (w.log_p - w.log_p_against) / self.temperature for w in self.words]
         if products and np.allclose([w.part for w in self.words], products, rtol=1e-3, atol=1e-6):
             ratio = f"ln(p(word|{self.label}) / p(word|{self.against}))" if self.generative else "log-odds of the word"
-            return f"; of a word: weight x {ratio}{divided}"
-        return f" (scores divided by the temperature, {self.temperature:.3g})" if divided else ""
-
-    def _word_table(self) -> Table:
-        # The largest come first; those that round to 0 are summed up.
-        n = sum(abs(w.part) >= 0.0005 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
-        shown, rest = self.words[:n], self.words[n:]
-        rows: Rows = [
-            (w.word, f"{w.part:+.3f}", f"{w.weight:.3g}", _probability(w.log_p), _probability(w.log_p_against))
-            for w in shown
-        ]
-        if rest:
-            rows.append((counted(len(rest), "other word"), f"{sum(w.part for w in rest):+.3f}", "", "", ""))
-        rows.append(("prior of the classes", f"{self.prior:+.3f}", "", "", ""))
-        if self.offset_name:
-            rows.append((self.offset_name, f"{self.offset:+.3f}", "", "", ""))
-        heads = ("word", "log-odds", "weight", f"p(word|{self.label})", f"p(word|{self.against})")
-        known = any(w.log_p == w.log_p or w.log_p_against == w.log_p_against for w in self.words)
-        n_columns = len(heads) if self.generative and known else 3
-        widths = {0: self._word_width, 3: 18, 4: 18}
-        return Table(heads[:n_columns], [row[:n_columns] for row in rows], widths=widths)
+            return f"{answer}; of a word: weight x {ratio}{divided}"
+        return f"{answer} (scores{divided})" if divided else answer
 
     @property
-    def _sides(self) -> tuple[str, str]:
+    def sides(self) -> tuple[str, str]:
+        """What colours stand for."""
         return f"for {self.label}", f"for {self.against}"
 
-    def _topic_table(self) -> Table:
-        summed = any(t.part is not None for t in self.topics)
-        parts = [(f"{t.part:+.3f}",) if t.part is not None else () for t in self.topics[:MAX_TOPICS]]
-        rows = [(t.topic, f"{t.share:.0%}", *part) for t, part in zip(self.topics, parts, strict=False)]
-        heads = ("topic", "of the document", *(("log-odds",) if summed else ()))
-        return Table(heads, rows, widths={0: 48})
+    def _prior(self) -> dict[str, float]:
+        return {"prior of the classes": self.prior}
+
+    def _heads(self) -> tuple[str, ...]:
+        has_any = any(w.log_p == w.log_p or w.log_p_against == w.log_p_against for w in self.words)
+        return (f"p(word|{self.label})", f"p(word|{self.against})") if self.generative and has_any else ()
+
+    def _probabilities(self, word: WordPart) -> tuple[str, ...]:
+        return tuple("" if np.isnan(p) else f"{np.exp(p):.3e}" for p in word[3:]) if self._heads() else ()
 
 
-def _probability(log_p: float) -> str:
-    """Return e to the power, or nothing for a model without p(word | class)."""
-    return "" if np.isnan(log_p) else f"{np.exp(log_p):.3e}"
-
-
-class Explanations(ExplainedDocuments[Explanation]):
-    """Explanations that a notebook and a terminal show one after another."""
-
-
-def word_parts(names: Sequence[str], found: DocumentParts) -> tuple[WordPart, ...]:
-    """Return the words of a document, the largest part first."""
-    order = np.argsort(-np.abs(found.parts), kind="stable")
-    columns = (found.weights, found.log_p, found.log_p_against, found.parts)
-    rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
-    return tuple(WordPart(names[i], *row) for i, row in zip(order.tolist(), rows, strict=True))
-
-
-@dataclass(frozen=True, repr=False)  # it is shown as its table
+@dataclass(frozen=True, repr=False, kw_only=True)
 class NumberExplanation(Explained):
     """A predicted number as a sum: ``prediction == mean + offset + sum of the words' parts`` but for rounding.
+
+    The other attributes are those of `Explained`.
 
     Attributes
     ----------
     prediction, mean : float
         The mean is that of the training targets.
-    offset : float
-        What no single word adds; `offset_name` says what that is. 0 for a regression on columns.
-    offset_name : str
-    words : tuple of NumberPart
-        Words or columns, the largest part, of either sign, first.
-    topics : tuple of TopicPart
-        Of topic models: the largest part first.
-    text : str or None
-        The document as it was written.
-    marks : tuple of (start, stop, value)
-        Stretches of `text` with their parts.
-    unknown : tuple of str
-        Words of the text that are not in the model's vocabulary.
     """
 
     prediction: float
     mean: float
-    offset: float
-    offset_name: str
-    words: tuple[NumberPart, ...]
-    topics: tuple[TopicPart, ...] = ()
-    text: str | None = None
-    marks: tuple[tuple[int, int, float], ...] = ()
-    unknown: tuple[str, ...] = ()
 
-    _word: ClassVar = NumberPart
-    _part_name: ClassVar = "part"
-    _word_width: ClassVar = 24
-    _sides: ClassVar = ("more", "less")
+    part_name: ClassVar = "part"
+    digits: ClassVar = ("+.4g", "+.2g")  # whatever the unit of the target
+    sides: ClassVar = ("more", "less")
 
     @property
-    def _summary(self) -> str:
+    def summary(self) -> str:
+        """The number, and how far it is from the mean."""
         return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the mean of training, {self.mean:.4g}"
 
-    def _shown(self, value: float) -> str:
-        return f"{value:+.2g}"  # whatever the unit of the target
 
-    def _word_table(self) -> Table:
-        rest = self.words[MAX_WORDS:]
-        rows: Rows = [(w.word, f"{w.part:+.4g}", f"{w.weight:.4g}") for w in self.words[:MAX_WORDS]]
-        if rest:
-            rows.append((f"{len(rest):,} more", f"{sum(w.part for w in rest):+.4g}", ""))
-        if self.offset_name:
-            rows.append((self.offset_name, f"{self.offset:+.4g}", ""))
-        return Table(("word or column", "adds", "value"), rows, widths={0: self._word_width})
-
-    def _topic_table(self) -> Table:
-        rows = [(t.topic, f"{t.share:.0%}", f"{t.part:+.4g}") for t in self.topics[:MAX_TOPICS]]
-        return Table(("topic", "of the document", "adds"), rows, widths={0: 48})
-
-
-class NumberExplanations(ExplainedDocuments[NumberExplanation]):
+class Explanations(list[Any]):
     """Explanations that a notebook and a terminal show one after another."""
 
+    def __str__(self) -> str:
+        return "\n\n".join(map(str, self))
 
-def number_parts(names: Sequence[str], found: DocumentParts) -> tuple[NumberPart, ...]:
-    """Return the words of a document, the largest part first."""
-    order = np.argsort(-np.abs(found.parts), kind="stable").tolist()
-    return tuple(NumberPart(names[i], float(found.weights[i]), float(found.parts[i])) for i in order)
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        return "<hr>".join(explanation._repr_html_() for explanation in self)

@@ -1,10 +1,12 @@
-"""A page about a model, which needs nothing from elsewhere: no scripts, fonts or pictures but its own."""
+"""A page about a model and how it does on documents; it needs nothing from elsewhere: no scripts, fonts or pictures."""
 
 from __future__ import annotations
 
 import io
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -12,14 +14,23 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sdem_dist import glossary, plots
+from sdem_dist.counted import counted
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.clusters import TopicReport
-from sdem_dist.reports.explanation import AGAINST, FOR, Explanation
-from sdem_dist.reports.report import Html, Table, cell
+from sdem_dist.reports.evaluation_set import EvaluationSet, was_trained_on
+from sdem_dist.reports.explanation import FOR, Explanation, highlight, key_of_colors
+from sdem_dist.reports.labels import LabelReport
+from sdem_dist.reports.model_card import model_facts
+from sdem_dist.reports.report import ByClassReport
+from sdem_dist.reports.reporting import of_topics, report_of
+from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file
+from sdem_dist.table import Html, Table, cell
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+    from sdem_dist.estimators.base import EngineEstimator
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee6; --paper: #ffffff; --panel: #f5f7fa;
@@ -64,46 +75,66 @@ mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
 INK = "#010203"
 """Stands for the colour of the page's text in pictures."""
+WORDS, CONFUSIONS, EXAMPLES = 15, 10, 2
+"""Words of a class, kinds of errors that examples are shown of, and examples of each."""
 LETTERS = 1500
 """Of a text that an example shows."""
 
 
-def page(title: str, body: str) -> str:
-    """Return a whole page; `title` is escaped, `body` is HTML."""
-    return (
+def write_page(path: Path, title: str, body: str) -> None:
+    """Write a page; it appears under its name whole, or not at all. `title` is escaped, `body` is HTML."""
+    page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
         f"<title>{cell(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
 
-
-def write_page(path: Path, title: str, body: str) -> None:
-    """Write a page; it appears under its name whole, or not at all."""
-
     def write(partial: Path) -> None:
-        partial.write_text(page(title, body), encoding="utf-8", errors="backslashreplace")
+        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
 
     publish_file(path, write)
 
 
-def section(name: str, title: str, body: str) -> str:
-    """Return a section that a page can be entered at; nothing if it is empty."""
-    return f'<section id="{name}"><h2>{cell(title)}</h2>{body}</section>' if body else ""
+def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, documents: str) -> str:
+    """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
 
-
-def cards(figures: dict[str, float]) -> str:
-    """Return large figures side by side."""
-    shown = (
-        f'<div class="card"><b>{value:.4f}</b><span>{cell(name)}</span></div>'
-        for name, value in glossary.named(figures).items()
+    `examined`: the documents that it is measured on.
+    `name`, `documents`: what the model and the documents are called.
+    """
+    report = report_of(estimator, examined.documents, examined.labels)
+    sections = {"The model": Table((), list(model_facts(estimator).items()), left=(0, 1)).html()}
+    sections["Training"] = curves(estimator.history_)
+    figures = ""
+    if isinstance(report, ClassificationReport):
+        cards = (
+            f'<div class="card"><b>{value:.4f}</b><span>{cell(figure)}</span></div>'
+            for figure, value in glossary.named(report.figures).items()
+        )
+        figures = f'<div class="cards">{"".join(cards)}</div>'
+        by_class = report.table(), report.confusion_table(15)
+        sections["By class"] = "".join(table.html() for table in by_class if table.rows)
+        sections["Confusion"] = _confusion(report)
+        sections["How far to trust probabilities"] = _trust(report)
+    elif not isinstance(report, TopicReport):
+        sections["On these documents"] = report._repr_html_()
+    if isinstance(report, ByClassReport):
+        sections[f"Words by {report.kind}"] = _words_by_class(estimator)
+        sections["Examples of errors"] = _examples(estimator, report, examined)
+    if estimator.spec.topics is not None:
+        of = report if isinstance(report, TopicReport) else of_topics(estimator, examined.documents, examined.labels)
+        sections["Topics"] = _topics(of, examined)
+    remark = ""
+    if was_trained_on(estimator, examined.documents):
+        remark = ", which it was trained on: new documents will do worse"
+    measured = (
+        f"{type(estimator).__name__}, measured on {counted(report.n_documents, 'document')} of {documents}{remark}"
     )
-    return f'<div class="cards">{"".join(shown)}</div>'
-
-
-def facts(rows: Mapping[str, str]) -> str:
-    """Return what is known of a model, a line each."""
-    return Table((), list(rows.items()), left=(0, 1)).html()
+    anchors = {title: title.lower().replace(" ", "-") for title, body in sections.items() if body}
+    links = "".join(f'<a href="#{anchor}">{title}</a>' for title, anchor in anchors.items())
+    bodies = (f'<section id="{a}"><h2>{title}</h2>{sections[title]}</section>' for title, a in anchors.items())
+    head = f'<header><h1>{cell(name)}</h1><p class="soft">{cell(measured)}</p></header>'
+    return f"{head}{figures}<nav>{links}</nav>{''.join(bodies)}"
 
 
 def svg(draw: Callable[[Axes], object], width: float, height: float, caption: str) -> str:
@@ -113,45 +144,40 @@ def svg(draw: Callable[[Axes], object], width: float, height: float, caption: st
 
     colored = ("text.color", "axes.edgecolor", "axes.labelcolor", "xtick.color", "ytick.color")
     settings: Any = dict.fromkeys(colored, INK) | {"svg.fonttype": "none", "svg.hashsalt": "sdem_dist", "font.size": 9}
-    file = io.StringIO()
+    file, no_metadata = io.StringIO(), dict.fromkeys(("Date", "Creator", "Format", "Type"))
     with rc_context(settings | {"legend.framealpha": 0.0}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph")  # the browser has more fonts
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure.subplots())
-        figure.savefig(
-            file, format="svg", transparent=True, metadata=dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        )
+        figure.savefig(file, format="svg", transparent=True, metadata=no_metadata)
     picture = file.getvalue().replace(INK, "currentColor")
-    style = f"max-width:{width:.1f}in"
     return (
-        f'<figure><div class="wide" style="{style}">{picture[picture.index("<svg") :]}</div>'
+        f'<figure><div class="wide" style="max-width:{width:.1f}in">{picture[picture.index("<svg") :]}</div>'
         f"<figcaption>{cell(caption)}</figcaption></figure>"
     )
 
 
 def curves(history: Sequence[Mapping[str, float]]) -> str:
-    """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any."""
+    """Return metrics by epoch, a picture each; nothing where fewer than two epochs have any.
+
+    Lines that begin after half of the epochs do not count: they do not tell how training went.
+    """
     pictures = []
     for metric in CURVES:
-        if plots.lines_by_documents(history, metric):
-            draw = partial(plots.by_documents, history, metric)
+        lines = [plots.points(history, prefix + metric) for prefix in glossary.PREFIXES]
+        if any(len(line) > 1 and 2 * line[0][0] <= line[-1][0] for line in lines):
+            draw = partial(plots.history, history, metric)
             pictures.append(svg(draw, 4.2, 2.8, f"{glossary.metric(metric).name} by epoch"))
     return f'<div class="pair">{"".join(pictures)}</div>' if pictures else ""
 
 
-def by_class(report: ClassificationReport) -> str:
-    """Return figures by class and the most frequent confusions."""
-    return "".join(table.html() for table in (report.class_table(), report.confusion_table(15)) if table.rows)
-
-
-def confusion(report: ClassificationReport) -> str:
-    """Return the confusion matrix."""
+def _confusion(report: ClassificationReport) -> str:
     side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
     caption = "Rows are classes, columns predictions; lighter where more of the class."
     return svg(partial(plots.confusion, report), side, 0.85 * side, caption)
 
 
-def trust(report: ClassificationReport) -> str:
+def _trust(report: ClassificationReport) -> str:
     """Return the reliability diagram, and what it means in words."""
     sure = report.confidence >= 0.9
     meaning = "No prediction has a probability of .9 or more."
@@ -164,79 +190,89 @@ def trust(report: ClassificationReport) -> str:
     return f"<p>{cell(meaning)}</p>{svg(partial(plots.reliability, report), 4.5, 4.0, caption)}"
 
 
-def words_by_class(said: Mapping[object, Mapping[str, float]]) -> str:
-    """Return the words that speak most for each class, with bars of their weights."""
+def _words_by_class(estimator: EngineEstimator) -> str:
+    """Return the words that speak most for each class, on a colour that is as strong as their weights."""
     rows = []
-    for label, words in said.items():
+    for label, words in word_weights(estimator, WORDS).items():
         top = max(words.values(), default=0.0) or 1.0
         marks = (
-            f'<mark title="{value:.3g} nats per word" style="background:rgba({FOR},{0.08 + 0.5 * max(value, 0.0) / top:.2f})">'
-            f"{cell(word)}</mark>"
+            highlight(word, FOR, 0.08 + 0.5 * max(value, 0.0) / top, f"{value:.3g} nats per word")
             for word, value in words.items()
         )
         rows.append((label, Html(" ".join(marks))))
-    note = (
-        '<p class="soft">The stronger the colour, the more a word adds to the evidence for the class, on average.</p>'
-    )
-    return note + Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""
+    note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
+    if not rows and (estimator._layout == "dense" or estimator.spec.topics is not None):
+        return ""
+    if not rows:
+        note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
+    return f'<p class="soft">{cell(note)}</p>{Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""}'
 
 
-def example(title: str, explanation: Explanation) -> str:
+def _examples(estimator: Any, report: ByClassReport, examined: EvaluationSet) -> str:
+    """Return the worst errors of each of the most frequent kinds with their words marked; none without such words."""
+    errors = report.errors
+    if isinstance(report, LabelReport):
+        wrong = report.wrong_labels(errors)
+        kinds = list(zip(wrong.tolist(), report.predictions[errors, wrong].tolist(), strict=True))
+        sides = "for the label", "against it"
+    else:
+        assert isinstance(report, ClassificationReport)
+        kinds = list(zip(report.labels[errors].tolist(), report.predictions[errors].tolist(), strict=True))
+        sides = "for the prediction", "for the true class"
+    chosen = [
+        i
+        for kind, _ in Counter(sorted(kinds)).most_common(CONFUSIONS)
+        for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]
+    ]
+    if not chosen:
+        return ""
+    positions, explained = report.positions[errors[chosen]], report.explained(errors[chosen]) or {}
+    explanations = examined.explained(estimator, positions, **explained) or []
+    articles = []
+    for i, explanation, id_ in zip(chosen, explanations, examined.ids_of(positions), strict=False):
+        of, other = kinds[i]
+        if isinstance(report, LabelReport):
+            title = f"{explanation.label} is {'wrongly given' if other else 'missing'}"
+        else:
+            title = f"{report.names[of]} taken for {explanation.label}"
+        articles.append(_example(f"{title}, probability {explanation.probability:.3f} (document {id_})", explanation))
+    return f"{key_of_colors(sides)}{''.join(articles)}" if articles else ""
+
+
+def _example(title: str, explanation: Explanation) -> str:
     """Return one document with its words marked, and the largest parts of its log-odds."""
-    text = f'<p class="text">{explanation.html_text(LETTERS)}</p>' if explanation.text else ""
-
-    def largest(sign: float) -> str:
-        parts = [f"{w.word} {w.part:+.2f}" for w in explanation.words if sign * w.part > 0][:6]
-        return cell(", ".join(parts)) or "nothing"
-
-    rest = f", {explanation.offset_name} {explanation.offset:+.2f}" if explanation.offset_name else ""
-    sums = (
-        f'<p class="soft">For {cell(explanation.label)}: {largest(1.0)}. For {cell(explanation.against)}: {largest(-1.0)}. '
-        f"Prior {explanation.prior:+.2f}{rest}; "
-        f"log-odds {explanation.log_odds:+.2f}.</p>"
+    e = explanation
+    largest = (
+        ", ".join([f"{w.word} {w.part:+.2f}" for w in e.words if sign * w.part > 0][:6]) or "nothing"
+        for sign in (1, -1)
     )
-    topics = "; ".join(f"{t.topic} {t.share:.0%}" for t in explanation.topics[:3])
-    about = f'<p class="soft">Topics: {cell(topics)}.</p>' if topics else ""
-    return f"<article><h3>{cell(title)}</h3>{about}{text}{sums}</article>"
+    sums = [f"For {name}: {words}." for name, words in zip((e.label, e.against), largest, strict=True)]
+    rest = f", {e.offset_name} {e.offset:+.2f}" if e.offset_name else ""
+    lines = [f"Topics: {'; '.join(f'{t.topic} {t.share:.0%}' for t in e.topics[:3])}."] if e.topics else []
+    lines.append(f"{' '.join(sums)} Prior {e.prior:+.2f}{rest}; log-odds {e.log_odds:+.2f}.")
+    text = ""
+    if e.text:
+        marks = tuple(mark for mark in e.marks if mark[1] <= LETTERS)
+        start = replace(e, text=e.text[:LETTERS], marks=marks).html_text()
+        text = f'<p class="text">{start}{"…" if len(e.text) > LETTERS else ""}</p>'
+    soft = "".join(f'<p class="soft">{cell(line)}</p>' for line in lines)
+    return f"<article><h3>{cell(title)}</h3>{text}{soft}</article>"
 
 
-def examples(
-    shown: Iterable[tuple[str, Explanation]], sides: tuple[str, str] = ("for the prediction", "for the true class")
-) -> str:
-    """Return errors with their words marked, and what the two colours mean."""
-    articles = "".join(example(title, explanation) for title, explanation in shown)
-    key = (
-        f'<p class="soft">Words are marked: <mark style="background:rgba({FOR},.45)">{sides[0]}</mark>, '
-        f'<mark style="background:rgba({AGAINST},.45)">{sides[1]}</mark>.</p>'
-    )
-    return key + articles if articles else ""
-
-
-def topics(report: TopicReport, texts: Sequence[Sequence[str]]) -> str:
-    """Return topics with their words and shares, how much of each class they make up, and example documents.
-
-    `texts`: of each topic, the documents that have most of it; empty where nobody kept texts.
-    """
-    found = report.topic_table().html()
+def _topics(report: TopicReport, examined: EvaluationSet) -> str:
+    """Return topics with their words and shares, also by class, and documents with most of them."""
+    html = [table.html() for table in report.tables()]
     if report.prevalence is not None:
-        found += f"<h3>Topics by class</h3>{_prevalence(report)}"
-    for k in np.argsort(-report.shares, kind="stable").tolist() if texts else ():
-        shown = "".join(
-            f'<p class="text">{cell(one[:LETTERS])}{"…" if len(one) > LETTERS else ""}</p>' for one in texts[k]
+        rows = [
+            (label, *("" if np.isnan(p) else Html(highlight(f"{p:.0%}", FOR, 0.7 * p**0.5)) for p in shares))
+            for label, shares in zip(report.classes.tolist(), report.prevalence, strict=True)
+        ]
+        html += ["<h3>Topics by class</h3>", Table(("class", *report.names), rows).html()]
+    for k in np.argsort(-report.shares, kind="stable").tolist() if examined.has_texts else ():
+        texts = (
+            f'<p class="text">{cell(text[:LETTERS])}{"…" if len(text) > LETTERS else ""}</p>'
+            for text in examined.texts_of(report.examples(k))
         )
-        found += f"<details><summary>Documents with most of topic {cell(report.titles[k])}</summary>{shown}</details>"
-    return found
-
-
-def _prevalence(report: TopicReport) -> str:
-    assert report.prevalence is not None
-    rows = []
-    for label, shares in zip(report.classes.tolist(), report.prevalence.tolist(), strict=True):
-        cells = (
-            Html(f'<span style="display:block;background:rgba({FOR},{0.7 * share**0.5:.2f})">{share:.0%}</span>')
-            if share == share
-            else ""
-            for share in shares
-        )
-        rows.append((label, *cells))
-    return Table(("class", *report.titles), rows).html()
+        title = f"Documents with most of topic {cell(report.names[k])}"
+        html.append(f"<details><summary>{title}</summary>{''.join(texts)}</details>")
+    return "".join(html)

@@ -1,140 +1,44 @@
-"""What all reports are: figures over documents, and tables of them as text, HTML, Markdown or pandas."""
+"""What all reports are: figures over documents, and by class, label, target, cluster or topic."""
 
 from __future__ import annotations
 
-import re
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from html import escape
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sdem_dist.counted import counted, one_line, visible
+from sdem_dist.counted import counted, one_line
 from sdem_dist.glossary import named
+from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from sdem_dist.corpus.manifest import Header
-
-
-_DOT_IN_NAME = re.compile(r"(?<=[^\W\d]\.)(?=[^\W\d])")
-_OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")
-
-
-class Html(str):
-    """A cell that is HTML already."""
-
-
-def cell(text: object) -> str:
-    """Return a text as HTML, with its control characters written out; `Html` as it is."""
-    return text if isinstance(text, Html) else escape(visible(text), quote=True)
-
-
-def bar(share: float) -> Html:
-    """Return a number from 0 to 1 with a bar behind it."""
-    width = max(0.0, min(share, 1.0)) * 100.0
-    background = f"linear-gradient(90deg,rgba(86,180,233,.45) {width:.1f}%,transparent {width:.1f}%)"
-    return Html(
-        f'<span style="display:inline-block;min-width:4em;padding:0 .3em;background:{background}">{share:.3f}</span>'
-    )
-
-
-def markdown(text: object) -> str:
-    """Return a text that Markdown shows letter by letter, on one line."""
-    line = _OF_MARKDOWN.sub(r"\\\1", one_line(text))
-    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-@dataclass(frozen=True)
-class Table:
-    """Rows under heads.
-
-    Attributes
-    ----------
-    heads : sequence of str
-        Empty, or all "": there is no line of heads.
-    rows : sequence of sequences
-        Cells are texts, or what `str` makes texts of.
-    caption, note : str
-        What stands above and below.
-    left : collection of int
-        Columns that stand to the left; the others are numbers.
-    widths : mapping of int to int
-        Most characters of a column at a terminal.
-    bars : collection of int
-        Columns of numbers from 0 to 1, behind which a page has bars.
-    """
-
-    heads: Sequence[str]
-    rows: Sequence[Sequence[object]]
-    caption: str = ""
-    note: str = ""
-    left: Collection[int] = (0,)
-    widths: Mapping[int, int] = field(default_factory=dict)
-    bars: Collection[int] = ()
-
-    @property
-    def _has_heads(self) -> bool:
-        return any(self.heads)
-
-    def text(self) -> str:
-        """Return the table as aligned lines."""
-        lines = [self.heads, *self.rows] if self._has_heads else self.rows
-        cells = [[one_line(c, self.widths.get(i)) for i, c in enumerate(line)] for line in lines]
-        sizes = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        aligned = (
-            "  ".join(
-                c.ljust(size) if i in self.left else c.rjust(size)
-                for i, (c, size) in enumerate(zip(line, sizes, strict=True))
-            )
-            for line in cells
-        )
-        body = "\n".join(line.rstrip() for line in aligned)
-        caption = f"{one_line(self.caption)}:" if self.caption else ""
-        return "\n\n".join(part for part in (caption, body, visible(self.note)) if part)
-
-    def html(self) -> str:
-        """Return the table for a page or a notebook."""
-        heads = "".join(self._html_cell("th", i, head) for i, head in enumerate(self.heads))
-        rows = ("".join(self._html_cell("td", i, c) for i, c in enumerate(row)) for row in self.rows)
-        body = "".join(f"<tr>{row}</tr>" for row in rows)
-        head = f"<thead><tr>{heads}</tr></thead>" if self._has_heads else ""
-        caption = f"<caption>{cell(self.caption)}</caption>" if self.caption else ""
-        note = f"<p>{cell(self.note)}</p>" if self.note else ""
-        return f'<div class="wide"><table>{caption}{head}<tbody>{body}</tbody></table></div>{note}'
-
-    def _html_cell(self, tag: str, column: int, value: object) -> str:
-        if column in self.left:
-            shown = value if isinstance(value, Html) else _DOT_IN_NAME.sub("<wbr>", cell(value))
-            return f'<{tag} style="text-align:left">{shown}</{tag}>'
-        shown = bar(float(str(value))) if tag == "td" and column in self.bars else cell(value)
-        return f'<{tag} style="text-align:right;white-space:nowrap">{shown}</{tag}>'
-
-    def markdown(self) -> str:
-        """Return the table as Markdown has it."""
-        heads = self.heads or [""] * len(self.rows[0])
-        lines = [heads, ["---"] * len(heads), *([markdown(c) for c in row] for row in self.rows)]
-        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def frame(self) -> pd.DataFrame:
-        """Return the table for pandas."""
-        import pandas as pd
-
-        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.heads) or None)
-
-
 MAX_ROWS = 60
 """Classes, or labels, that a table or a picture shows."""
+MAX_NAMED = 10
+"""Classes without documents that are named."""
 NAME_WIDTH = 24
 """Characters of a class, or a label, at a terminal."""
 
+Columns = dict[str, list[Any]]
+
 
 class Report(ABC):
-    """Figures and tables about documents, for a terminal, a notebook, pandas and JSON."""
+    """Figures and tables about documents, for a terminal, a notebook, pandas and JSON.
 
+    Attributes
+    ----------
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
+    """
+
+    kind: ClassVar[str]
+    kinds: ClassVar[str]
+    digits: ClassVar[str] = ".3f"
     positions: np.ndarray
 
     @property
@@ -147,96 +51,151 @@ class Report(ABC):
     def figures(self) -> dict[str, float]:
         """Figures over all documents by name."""
 
+    @property
     @abstractmethod
-    def tables(self) -> list[Table]:
-        """Return the tables that are shown."""
+    def names(self) -> Sequence[Any]:
+        """What `columns` have a row for: classes, labels, targets, clusters or topics."""
 
+    @property
     @abstractmethod
-    def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as JSON can hold them."""
-
-    @abstractmethod
-    def _columns(self) -> tuple[str, Any, dict[str, Any]]:
-        """Return what rows are (class, topic), their names, and the columns of `to_frame`."""
+    def columns(self) -> dict[str, Any]:
+        """Figures and words by row: arrays and lists as long as `names`."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return all classes, labels, targets, clusters or topics with their figures, as a pandas table."""
         import pandas as pd
 
-        kind, names, columns = self._columns()
-        return pd.DataFrame(columns, index=pd.Index(names, name=kind))
+        return pd.DataFrame(self.columns, index=pd.Index(self.names, name=self.kind))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values, as JSON can hold them."""
+        columns = {self.kind: self.names, **self.columns}
+        rows = zip(*(np.asarray(column).tolist() for column in columns.values()), strict=True)
+        listed = [dict(zip(columns, row, strict=True)) for row in rows]
+        return {"documents": self.n_documents, **self.figures, self.kinds: listed}
+
+    def table(self, rows: np.ndarray | None = None, caption: str = "", note: str = "") -> Table:
+        """Return `columns` at some rows."""
+        rows = np.arange(len(self.names)) if rows is None else rows
+        columns = {name: np.asarray(values)[rows] for name, values in self.columns.items()}
+        forms = [{"i": ",", "f": self.digits}.get(values.dtype.kind, "") for values in columns.values()]
+        names = [self.names[k] for k in rows.tolist()]
+        cells = [
+            (name, *map(format, row, forms))
+            for name, row in zip(names, zip(*(c.tolist() for c in columns.values()), strict=True), strict=True)
+        ]
+        left = [0, *(i for i, form in enumerate(forms, 1) if not form)]
+        widths = {i: NAME_WIDTH if i == 0 else 2 * NAME_WIDTH for i in left}
+        bars = [i for i, name in enumerate(columns, 1) if name in ("f1", "share")]
+        return Table((self.kind, *columns), cells, caption, note, left, widths, bars)
+
+    def tables(self) -> list[Table]:
+        """Return the tables that are shown."""
+        return [self.table()]
 
     def figure_table(self) -> Table:
         """Return `figures` as a table."""
         return Table((), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
-
-    def details(self) -> str:
-        """Return the tables for a terminal."""
-        return "\n\n".join(table.text() for table in self.tables())
 
     @property
     def heading(self) -> str:
         """What the report is about, in a line."""
         return counted(self.n_documents, "document")
 
-    def __str__(self) -> str:
-        parts = (self.heading, self.figure_table().text(), self.details())
-        return "\n\n".join(part for part in parts if part)
+    def details(self) -> str:
+        """Return the tables for a terminal."""
+        return "\n\n".join(table.text() for table in self.tables())
 
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return "\n\n".join(part for part in (self.heading, self.figure_table().text(), self.details()) if part)
 
     def _repr_html_(self) -> str:
         tables = [self.figure_table()] if self.figures else []
         return f'<div class="sdem">{"".join(table.html() for table in [*tables, *self.tables()])}</div>'
 
 
-def by_class_table(
-    kind: str, names: np.ndarray, columns: dict[str, np.ndarray], n_wrong: np.ndarray, occurs: np.ndarray
-) -> Table:
-    """Return figures by class or label, the lowest F1 first; of very many those with most errors.
+@dataclass(frozen=True, repr=False)
+class ErrorReport(Report):
+    """A report that says which documents are wrong.
 
-    `columns`: precision, recall, F1 and number of documents, and perhaps more, by head.
-    `n_wrong`: shape (n_classes,): documents of the class that were not found, and others that were taken for it.
-    `occurs`: shape (n_classes,), bool: classes that the table could show.
+    `blocks`: from the report to its errors, worst first, some at a time, with their ids, texts and words.
     """
-    f1, support = columns["F1"], columns["documents"]
-    rows = most_wrong(n_wrong, support)
-    rows = rows[occurs[rows]]
-    rows = rows[np.lexsort((-support[rows], f1[rows]))]
-    caption, left_out = f"By {kind}, lowest F1 first", int(occurs.sum()) - len(rows)
-    if left_out:
-        caption = (
-            f"By {kind}, the {len(rows)} with most errors, lowest F1 first; {counted(left_out, 'other')} "
-            f"({counted(int(support.sum() - support[rows].sum()), 'document')}) are in to_frame() and in sdem evaluate "
-            "--report --json"
-        )
-    cells = [
-        (names[k], *(f"{c[k]:,}" if c.dtype.kind == "i" else f"{c[k]:.3f}" for c in columns.values())) for k in rows
-    ]
-    return Table((kind, *columns), cells, caption, widths={0: NAME_WIDTH}, bars=[1 + list(columns).index("F1")])
+
+    blocks: Callable[[ErrorReport], Iterator[Columns]] | None = field(default=None, kw_only=True)
+
+    @property
+    @abstractmethod
+    def errors(self) -> np.ndarray:
+        """Rows of the documents that are wrong, the worst first; `positions` says which documents they are."""
+
+    @abstractmethod
+    def error_columns(self, rows: np.ndarray) -> Columns:
+        """Return what is known of some errors, a row each."""
+
+    def explained(self, rows: np.ndarray) -> dict[str, Any] | None:
+        """Return the arguments for `explanations` of some errors; None where the words of errors are not listed."""
+        return None
+
+    def errors_frame(self) -> pd.DataFrame:
+        """Return the errors as a pandas table, the worst first; its index is `positions`.
+
+        It has the texts where they are there, and the words that spoke for and against the prediction (of several
+        labels: for and against the label that is most wrong) where the model has an explanation.
+        """
+        import pandas as pd
+
+        blocks = [self.error_columns(self.errors)] if self.blocks is None else self.blocks(self)
+        frame = pd.concat(map(pd.DataFrame, blocks)).drop(columns="id", errors="ignore")
+        return frame.set_axis(pd.Index(self.positions[self.errors], name="document"))
 
 
-def most_wrong(n_wrong: np.ndarray, n_documents: np.ndarray) -> np.ndarray:
-    """Return the positions of the `MAX_ROWS` classes with most errors, of equals with most documents, ascending."""
-    return np.sort(np.lexsort((-n_documents, -n_wrong))[:MAX_ROWS])
+class ByClassReport(ErrorReport):
+    """A report by classes, or labels, that documents have and that are predicted."""
 
+    classes: np.ndarray
 
-CLASSES_SHOWN = 20
-"""The largest first."""
+    @property
+    @abstractmethod
+    def counts(self) -> np.ndarray:
+        """Documents that have each class, that it was predicted for, and rightly, shape (3, n_classes), int64."""
 
+    @property
+    def names(self) -> Sequence[Any]:
+        """The classes, or labels."""
+        return self.classes.tolist()  # type: ignore[no-any-return]
 
-def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
-    """Return what a corpus holds, as an HTML table."""
-    sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
-    more = f" and {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
-    classes = ", ".join(f"{name} {n:,}" for name, n in sizes[:CLASSES_SHOWN]) + more
-    entries = "values" if header.layout == "dense" else "nonzeros"
-    rows = [
-        ("documents", f"{header.n_documents:,}"),
-        ("features", f"{header.n_features:,}"),
-        *([("classes" if header.label_sets is None else "labels", classes)] if sizes else []),
-        *([("targets", f"{header.n_targets}")] if header.n_targets else []),
-        ("layout", f"{header.layout}, {header.n_nonzeros:,} {entries}"),
-        ("texts", "kept" if has_texts else "not kept"),
-    ]
-    return f"<p>Corpus {cell(path)}</p>{Table((), rows, left=(0, 1)).html()}"
+    @cached_property
+    def columns(self) -> dict[str, np.ndarray]:
+        """Precision, recall, F1 and number of documents of each class; 0 where there is nothing to divide by."""
+        present, predicted, right = self.counts
+        f1 = 2 * right / np.maximum(present + predicted, 1)
+        shares = {"precision": right / np.maximum(predicted, 1), "recall": right / np.maximum(present, 1), "f1": f1}
+        return shares | {"documents": present}
+
+    @property
+    def worst(self) -> np.ndarray:
+        """Positions of the 60 classes with most errors, of equals with most documents, ascending."""
+        present, predicted, right = self.counts
+        return np.sort(np.lexsort((-present, 2 * right - present - predicted))[:MAX_ROWS])
+
+    def table(self, rows: np.ndarray | None = None, caption: str = "", note: str = "") -> Table:
+        """Return figures by class, the lowest F1 first; of very many those with most errors."""
+        present, predicted, _ = self.counts
+        occurs, rows = present + predicted > 0, self.worst
+        rows = rows[occurs[rows]]
+        rows = rows[np.lexsort((-present[rows], self.columns["f1"][rows]))]
+        caption, left_out = f"By {self.kind}, lowest F1 first", int(occurs.sum()) - len(rows)
+        if left_out:
+            documents = counted(int(present.sum() - present[rows].sum()), "document")
+            caption = (
+                f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(left_out, 'other')} "
+                f"({documents}) are in to_frame() and in sdem evaluate --report --json"
+            )
+        absent = [one_line(name, NAME_WIDTH) for name in self.classes[~occurs].tolist()]
+        if absent:
+            more = f" and {len(absent) - MAX_NAMED:,} more" if len(absent) > MAX_NAMED else ""
+            note = (
+                f"No documents, and never predicted: {', '.join(absent[:MAX_NAMED])}{more}. Macro-F1 is the mean of the "
+                f"other {counted(len(occurs) - len(absent), self.kind, self.kinds)}."
+            )
+        return super().table(rows, caption, note)

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.reports.report import Table, cell
 from sdem_dist.selection.metrics import PER_DOCUMENT, Metric, name_of, sign_of
 from sdem_dist.selection.trials import LATE, Trial, described, gain_of, is_better, ranked, shortened
+from sdem_dist.table import Table, cell
 
 WIDTH = 80
 """Columns of a terminal that a report fits into."""

@@ -13,8 +13,8 @@ from sdem_dist.estimators.multi_label_nb import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.inputs.weighted import coded, members_of
-from sdem_dist.reports.report import Table
 from sdem_dist.selection.search import CorpusSearchCV
+from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     from distributed import Client

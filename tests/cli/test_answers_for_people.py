@@ -14,7 +14,7 @@ import pytest
 from cli.commands import ok, refused, run
 
 from sdem_dist import MultiplicativeMixtureClassifier, load_model, open_corpus, write_corpus
-from sdem_dist.inspection import evaluation_set
+from sdem_dist.reports import evaluation_set
 
 RNG = np.random.default_rng(0)
 NASTY = "<script>alert(1)</script>"
@@ -61,8 +61,8 @@ def test_the_report_of_a_source_is_that_of_its_corpus(made):
     shown = "\n".join(source)
     assert "By class, lowest F1 first" in shown and "Most frequent confusions" in shown and "\x1b" not in shown
     found = json.loads(ok("evaluate", str(made / "m"), str(made / "test.zarr"), "--report", "--json"))
-    assert {c["label"] for c in found["classes"]} == set(TOPICS)
-    assert sum(c["support"] for c in found["classes"]) == found["documents"] == 120
+    assert {c["class"] for c in found["classes"]} == set(TOPICS)
+    assert sum(c["documents"] for c in found["classes"]) == found["documents"] == 120
 
 
 def test_errors_are_written_in_every_format(made, tmp_path):
@@ -87,7 +87,7 @@ def test_errors_are_written_in_every_format(made, tmp_path):
         for row in found:
             label, _ = test[int(row["id"])]
             assert (row["label"], row["prediction"]) == (label, predicted[int(row["id"])])
-            assert set(row["words_for_prediction"].split()) <= {w for words in TOPICS.values() for w in words} | set(
+            assert set(row["words_for"].split()) <= {w for words in TOPICS.values() for w in words} | set(
                 model.vocabulary_
             )
     assert rows["jsonl"] == rows["parquet"]

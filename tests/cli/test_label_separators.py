@@ -91,7 +91,7 @@ def test_errors_of_several_labels_are_written(trained, tmp_path):
         assert row["probability"] == pytest.approx(clf.predict_proba([row["text"]])[0, place])
         assert (row["probability"] >= clf.thresholds_[place]) == (row["wrong_label"] in row["predictions"].split("|"))
     given = next(row for row in rows if row["wrong_label"] == "sport" and row["predictions"])
-    assert given["words_for_it"] and set(given["words_for_it"].split()) <= set(given["text"].split())
+    assert given["words_for"] and set(given["words_for"].split()) <= set(given["text"].split())
     ok("evaluate", model, str(trained / "posts.tsv"), "--errors", str(tmp_path / "none.parquet"))  # there is none
     ok("report", model, test, "-o", str(tmp_path / "page.html"))
     page = (tmp_path / "page.html").read_text(encoding="utf-8")

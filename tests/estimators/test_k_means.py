@@ -12,7 +12,7 @@ from sklearn.datasets import load_digits
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import KMeans, load_model
-from sdem_dist.inspection.top_words import top_words
+from sdem_dist.reports.top_words import top_words
 
 DIGITS = load_digits().data
 RNG = np.random.default_rng(0)

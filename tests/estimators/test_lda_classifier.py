@@ -7,7 +7,7 @@ import pytest
 from reference.random_documents import random_counts, topic_counts
 
 from sdem_dist import LDAClassifier, ModelError, load_model, plots, write_corpus
-from sdem_dist.inspection.top_words import coherence
+from sdem_dist.reports.top_words import coherence
 
 
 @pytest.mark.parametrize("inference", ["map", "gibbs"])

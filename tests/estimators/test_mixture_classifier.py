@@ -18,7 +18,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.errors import DocumentError
-from sdem_dist.inspection.top_words import top_words
+from sdem_dist.reports.top_words import top_words
 
 EM: dict = {"kind": EMMixtureClassifier}
 SDEM = {"kind": SdemMixtureClassifier, "n_epochs": 20}

@@ -13,9 +13,9 @@ from sklearn.metrics import adjusted_rand_score
 
 from sdem_dist import CorpusError, ModelError, MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.inspection.model_card import model_facts
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.models.mixture import EmForm
+from sdem_dist.reports.model_card import model_facts
 
 
 def documents(n=600, n_words=60, n_topics=4, seed=0):

@@ -18,7 +18,7 @@ from sklearn.pipeline import make_pipeline
 from sdem_dist import MultinomialNB, plots, write_corpus
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.inspection.top_words import top_words
+from sdem_dist.reports.top_words import top_words
 
 X, Y = random_counts(240, 30, 3, seed=2)
 X_NEW, Y_NEW = random_counts(150, 30, 3, seed=12)

@@ -11,9 +11,8 @@ import scipy.sparse as sp
 from PIL import Image
 
 from sdem_dist import MultinomialNB
-from sdem_dist.inspection.evaluation_set import EvaluationSet
-from sdem_dist.inspection.report_page import report_page
-from sdem_dist.reports.page import write_page
+from sdem_dist.reports.evaluation_set import EvaluationSet
+from sdem_dist.reports.page import report_page, write_page
 from sdem_dist.text.texts import texts_of_strings
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)

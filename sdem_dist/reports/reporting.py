@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
@@ -12,26 +11,23 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.counted import counted
-from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
-from sdem_dist.inputs.spec import Estimator
-from sdem_dist.inspection.evaluation_set import error_columns
 from sdem_dist.reports.classification import ClassificationReport, classification_report
-from sdem_dist.reports.clusters import ClusterReport, TopicReport, cluster_scores
+from sdem_dist.reports.clusters import ClusterReport, RegressionReport, TopicReport, cluster_scores
+from sdem_dist.reports.evaluation_set import with_errors
 from sdem_dist.reports.labels import LabelReport
-from sdem_dist.reports.regression import RegressionReport
+from sdem_dist.reports.report import Report
+from sdem_dist.reports.top_words import top_words
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
-Report = ClassificationReport | LabelReport | RegressionReport | ClusterReport | TopicReport
-
-
-def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
+def report_of(estimator: Any, X: object, y: object = None) -> Report:
     """Return the report that suits what an estimator predicts: classes, numbers, clusters, or topics.
 
     `X`: {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus.
@@ -41,44 +37,37 @@ def report_of(estimator: Estimator, X: object, y: object = None) -> Report:
     """
     check_is_fitted(estimator)
     documents = text_column(X) if estimator._layout == "sparse" else X
-    X = as_counts(estimator, documents)
+    X = _as_counts(estimator, documents)
     if estimator.several_labels:
-        return of_labels(estimator, X, y)
+        return with_errors(_of_labels(estimator, X, y), estimator, documents, X)
     if estimator.spec.predicts == "class":
-        report = of_classes(estimator, X, y)
-        return replace(report, error_columns=error_columns(estimator, documents, X, report))
+        return with_errors(_of_classes(estimator, X, y), estimator, documents, X)
     if estimator.spec.predicts == "number":
-        return of_numbers(estimator, X, y)
+        return _of_numbers(estimator, X, y)
     if estimator.spec.predicts == "cluster":
-        return of_clusters(estimator, X, y)
+        return _of_clusters(estimator, X, y)
     if estimator.spec.topics is not None:
         return of_topics(estimator, X, y)
     raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
 
 
-def as_counts(estimator: Estimator, X: object) -> object:
-    """Return raw texts as counts, anything else as it is."""
-    if estimator._layout == "sparse" and are_texts(X):
-        return estimator.vectorize(cast("Sequence[str]", X))
-    return X
+def _as_counts(estimator: Any, X: object) -> object:
+    return estimator.vectorize(X) if estimator._layout == "sparse" and are_texts(X) else X
 
 
-def of_classes(estimator: Estimator, X: object, y: object) -> ClassificationReport:
-    """Return the report of a classifier."""
+def _of_classes(estimator: Any, X: object, y: object) -> ClassificationReport:
     source, labels = source_of(estimator, X, y, use="score"), []
 
-    def scored(documents: Any) -> np.ndarray:
-        n = documents.n_documents
-        labels.append(np.full(n, -1) if documents.labels is None else documents.labels)
-        return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))  # type: ignore[attr-defined]
+    def score(documents: Any) -> np.ndarray:
+        labels.append(np.full(documents.n_documents, -1) if documents.labels is None else documents.labels)
+        return np.asarray(log_softmax(estimator._class_scores(documents), axis=1))
 
-    log_probabilities = over_corpus(estimator, source.corpus, scored)
-    report = classification_report(estimator.classes_, np.concatenate(labels), log_probabilities)
-    return replace(report, positions=_positions(source.corpus, len(log_probabilities))[report.positions])
+    log_probabilities = over_corpus(estimator, source.corpus, score)
+    positions = _positions(source.corpus, len(log_probabilities))
+    return classification_report(estimator.classes_, np.concatenate(labels), log_probabilities, positions)
 
 
-def of_labels(estimator: Any, X: object, y: object) -> LabelReport:
-    """Return the report of a classifier of several labels."""
+def _of_labels(estimator: Any, X: object, y: object) -> LabelReport:
     source = source_of(estimator, X, y, use="score")
     assert source.members is not None
     codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
@@ -94,29 +83,24 @@ def _positions(X: Any, n_documents: int) -> np.ndarray:
     return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
 
 
-def of_numbers(estimator: Estimator, X: object, y: object) -> RegressionReport:
-    """Return the report of a regressor."""
-    predictions = np.asarray(estimator.predict(X), np.float64)  # type: ignore[attr-defined]
+def _of_numbers(estimator: Any, X: object, y: object) -> RegressionReport:
+    predictions = np.asarray(estimator.predict(X), np.float64)
     n, positions = len(predictions), _positions(X, len(predictions))
     if isinstance(X, AnyCorpus):
         source_of(estimator, X, use="score")  # says what is missing
-        targets = np.concatenate([_targets(documents) for _, documents in documents_in_pieces(X)])[positions]
+        # A dense corpus has its targets as the last column.
+        parts = (d.values[:, -1] if isinstance(d, DenseDocuments) else d.targets for _, d in documents_in_pieces(X))
+        targets = np.concatenate(cast("Sequence[np.ndarray]", list(parts)))[positions]
     elif y is None:
         raise ValueError(f"{type(estimator).__name__} requires y to be passed, but the target y is None")
     else:
-        targets = checked_targets(y, n)
+        targets = np.asarray(y, np.float64)
+        _check_length(targets, n)
+        if len(odd := np.argwhere(~np.isfinite(targets))):
+            raise ValueError(
+                f"y holds {targets[tuple(odd[0])]} for document {odd[0][0]} (from 0): leave such documents out"
+            )
     return RegressionReport(targets.reshape(n, -1), predictions.reshape(n, -1), positions)
-
-
-def checked_targets(y: object, n_documents: int) -> np.ndarray:
-    """Return the targets of documents; ValueError where one is missing."""
-    targets = np.asarray(y, np.float64)
-    _check_length(targets, n_documents)
-    if len(odd := np.argwhere(~np.isfinite(targets))):
-        raise ValueError(
-            f"y holds {targets[tuple(odd[0])]} for document {odd[0][0]} (from 0): leave such documents out"
-        )
-    return targets
 
 
 def _check_length(y: np.ndarray, n_documents: int) -> None:
@@ -127,45 +111,34 @@ def _check_length(y: np.ndarray, n_documents: int) -> None:
         )
 
 
-def _targets(documents: Documents | DenseDocuments) -> np.ndarray:
-    if isinstance(documents, DenseDocuments):  # a dense corpus has its numbers as the last column
-        return documents.values[:, -1]
-    assert documents.targets is not None
-    return documents.targets
-
-
-def of_clusters(estimator: Estimator, X: object, y: object = None) -> ClusterReport:
-    """Return the report of a mixture."""
-    from sdem_dist.inspection.top_words import top_words
-
-    words = [" ".join(spoken) for spoken in top_words(estimator).values()]
+def _of_clusters(estimator: Any, X: object, y: object) -> ClusterReport:
+    words = [" ".join(of_cluster) for of_cluster in top_words(estimator).values()]
     if hasattr(estimator, "predict_proba"):
         probabilities = np.asarray(estimator.predict_proba(X))
     else:
-        probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]  # type: ignore[attr-defined]
-    labels, classes = known_labels(X, y, len(probabilities))
+        probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]
+    labels, classes = _labels_of(X, y, len(probabilities))
     return ClusterReport(probabilities, words, labels, classes, _positions(X, len(probabilities)))
 
 
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
-    """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no label is known."""
-    X = as_counts(estimator, X)
+    """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no document has a label."""
+    X = _as_counts(estimator, X)
     clusters = np.asarray(estimator.predict(X, client))
-    labels, _ = known_labels(X, y, len(clusters))
+    labels, _ = _labels_of(X, y, len(clusters))
     if labels is None or not (labels >= 0).any():
         return {}
     return cluster_scores(labels[labels >= 0], clusters[labels >= 0])
 
 
-def of_topics(estimator: Estimator, X: object, y: object = None) -> TopicReport:
+def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
     """Return the report of a model that describes documents by topics."""
-    proportions = estimator.transform(X)  # type: ignore[attr-defined]
-    labels, classes = known_labels(X, y, len(proportions))
-    positions, topics = _positions(X, len(proportions)), estimator.topics()  # type: ignore[attr-defined]
-    return TopicReport(topics, np.asarray(proportions), labels, classes, positions)
+    proportions = np.asarray(estimator.transform(X))
+    labels, classes = _labels_of(X, y, len(proportions))
+    return TopicReport(estimator.topics(), proportions, labels, classes, _positions(X, len(proportions)))
 
 
-def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
+def _labels_of(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
     """Return documents' labels as positions, -1 where there is none, and their classes; (None, nothing) without any.
 
     In `y` the number -1, None and NaN stand for no label. Sets of labels, and numbers with a fraction, do not count as
@@ -174,9 +147,8 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
     if isinstance(X, AnyCorpus):
         if not X.header.classes or X.header.label_sets is not None:
             return None, np.empty(0)
-        label_parts = [d.labels for _, d in documents_in_pieces(X) if d.labels is not None]
-        positions = np.concatenate(label_parts)
-        return positions if X.mask is None else positions[X.mask], array_of(X.header.classes)
+        codes = np.concatenate([d.labels for _, d in documents_in_pieces(X) if d.labels is not None])
+        return codes if X.mask is None else codes[X.mask], array_of(X.header.classes)
     if y is None or are_label_sets(y):
         return None, np.empty(0)
     labels = np.asarray(y)
@@ -185,6 +157,6 @@ def known_labels(X: object, y: object, n_documents: int) -> tuple[np.ndarray | N
     is_labelled = np.array([label is not None and label == label and label != -1 for label in labels.tolist()], bool)
     if not is_labelled.any() or any(isinstance(v, float) and not v.is_integer() for v in labels[is_labelled].tolist()):
         return None, np.empty(0)
-    positions = np.full(n_documents, -1)
-    classes, positions[is_labelled] = np.unique(labels[is_labelled], return_inverse=True)
-    return positions, classes
+    codes = np.full(n_documents, -1)
+    classes, codes[is_labelled] = np.unique(labels[is_labelled], return_inverse=True)
+    return codes, classes

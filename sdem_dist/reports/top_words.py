@@ -9,6 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.fitting.scoring import pieces
+from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator
@@ -84,54 +85,43 @@ class Topics(list[Topic]):
     """Topics that a notebook shows as a table."""
 
     def _repr_html_(self) -> str:
-        from sdem_dist.reports.report import Table
-
         rows = [(t.title, " ".join(t.words), " ".join(t.distinctive), f"{t.share:.1%}") for t in self]
         return Table(("topic", "most probable", "most distinctive", "share"), rows, left=range(3)).html()
 
 
 def topics_of_classes(estimator: Any, n_words: int) -> Topics:
     """Return the topics of a fitted `LDAClassifier`, class by class; a model without vocabulary numbers its words."""
-    from scipy.special import rel_entr
-
     n_classes, n_topics = len(estimator.classes_), estimator.learner_.model.n_topics
     p = estimator.components_.reshape(n_classes, n_topics, -1)
     totals = estimator._parameters.totals + estimator._parameters.gamma * p.shape[2]  # a class may have lost all counts
     totals = totals.reshape(n_topics, n_classes).T
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
-    topics = Topics()
-    for k, label in enumerate(estimator.classes_.tolist()):
-        others = np.delete(of_class, k, axis=0).mean(axis=0)
-        for z in range(n_topics):
-            likely, distinctive = (_loudest(estimator, w, n_words) for w in (p[k, z], rel_entr(p[k, z], others)))
-            topics.append(Topic(label, z, float(shares[k, z]), likely, distinctive))
-    return topics
+    others = [np.delete(of_class, k, axis=0).mean(axis=0) for k in range(n_classes)]
+    return Topics(
+        _topic(estimator, label, z, shares[k, z], p[k, z], others[k], n_words)
+        for k, label in enumerate(estimator.classes_.tolist())
+        for z in range(n_topics)
+    )
 
 
 def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
     """Return the topics of a fitted model whose topics no class owns; a model without vocabulary numbers its words."""
+    p, shares = estimator.components_, estimator.topic_shares_
+    others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
+    return Topics(_topic(estimator, label, k, shares[k], p[k], others[k], n_words) for k, label in enumerate(labels))
+
+
+def _topic(
+    estimator: Any, label: Any, number: int, share: float, p: np.ndarray, others: np.ndarray, n_words: int
+) -> Topic:
+    """Return a topic with its words by p(w | topic), and by how much these tell it from others."""
     from scipy.special import rel_entr
 
-    p = estimator.components_
-    others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
-    says = rel_entr(p, others)
-    return Topics(
-        Topic(
-            label,
-            k,
-            float(estimator.topic_shares_[k]),
-            _loudest(estimator, p[k], n_words),
-            _loudest(estimator, says[k], n_words),
-        )
-        for k, label in enumerate(labels)
-    )
-
-
-def _loudest(estimator: Any, weights: np.ndarray, n_words: int) -> list[str]:
-    """Return the words of the largest weights, or the names of columns, or numbers where there are no names."""
     names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
-    return [f"#{w}" if names is None else str(names[w]) for w in np.argsort(-weights, kind="stable")[:n_words]]
+    largest = (np.argsort(-weights, kind="stable")[:n_words].tolist() for weights in (p, rel_entr(p, others)))
+    words = ([f"#{w}" if names is None else str(names[w]) for w in columns] for columns in largest)
+    return Topic(label, number, float(share), next(words), next(words))
 
 
 def named(topics: Sequence[Topic]) -> list[str]:
@@ -179,12 +169,10 @@ def _npmi(p: np.ndarray) -> float:
     """Return the mean NPMI of pairs of some words, from the shares of documents with both (the diagonal: with each)."""
     one, other = np.triu_indices(len(p), 1)
     both_occur = (np.diag(p)[one] > 0) & (np.diag(p)[other] > 0)
-    one, other = one[both_occur], other[both_occur]
-    if not len(one):
+    if not both_occur.any():
         return float("nan")
+    one, other = one[both_occur], other[both_occur]
     both, marginal = p[one, other], np.diag(p)
     with np.errstate(divide="ignore", invalid="ignore"):
         npmi = np.log(both / (marginal[one] * marginal[other])) / -np.log(both)
-    npmi[both == 0] = -1.0
-    npmi[both == 1] = 1.0
-    return float(npmi.mean())
+    return float(np.where(both == 0, -1.0, np.where(both == 1, 1.0, npmi)).mean())

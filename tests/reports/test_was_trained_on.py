@@ -9,7 +9,7 @@ import pytest
 from cli.commands import ok, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
-from sdem_dist.inspection.evaluation_set import taught
+from sdem_dist.reports.evaluation_set import was_trained_on
 
 
 def lines(rng: np.random.Generator, n: int, n_labelled: int) -> list[str]:
@@ -61,4 +61,4 @@ def test_another_part_of_a_corpus_is_new(half):
     corpus = open_corpus(half / "new.zarr")
     inside = np.random.default_rng(1).random(corpus.n_documents) < 0.5
     model = MultinomialNB(n_epochs=1).fit(corpus.subset(inside))
-    assert not taught(model, corpus.subset(~inside))
+    assert not was_trained_on(model, corpus.subset(~inside))

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from cli.commands import ok, refused
 
 from sdem_dist import GaussianRegressor, LDAClassifier, MultinomialMixture, MultinomialNB, write_corpus
-from sdem_dist.inspection.model_card import model_card
+from sdem_dist.reports.model_card import model_card
 
 RNG = np.random.default_rng(0)
 Y = np.array(["<script>", "a|b*c"])[RNG.integers(0, 2, 300)]

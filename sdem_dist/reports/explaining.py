@@ -1,0 +1,214 @@
+"""Explanations of fitted classifiers and regressors: which words of a document spoke for its answer."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+from scipy.special import expit, log_softmax
+from sklearn.utils.validation import check_is_fitted
+
+from sdem_dist.counted import counted
+from sdem_dist.documents import DenseDocuments, Documents
+from sdem_dist.errors import ModelError
+from sdem_dist.inputs import validation as checks
+from sdem_dist.inputs.raw_text import are_texts, text_column
+from sdem_dist.inputs.validation import some
+from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, NumberExplanation, word_parts
+from sdem_dist.text.marking import marked, terms
+from sdem_dist.text.vectorizer import VectorizerSettings
+
+if TYPE_CHECKING:
+    from sdem_dist.inputs.spec import Estimator
+
+
+def explanations(
+    estimator: Any,
+    X: object,
+    against: object = None,
+    texts: Sequence[str] | None = None,
+    of_labels: np.ndarray | None = None,
+) -> Explanations:
+    """Return why each document was taken for its class; see `EngineClassifier.explain`.
+
+    `X`: texts, {array-like, sparse matrix} of shape (n_samples, n_features), Documents or DenseDocuments.
+    `texts`: the texts of the documents of a matrix.
+    `of_labels`: where documents may have several, the position of the label to explain for each; None: the most
+    probable.
+    """
+    documents, texts = _documents(estimator, X, texts)
+    if documents.n_documents == 0:
+        return Explanations()
+    scores = np.asarray(estimator._class_scores(documents))
+    if estimator.several_labels:
+        if against is not None:
+            raise ValueError(
+                "the model gives several labels, each against all documents without it: leave against at None"
+            )
+        best = scores.argmax(axis=1) if of_labels is None else of_labels
+        pairs, answers = np.stack([best, best], axis=1), _of_labels(estimator, scores, best)
+    else:
+        log_p = log_softmax(scores, axis=1)
+        pairs = _pairs(estimator, log_p, against)
+        answers = _of_classes(estimator, log_p, pairs)
+    terms_of, generative = Terms(estimator, texts), getattr(estimator, "loss", "nll") == "nll"
+    return Explanations(
+        Explanation(
+            **answer, prior=p.prior, generative=generative, **terms_of.fields(i, p, answer["log_odds"] - p.prior)
+        )
+        for i, (answer, p) in enumerate(zip(answers, estimator._document_parts(documents, pairs), strict=True))
+    )
+
+
+def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
+    """Return why each document got its number; see ``explain`` of the regressors.
+
+    Raises ValueError: there is no such target, or the documents do not fit the model.
+    """
+    documents, texts = _documents(estimator, X, None)
+    n_targets = len(np.atleast_2d(estimator.coef_))
+    if not 0 <= target < n_targets:
+        raise ValueError(f"target {target} is not among the model's {counted(n_targets, 'target')}, counted from 0")
+    if documents.n_documents == 0:
+        return Explanations()
+    (predictions, mean, parts), terms_of = estimator._number_parts(documents, target), Terms(estimator, texts)
+    return Explanations(
+        NumberExplanation(prediction=y, mean=mean, **terms_of.fields(i, p, y - mean))
+        for i, (y, p) in enumerate(zip(predictions.tolist(), parts, strict=True))
+    )
+
+
+def _documents(
+    estimator: Estimator, X: object, texts: Sequence[str] | None
+) -> tuple[Documents | DenseDocuments, Sequence[str] | None]:
+    """Return documents with the values that the estimator was trained on, before they are weighed, and their texts."""
+    check_is_fitted(estimator)
+    X = text_column(X) if estimator._layout == "sparse" else X
+    if are_texts(X):
+        texts = [str(text) for text in cast("Iterable[str]", X)]
+        X = estimator.vectorize(texts)
+    if isinstance(X, Documents | DenseDocuments):
+        return X, texts
+    checks.refuse_no_documents(X)
+    if estimator._layout == "dense":
+        rows = checks.validated(estimator, estimator._encoded(X, reset=False), reset=False)[0]
+        return DenseDocuments(estimator._checked(rows)), texts
+    return checks.as_documents(checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0])), texts
+
+
+def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarray:
+    """Return the positions of each document's prediction, and of the class that it is compared with."""
+    n, classes = len(log_p), estimator.classes_.tolist()
+    order = np.argsort(-log_p, axis=1, kind="stable")
+    if len(classes) < 2:
+        raise ValueError("the model has one class only, and there is nothing to compare it with")
+    if against is None:
+        return order[:, :2]
+    wanted = [against] * n if np.ndim(against) == 0 else list(against)  # type: ignore[arg-type, call-overload]
+    if len(wanted) != n:
+        raise ValueError(
+            f"against has {counted(len(wanted), 'class', 'classes')}, and X has {counted(n, 'document')}: give one class, "
+            "or one for each document"
+        )
+    if unknown := [label for label in wanted if label not in classes]:
+        raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
+    rivals = np.array([classes.index(label) for label in wanted])
+    return np.stack([order[:, 0], np.where(rivals == order[:, 0], order[:, 1], rivals)], axis=1)
+
+
+def _of_classes(estimator: Any, log_p: np.ndarray, pairs: np.ndarray) -> list[dict[str, Any]]:
+    """Return the answers of `Explanation` for pairs of classes."""
+    classes, temperature = estimator.classes_.tolist(), float(getattr(estimator.learner_, "temperature", 1.0))
+    return [
+        {
+            "label": classes[a],
+            "against": classes[b],
+            "probability": float(np.exp(row[a])),
+            "probability_against": float(np.exp(row[b])),
+            "log_odds": float(row[a] - row[b]),
+            "temperature": temperature,
+        }
+        for (a, b), row in zip(pairs.tolist(), log_p, strict=True)
+    ]
+
+
+def _of_labels(estimator: Any, scores: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
+    """Return the answers of `Explanation` for labels, each against all documents without it."""
+    classes = estimator.classes_.tolist()
+    temperatures = getattr(estimator, "temperatures_", np.ones(len(classes))).tolist()
+    return [
+        {
+            "label": classes[k],
+            "against": f"not {classes[k]}",
+            "probability": float(expit(row[k])),
+            "probability_against": float(expit(-row[k])),
+            "log_odds": float(row[k]),
+            "temperature": temperatures[k],
+        }
+        for k, row in zip(labels.tolist(), scores, strict=True)
+    ]
+
+
+class Terms:
+    """The names of columns, and where they stand in texts, as a model knows both."""
+
+    def __init__(self, estimator: Estimator, texts: Sequence[str] | None) -> None:
+        names = estimator.vocabulary_
+        names = getattr(estimator, "feature_names_in_", None) if names is None else names
+        self.names: Sequence[Any] = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
+        self.texts = texts
+        self.settings: VectorizerSettings | None = None
+        if texts is not None and estimator.vectorizer_ is not None:
+            self.settings = VectorizerSettings.from_json(estimator.vectorizer_)
+        self.vocabulary = None if estimator.vocabulary_ is None else frozenset(estimator.vocabulary_)
+
+    def fields(self, i: int, parts: DocumentParts, total: float) -> dict[str, Any]:
+        """Return what all explanations have, for document `i`; `total` is what words and offset sum to."""
+        left = total - float(parts.parts.sum())
+        # A model whose sum is exact names no offset: what is left is rounding.
+        fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
+        fields |= {"offset_name": parts.offset_name, "topics": parts.topics}
+        words = [str(self.names[w]) for w in parts.columns.tolist()]
+        if self.texts is not None:
+            fields["text"] = self.texts[i]
+            if self.settings is not None:
+                words, marks = self._marked(self.texts[i], self.settings, parts, words, fields)
+                fields["marks"] = tuple((*mark,) for mark in marks)
+        return fields | {"words": word_parts(words, parts)}
+
+    def _marked(
+        self, text: str, settings: VectorizerSettings, parts: DocumentParts, words: list[str], fields: dict[str, Any]
+    ) -> tuple[list[str], list[Any]]:
+        """Return the words of a text, hashed ones by what the text has for them, and its marks."""
+        spelled, values = list(terms(text, settings)), dict(zip(words, parts.parts.tolist(), strict=True))
+        if self.vocabulary is not None:
+            single = settings.analyzer == "word" and settings.ngram_range[0] == 1
+            places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in self.vocabulary]
+            fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
+            return words, marked(spelled, values)
+        if not spelled:
+            return words, []
+        from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
+
+        times = Counter(term for term, _ in spelled)
+        hasher = FeatureHasher(len(self.names), input_type="string", alternate_sign=False)
+        columns = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times]).indices.tolist()
+        of_column: dict[int, list[str]] = {}
+        for term, column in zip(times, columns, strict=True):
+            of_column.setdefault(column, []).append(term)
+        words, shares = list[str](), dict[str, float]()
+        for column, part in zip(parts.columns.tolist(), parts.parts.tolist(), strict=True):
+            own = of_column[column]
+            words.append(" | ".join(own))
+            shares |= {term: part * times[term] / sum(times[one] for one in own) for term in own}
+        return words, marked(spelled, shares)
+
+
+def refused(estimator: Any) -> ModelError:
+    """Return the error for models whose scores are not a sum over words."""
+    return ModelError(
+        f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
+        "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"
+    )

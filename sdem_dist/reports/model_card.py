@@ -1,0 +1,185 @@
+"""What a model is, was trained on, does, and is not for: lines for people, and a card in Markdown."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.glossary import UNSHOWN, called, metric
+from sdem_dist.inputs.spec import OF_THE_MACHINE
+from sdem_dist.reports.report import ByClassReport, Report
+from sdem_dist.reports.top_words import top_words
+from sdem_dist.table import Table, markdown
+
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+OF_HELD_OUT = {
+    "held_out_": "held-out: a part of the training data",
+    "validation_": "held-out: documents that were given",
+}
+"""What metrics are of, by what their names begin with."""
+
+
+def model_facts(model: EngineEstimator) -> dict[str, str]:
+    """Return a fitted model's kind, settings, inputs and training, by name."""
+    defaults, params, entry = type(model)().get_params(), model.get_params(), model.kept_
+    changed = {k: v for k, v in params.items() if not np.array_equal(v, defaults[k])}
+    settings = ", ".join(
+        f"{k} {v if str(v) else repr(v)}" for k, v in changed.items() if k not in ("loss", *OF_THE_MACHINE)
+    )
+    loss = getattr(model, "loss_", None) or params.get("loss")
+    facts = {"model": type(model).__name__ + (f", loss {loss}" if loss else ""), "settings": settings or "defaults"}
+    if (n := getattr(model.learner_, "n_documents", None)) is not None:
+        facts["trained on"] = f"{n:,.10g} documents"
+    if (weight := entry.get("unlabelled_weight")) is not None:
+        used = f"learned from, with unlabelled_weight {weight:.3g}" if weight else "not learned from"
+        facts["without a label"] = used
+    facts |= _classes_or_topics(model) | _inputs(model)
+    converged = getattr(model, "converged_", None)
+    state = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}[converged]
+    facts["epochs"] = f"{model.n_iter_}{state}"
+    which = "last epoch" if entry.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {entry['epoch']}"
+    facts |= _metrics(which, entry)
+    return facts | ({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
+
+
+def _metrics(which: str, entry: Mapping[str, float]) -> dict[str, str]:
+    """Return the metrics of an epoch, a line for documents of each kind; the first one is called `which`."""
+    hidden = ("epoch", "unlabelled_weight", *UNSHOWN)
+    lines: dict[str, list[str]] = {}
+    for name, value in entry.items():
+        if name not in hidden and not name.endswith("seconds"):
+            kind = next((kind for prefix, kind in OF_HELD_OUT.items() if name.startswith(prefix)), "")
+            lines.setdefault(kind, []).append(f"{called(name)} {value:.4g}")
+    kinds = [kind for kind in ("", *OF_HELD_OUT.values()) if kind in lines]
+    if not kinds:
+        return {which: "not evaluated"}
+    first = f"{', '.join(lines[kinds[0]])}{f' ({kinds[0]})' if kinds[0] else ''}"
+    return {which: first} | {kind: ", ".join(lines[kind]) for kind in kinds[1:]}
+
+
+def _classes_or_topics(model: EngineEstimator) -> dict[str, str]:
+    """Return the classes, clusters or topics of a model; nothing if it predicts numbers from a table."""
+    predicts, params = model.spec.predicts, model.get_params()
+    facts = {"classes": f"{len(model.classes_)}"} if predicts == "class" else {}
+    if model.spec.topics == "documents":
+        alpha, learned = model.alpha_, model.learner_.model.inference.learned
+        facts |= {} if facts else {"topics": f"{model.n_components}"}
+        if learned or np.ptp(alpha) > 0.0:  # more than one given number
+            facts["alpha of the topics"] = ", ".join([*(f"{a:.4g}" for a in alpha), *(["learned"] if learned else [])])
+    elif predicts == "cluster":
+        facts["clusters"] = f"{params.get('n_components', params.get('n_clusters'))}"
+    return facts
+
+
+def _inputs(model: EngineEstimator) -> dict[str, str]:
+    """Return what a model takes, how it weights counts, and the temperature where training chose one."""
+    n, has_names, w = f"{model.n_features_in_:,}", model.vocabulary_ is not None, model.weighting_
+    if model._layout == "dense":
+        facts = {"features": f"{n}, columns of a table{' with names' if has_names else ''}"}
+    else:
+        facts = {"features": f"{n}{', with a vocabulary' if has_names else ''}"}
+        facts["raw text"] = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
+    if w is not None:
+        length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
+        rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
+        grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
+        facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
+    if (temperature := _temperature(model)) != 1.0:
+        facts["temperature"] = f"{temperature:.3g}, which scores are divided by for probabilities"
+    return facts
+
+
+def _temperature(model: EngineEstimator) -> float:
+    return float(getattr(model.learner_, "temperature", 1.0))
+
+
+def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
+    """Return the card of a fitted model, in Markdown.
+
+    `report`: how the model does on documents, which `documents` names.
+    """
+    parts = [f"# {markdown(name)}", *_model(model), *_quality(model, report, documents)]
+    if words := top_words(model):
+        predicts = str(model.spec.predicts)
+        parts.append(f"## Words that speak most for each {predicts}")
+        parts.append(_table(((k, " ".join(of_class)) for k, of_class in words.items()), (predicts, "words")))
+    limits = "\n".join(f"- {line}" for line in _limits(model))
+    return "\n\n".join([*parts, "## Limits", limits]) + "\n"
+
+
+def _table(rows: Iterable[Sequence[object]], heads: Sequence[str] = ("", "")) -> str:
+    return Table(heads, list(rows)).markdown()
+
+
+def _model(model: EngineEstimator) -> Iterator[str]:
+    facts = model_facts(model)
+    data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
+    yield "## Model"
+    yield _table((k, v) for k, v in facts.items() if k not in ("last epoch", *OF_HELD_OUT.values()))
+    yield "Settings in full:"
+    settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
+    yield _table(settings, ("parameter", "value"))
+    yield "## Training data"
+    if model.vectorizer_ is not None:
+        used = (f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], False))
+        data["text to words"] = ", ".join(used)
+    yield _table(data.items())
+    prior = getattr(model, "class_log_prior_", None) if model.spec.predicts == "class" else None
+    if prior is not None:
+        order = np.argsort(-prior, kind="stable").tolist()
+        yield "The model's own p(class), which discriminative training moves away from the shares of documents:"
+        yield _table(((model.classes_[k], f"{np.exp(prior[k]):.2%}") for k in order), ("class", "prior probability"))
+    yield "Where the documents come from, who labelled them, and under which licence: to be filled in."
+
+
+def _quality(model: EngineEstimator, report: Report | None, documents: str) -> Iterator[str]:
+    yield "## Quality"
+    for prefix, where in (
+        ("held_out_", "documents that training held out"),
+        ("validation_", "held-out documents that training was given"),
+    ):
+        figures = [
+            f"{markdown(metric(name.removeprefix(prefix), prefix).name)} {value:.4g}"
+            for name, value in model.kept_.items()
+            if name.startswith(prefix)
+        ]
+        if figures:
+            yield f"On {where}: {', '.join(figures)}."
+    if report is None:
+        yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
+        return
+    yield f"On the {report.n_documents:,} documents of {markdown(documents)}:"
+    yield _table(report.figure_table().rows, ("figure", "value"))
+    if isinstance(report, ByClassReport):
+        order = np.argsort(report.columns["f1"], kind="stable")
+        yield Report.table(report, order).markdown()
+
+
+def _limits(model: EngineEstimator) -> Iterator[str]:
+    yield "What the model is for, and what it must not decide alone: to be filled in."
+    if model.several_labels:
+        yield "Thresholds and temperatures of labels were fitted to documents like those of the training."
+    elif model.spec.predicts == "class":
+        yield "Every document gets one of the classes above, also one that belongs to none."
+        held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
+        if held_out and _temperature(model) != 1.0:
+            yield (
+                "Probabilities were fitted by one temperature on held-out documents of the training data; on later or other "
+                "documents they may be too sure."
+            )
+        else:
+            yield (
+                "Probabilities were not calibrated on held-out documents: measure their calibration error before you rely on "
+                "them."
+            )
+        if getattr(model, "loss", "nll") != "nll":
+            yield "Training was discriminative: p(document) of this model means little."
+    if model._layout == "sparse" and model.vocabulary_ is not None:
+        yield "Words that are not in the vocabulary count nothing."
+    if model._layout == "sparse" and model.vocabulary_ is None:
+        yield "Columns have no names, so nobody can read what a weight belongs to."
+    yield "Words that mark a person, a place or a source can decide as words of the subject do: read the list above."

@@ -1,0 +1,131 @@
+"""Tables as text, HTML, Markdown and pandas; what comes from documents is harmless in each."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from html import escape
+from typing import TYPE_CHECKING
+
+from sdem_dist.counted import one_line, visible
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from sdem_dist.corpus.manifest import Header
+
+_OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")
+
+
+class Html(str):
+    """A cell that is HTML already."""
+
+
+def cell(text: object) -> str:
+    """Return a text as HTML, with its control characters written out; `Html` as it is."""
+    return text if isinstance(text, Html) else escape(visible(text), quote=True)
+
+
+def bar(share: float) -> Html:
+    """Return a number from 0 to 1 with a bar behind it."""
+    color = f"linear-gradient(90deg,rgba(86,180,233,.45) {100 * share:.1f}%,transparent {100 * share:.1f}%)"
+    return Html(
+        f'<span style="display:inline-block;min-width:4em;padding:0 .3em;background:{color}">{share:.3f}</span>'
+    )
+
+
+def markdown(text: object) -> str:
+    """Return a text that Markdown shows letter by letter, on one line."""
+    line = _OF_MARKDOWN.sub(r"\\\1", one_line(text))
+    return line.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows under heads.
+
+    Attributes
+    ----------
+    heads : sequence of str
+        Empty, or all "": there is no line of heads.
+    rows : sequence of sequences
+        Cells are texts, or what `str` makes texts of.
+    caption, note : str
+        What stands above and below.
+    left : collection of int
+        Columns that are aligned to the left; the others are numbers.
+    widths : mapping of int to int
+        Most characters of a column at a terminal; 0 leaves it out there.
+    bars : collection of int
+        Columns of numbers from 0 to 1, behind which a page has bars.
+    """
+
+    heads: Sequence[str]
+    rows: Sequence[Sequence[object]]
+    caption: str = ""
+    note: str = ""
+    left: Collection[int] = (0,)
+    widths: Mapping[int, int] = field(default_factory=dict)
+    bars: Collection[int] = ()
+
+    def text(self) -> str:
+        """Return the table as aligned lines."""
+        lines = [self.heads, *self.rows] if any(self.heads) else self.rows
+        cells = [[one_line(c, self.widths.get(i)) for i, c in enumerate(line)] for line in lines]
+        columns = []
+        for i, column in enumerate(zip(*cells, strict=True)):
+            size = max(map(len, column))
+            if self.widths.get(i) != 0:
+                columns.append([c.ljust(size) if i in self.left else c.rjust(size) for c in column])
+        body = "\n".join("  ".join(line).rstrip() for line in zip(*columns, strict=True))
+        caption = f"{one_line(self.caption)}:" if self.caption else ""
+        return "\n\n".join(part for part in (caption, body, visible(self.note)) if part)
+
+    def html(self) -> str:
+        """Return the table for a page or a notebook."""
+        head = f"<thead>{self._html_row('th', self.heads)}</thead>" if any(self.heads) else ""
+        body = "".join(self._html_row("td", row) for row in self.rows)
+        caption = f"<caption>{cell(self.caption)}</caption>" if self.caption else ""
+        note = f"<p>{cell(self.note)}</p>" if self.note else ""
+        return f'<div class="wide"><table>{caption}{head}<tbody>{body}</tbody></table></div>{note}'
+
+    def _html_row(self, tag: str, row: Sequence[object]) -> str:
+        cells = []
+        for i, value in enumerate(row):
+            style = "text-align:left" if i in self.left else "text-align:right;white-space:nowrap"
+            content = bar(float(str(value))) if tag == "td" and i in self.bars else cell(value)
+            cells.append(f'<{tag} style="{style}">{content}</{tag}>')
+        return f"<tr>{''.join(cells)}</tr>"
+
+    def markdown(self) -> str:
+        """Return the table as Markdown has it."""
+        heads = self.heads or [""] * len(self.rows[0])
+        lines = [map(markdown, heads), ["---"] * len(heads), *(map(markdown, row) for row in self.rows)]
+        return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+    def frame(self) -> pd.DataFrame:
+        """Return the table for pandas."""
+        import pandas as pd
+
+        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.heads) or None)
+
+
+CLASSES_LISTED = 20
+"""Of a corpus, the largest first."""
+
+
+def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
+    """Return what a corpus holds, as an HTML table."""
+    sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
+    more = f" and {len(sizes) - CLASSES_LISTED} more" if len(sizes) > CLASSES_LISTED else ""
+    classes = ", ".join(f"{name} {n:,}" for name, n in sizes[:CLASSES_LISTED]) + more
+    rows = {
+        "documents": f"{header.n_documents:,}",
+        "features": f"{header.n_features:,}",
+        "classes" if header.label_sets is None else "labels": classes,
+        "targets": f"{header.n_targets or ''}",
+        "layout": f"{header.layout}, {header.n_nonzeros:,} {'values' if header.layout == 'dense' else 'nonzeros'}",
+        "texts": "kept" if has_texts else "not kept",
+    }
+    return f"<p>Corpus {cell(path)}</p>{Table((), [row for row in rows.items() if row[1]], left=(0, 1)).html()}"

@@ -1,0 +1,154 @@
+"""Laws of all reports and of tables: every form has the same cells, of the chosen documents alone, and harms nobody."""
+
+from __future__ import annotations
+
+import json
+import pickle  # noqa: TID251  as joblib and Dask send reports
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.metrics import r2_score
+
+from sdem_dist import (
+    GaussianNB,
+    GaussianRegressor,
+    LatentDirichletAllocation,
+    LDAClassifier,
+    MultiLabelNB,
+    MultinomialMixture,
+    MultinomialNB,
+    SupervisedLDARegressor,
+    cluster_scores,
+    label_suspects,
+    write_corpus,
+)
+from sdem_dist.reports.evaluation_set import EvaluationSet, mistakes
+from sdem_dist.storage.encoding import null_for_nan
+from sdem_dist.table import Html, Table
+
+ODD = "<b>|\x1b[1m `x` a"
+WORDS = [ODD, "\x1b[1m", "a\tb", "<i>", "y", "z"]
+RNG = np.random.default_rng(0)
+N = 200
+Y = RNG.integers(0, 2, N)
+NAMES = np.array([ODD, "other"])[Y]
+X = RNG.poisson(0.8 + 0.7 * (np.arange(6) % 2 == Y[:, None]))
+NUMBERS = X[:, 0] + RNG.normal(size=N)
+CASES = {
+    "classes": (MultinomialNB(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
+    "table": (GaussianNB(), {"X": X.astype(float), "y": NAMES, "dense": True}),
+    "labels": (MultiLabelNB(n_epochs=1), {"y": [[ODD] if label else [ODD, "b"] for label in Y], "vocabulary": WORDS}),
+    "numbers": (SupervisedLDARegressor(n_components=2, n_epochs=1), {"targets": NUMBERS, "vocabulary": WORDS}),
+    "dense numbers": (GaussianRegressor(), {"X": np.column_stack([X, NUMBERS]), "dense": True}),
+    "clusters": (MultinomialMixture(3, n_init=1, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
+    "topics": (LatentDirichletAllocation(3, n_epochs=2), {"y": NAMES, "vocabulary": WORDS}),
+    "topics of classes": (LDAClassifier(n_epochs=1), {"y": NAMES, "vocabulary": WORDS}),
+}
+
+
+@pytest.fixture(scope="module", params=CASES)
+def case(request, tmp_path_factory):
+    """Return a fitted model, its corpus, and a part of the corpus."""
+    estimator, arguments = CASES[request.param]
+    corpus = write_corpus(tmp_path_factory.mktemp("reports") / "c.zarr", **{"X": X, **arguments})
+    return estimator.fit(corpus), corpus, corpus.subset(np.arange(N) % 3 == 1)
+
+
+def test_every_report_has_every_form(case):
+    model, corpus, _ = case
+    report = model.report(corpus)
+    html, shown = report._repr_html_(), str(report)
+    assert shown.startswith(f"{N} documents") and repr(report) == shown and "<table>" in html
+    assert "\x1b" not in shown + html and "<b>" not in html and "<i>" not in html
+    for table in report.tables():
+        assert table.text() in shown and len(table.markdown().splitlines()) == len(table.rows) + 2
+    plain = json.loads(json.dumps(null_for_nan(report.to_dict()), allow_nan=False))
+    assert plain["documents"] == N and set(report.figures) <= set(plain)
+    frame = report.to_frame()
+    assert [row[report.kind] for row in plain[report.kinds]] == frame.index.tolist() == list(report.names)
+    assert list(frame) == list(report.columns)
+    again = pickle.loads(pickle.dumps(report))  # noqa: S301
+    assert str(again) == shown
+    if hasattr(report, "errors"):
+        errors = report.errors_frame()
+        assert errors.index.tolist() == report.positions[report.errors].tolist() and errors.equals(again.errors_frame())
+        assert ("words_for" in errors) == hasattr(model, "classes_")
+
+
+def test_a_report_of_a_part_is_of_its_documents(case):
+    model, corpus, part = case
+    report = model.report(part)
+    assert report.n_documents == part.mask.sum() < model.report(corpus).n_documents
+    assert set(report.positions.tolist()) == set(np.flatnonzero(part.mask).tolist())
+    metrics = model.evaluate(part)
+    for name in set(report.figures) & set(metrics):
+        assert report.figures[name] == pytest.approx(metrics[name], rel=1e-9, abs=1e-12), name
+    if hasattr(report, "errors"):
+        listed = [document for block in mistakes(model, report, EvaluationSet(part)) for document in block["id"]]
+        assert listed and set(listed) <= set(part.ids_at(np.flatnonzero(part.mask)))
+    if hasattr(model, "score_samples"):
+        np.testing.assert_array_equal(model.score_samples(part), model.score_samples(corpus)[part.mask])
+    if isinstance(model, GaussianRegressor):
+        assert [len(values) for values in model.predict(part, return_std=True)] == [part.mask.sum()] * 2
+    if isinstance(model, LatentDirichletAllocation):
+        rows = corpus.read(0, N).to_csr()[part.mask]
+        assert model.score(part) == pytest.approx(model.score(rows))
+        assert model.perplexity(part) == pytest.approx(model.perplexity(rows))
+
+
+def test_suspects_of_a_part_are_in_it(tmp_path):
+    part = write_corpus(tmp_path / "c.zarr", X, Y).subset(np.arange(N) % 3 == 1)
+    suspects = label_suspects(part, estimator=MultinomialNB(n_epochs=1), cv=3, n=None)
+    assert suspects.n_documents == part.mask.sum() and part.mask[suspects.positions].all()
+
+
+def test_numbers():
+    model = GaussianRegressor().fit(X, NUMBERS)
+    report = model.report(X, NUMBERS)
+    assert report.figures["r2"] == pytest.approx(r2_score(NUMBERS, model.predict(X)))
+    assert report.figures["rmse"] ** 2 == pytest.approx(report.figures["mse"])
+    assert report.errors[0] == abs(model.predict(X) - NUMBERS).argmax()
+    assert "R2" in str(report)
+
+
+def test_clusters_and_topics_with_and_without_labels():
+    mixture = MultinomialMixture(2, random_state=0).fit(X)
+    report = mixture.report(X, Y)
+    assert report.figures == pytest.approx(cluster_scores(Y, mixture.predict(X))) and report.sizes.sum() == N
+    model = LatentDirichletAllocation(3, n_epochs=2).fit(X)
+    topics, theta = model.report(X, Y), model.transform(X)
+    means = [theta[k == Y].mean(axis=0) for k in (0, 1)]
+    np.testing.assert_allclose(topics.prevalence, means)
+    np.testing.assert_allclose(topics.prevalence_frame().to_numpy(), means)
+    np.testing.assert_allclose(topics.shares, theta.mean(axis=0))
+    assert topics.examples(1, 1) == [theta[:, 1].argmax()]
+    assert model.report(X).prevalence is None and mixture.report(X).figures == {}
+    of_some = mixture.report(X, np.where(np.arange(N) < 4, None, NAMES.astype(object)))
+    assert of_some.labels[:4].tolist() == [-1] * 4 and (of_some.labels[4:] >= 0).all()
+    assert mixture.report(X, np.full(N, -1)).labels is None
+
+
+def test_labels_and_targets_that_do_not_fit_their_documents():
+    model = GaussianRegressor().fit(X, NUMBERS)
+    for odd in (NUMBERS[:5], np.repeat(NUMBERS, 2), np.where(np.arange(N) == 3, np.nan, NUMBERS)):
+        with pytest.raises(ValueError, match=rf"{len(odd)} values|document 3"):
+            model.report(X, odd)
+    with pytest.raises(ValueError, match="5 values"):
+        MultinomialMixture(2, n_epochs=1).fit(X).report(X, np.zeros(5))
+
+
+def test_cells_are_harmless_everywhere():
+    table = Table(("name", "n"), [(ODD, 1), (Html("<i>kept</i>"), 22)], caption=ODD, note=ODD)
+    assert all("\x1b" not in form for form in (table.text(), table.html(), table.markdown()))
+    assert "<b>" not in table.html() and "<i>kept</i>" in table.html()
+    assert all(line.count(" | ") == 1 for line in table.markdown().splitlines())
+    assert isinstance(table.frame(), pd.DataFrame) and list(table.frame()) == ["name", "n"]
+
+
+def test_lines_are_aligned_and_names_cut():
+    lines = Table(("name", "n", "m"), [("x" * 30, 1, 5), ("y", 1_000, 5)], widths={0: 10, 2: 0}).text().splitlines()
+    assert {len(line) for line in lines} == {10 + 2 + 4}
+    assert Table((), [("a", "b")]).text() == "a  b" and "<th" not in Table(("", ""), [("a", "b")]).html()
+    html = Table(("name", "share"), [("a", "0.250"), ("b", "1.000")], bars=[1]).html()
+    assert "25.0%" in html and "100.0%" in html
