@@ -18,8 +18,7 @@ from sdem_dist.corpus.manifest import Classes
 from sdem_dist.corpus.publishing import destination, reopened, write_contents
 from sdem_dist.corpus.reader import Corpus
 from sdem_dist.corpus.rows import KeyedRows
-from sdem_dist.corpus.sorted_rows import SortedDocuments, rows_between, write_pieces, write_rows
-from sdem_dist.corpus.spill import shuffle_keys
+from sdem_dist.corpus.shuffle import ROWS, SortedDocuments, SortedRows, stored_keys
 from sdem_dist.corpus.tables import (
     TABLE,
     categories_by_column,
@@ -66,25 +65,23 @@ def is_frame(X: object) -> bool:
 def parts_of(X: Any, columns: tuple[Any, Any, Any, Any]) -> list[Part]:
     """Return the parts of a dask array, DataFrame or bag.
 
-    `X`: dask array, DataFrame or bag.
     `columns`: labels, ids, targets and weights: Dask collections that are cut as `X` is, arrays in memory beside an
     array, or None.
     Raises CorpusError: `X` is none of these, or what stands beside it is not cut as it is.
     """
     if hasattr(X, "rechunk"):
         rows = X.rechunk({1: -1}).to_delayed().ravel()
-        beside = [_beside_an_array(X, column, name) for name, column in zip(NAMES, columns, strict=True)]
     elif hasattr(X, "map_partitions") and hasattr(X, "to_delayed"):
         rows = X.to_delayed()
         if not is_frame(X) and any(column is not None for column in columns):
             raise CorpusError(
                 "the batches of a bag bring labels, ids, targets and weights with them: leave y and so on at None"
             )
-        beside = [_beside_partitions(X, column, name) for name, column in zip(NAMES, columns, strict=True)]
     else:
         raise CorpusError(
             f"a client's workers write dask arrays, DataFrames and bags of batches, not a {type(X).__name__}: leave client out"
         )
+    beside = [_cut_alike(X, column, name) for name, column in zip(NAMES, columns, strict=True)]
     return [Part(*part) for part in zip(rows, *beside, strict=True)]
 
 
@@ -96,51 +93,35 @@ def column_kinds(frame: Any) -> dict[int, list[object]]:
         raise CorpusError(str(error)) from error
 
 
-def _beside_an_array(X: Any, column: Any, name: str) -> Sequence[Any]:
-    """Return a column's part for each block of rows: delayed ones of a dask array, or arrays in memory."""
-    n_blocks = X.numblocks[0]
+def _cut_alike(X: Any, column: Any, name: str) -> Sequence[Any]:
+    """Return a column's part for each part of X: delayed ones of a Dask collection, or arrays in memory."""
+    is_array = hasattr(X, "rechunk")
+    n_parts = X.numblocks[0] if is_array else X.npartitions
     if column is None:
-        return [None] * n_blocks
-    if hasattr(column, "rechunk"):
+        return [None] * n_parts
+    if is_array and hasattr(column, "rechunk"):
         if not np.array_equal(column.chunks[0], X.chunks[0], equal_nan=True):
             raise CorpusError(
                 f"{name} is cut into blocks of {column.chunks[0]} and X into blocks of {X.chunks[0]}: cut both alike, "
                 f"{name}.rechunk"
             )
-        by_rows = column if column.ndim == 1 else column.rechunk({1: -1})
-        blocks: Sequence[Any] = by_rows.to_delayed().ravel()
-        return blocks
-    if hasattr(column, "to_delayed"):
-        return _beside_partitions(X, column, name)
-    if np.isnan(X.shape[0]):
-        raise CorpusError(
-            f"the blocks of X have no known length, and {name} is not a dask array: X.compute_chunk_sizes() first"
-        )
-    if len(column) != X.shape[0]:
-        raise CorpusError(f"X has {X.shape[0]} documents and {name} has {len(column)}")
-    return list(_cut(column, np.cumsum([0, *X.chunks[0]]).tolist()))
-
-
-def _beside_partitions(X: Any, column: Any, name: str) -> Sequence[Any]:
-    n_parts = getattr(X, "npartitions", None) or X.numblocks[0]
-    if column is None:
-        return [None] * n_parts
-    if not hasattr(column, "to_delayed"):
-        raise CorpusError(
-            f"the lengths of the parts of X are not known, and {name} is in memory: make a Dask collection of it"
-        )
+        column = column if column.ndim == 1 else column.rechunk({1: -1})
+    elif not hasattr(column, "to_delayed"):
+        if not is_array or np.isnan(X.shape[0]):
+            raise CorpusError(
+                f"the parts of X have no known length, and {name} is in memory: make a Dask collection of it, or of an "
+                "array X.compute_chunk_sizes() first"
+            )
+        if len(column) != X.shape[0]:
+            raise CorpusError(f"X has {X.shape[0]} documents and {name} has {len(column)}")
+        values = column if isinstance(column, list) else np.asarray(column)
+        return [values[start:stop] for start, stop in pairwise(np.cumsum([0, *X.chunks[0]]).tolist())]
     blocks: Sequence[Any] = np.ravel(column.to_delayed()).tolist()
     if len(blocks) != n_parts:
         raise CorpusError(
             f"{name} is cut into {len(blocks)} parts and X into {n_parts}: cut both alike, {name}.repartition"
         )
     return blocks
-
-
-def _cut(column: Any, bounds: list[int]) -> Iterator[Any]:
-    values = column if isinstance(column, list) else np.asarray(column)
-    for start, stop in pairwise(bounds):
-        yield values[start:stop]
 
 
 @dataclass(frozen=True)
@@ -192,11 +173,11 @@ def write_collection(
             scratch = to_place(where) / "scratch"
         jobs = ((scratch / f"part-{i}", i, storing, *part.computed(client)) for i, part in enumerate(parts))
         stored_parts = list(in_order(executor, store_part, jobs))
-        documents = _arranged(executor, stored_parts, storing, scratch, seed)
+        documents = _sorted_documents(executor, stored_parts, storing, scratch, seed)
         header = write_contents(
             where,
             documents,
-            partial(documents.write_shards, executor, to_place(where)),
+            partial(documents.write_by_tasks, executor, to_place(where)),
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,
@@ -207,61 +188,55 @@ def write_collection(
     return reopened(path, header)
 
 
-def _arranged(
-    executor: Executor, found: list[JsonObject], storing: Storing, scratch: Path, seed: int | None
+def _sorted_documents(
+    executor: Executor, stored: list[JsonObject], storing: Storing, scratch: Path, seed: int | None
 ) -> SortedDocuments:
-    """Sort the documents of all parts in tasks; `found` is what `store_part` returned."""
+    """Sort the documents of all parts in tasks; `stored` is what `store_part` returned."""
     from sdem_dist.engine.executor import in_order
 
-    starts = list(accumulate((part["n_documents"] for part in found), initial=0))
-    some = [i for i, part in enumerate(found) if part["n_documents"]]
-    if not some:
+    starts = list(accumulate((part["n_documents"] for part in stored), initial=0))
+    nonempty = [i for i, part in enumerate(stored) if part["n_documents"]]
+    if not nonempty:
         raise CorpusError("there are no documents; a corpus has one or more")
+    parts = [stored[i] for i in nonempty]
     for what, name in (
         ("numbers of columns", "n_features"),
         ("kinds of ids", "ids"),
         ("numbers of targets", "n_targets"),
         ("answers to whether documents have weights", "has_weights"),
     ):
-        if len(values := {found[i][name] for i in some}) > 1:
+        if len(values := {part[name] for part in parts}) > 1:
             raise CorpusError(f"the parts of X have different {what}: {', '.join(map(str, sorted(values)))}")
-    classes = _classes([found[i] for i in some], storing.classes)
-    weighted = any(found[i]["weighted"] for i in some) if storing.weighted is None else storing.weighted
-    folders = [scratch / f"rows-{i}" for i in some]
+    if len({part["labelled"] for part in parts}) > 1:
+        raise CorpusError("some parts of X have labels and some not")
+    classes: Classes = ()
+    if parts[0]["labelled"]:
+        encoder, one = LabelEncoder(storing.classes), np.empty(1, object)
+        for part in parts:
+            for one[0] in part["names"]:  # one by one: an array would make texts of mixed kinds
+                encoder.encode(one, 1, 0)
+        classes = encoder.finish()[0]
+    weighted = any(part["weighted"] for part in parts) if storing.weighted is None else storing.weighted
+    folders = [scratch / f"rows-{i}" for i in nonempty]
     jobs = (
         (scratch / f"part-{i}", folder, classes, weighted and not storing.dense, seed, starts[i])
-        for i, folder in zip(some, folders, strict=True)
+        for i, folder in zip(nonempty, folders, strict=True)
     )
-    arranged = list(in_order(executor, sort_part, jobs))
+    summaries = list(in_order(executor, sort_part, jobs))
     return SortedDocuments(
         n_documents=starts[-1],
-        n_features=found[some[0]]["n_features"],
-        n_nonzeros=sum(rows["n_nonzeros"] for rows in arranged),
+        n_features=parts[0]["n_features"],
+        n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
         classes=classes,
-        class_counts=tuple(map(sum, zip(*(rows["class_counts"] for rows in arranged), strict=True))),
+        class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
         weighted=weighted,
         dense=storing.dense,
-        n_targets=found[some[0]]["n_targets"],
-        has_weights=found[some[0]]["has_weights"],
-        folders=folders,
+        n_targets=parts[0]["n_targets"],
+        has_weights=parts[0]["has_weights"],
         seed=seed,
+        folders=folders,
         scratch=scratch,
     )
-
-
-def _classes(found: Sequence[JsonObject], classes: Sequence[object] | None) -> Classes:
-    if len({part["labelled"] for part in found}) > 1:
-        raise CorpusError("some parts of X have labels and some not")
-    if not found[0]["labelled"]:
-        return ()
-    encoder = LabelEncoder(classes)
-    for name in (
-        name for part in found for name in part["names"]
-    ):  # one by one: an array would make texts of mixed kinds
-        column = np.empty(1, object)
-        column[0] = name
-        encoder.encode(column, 1, 0)
-    return encoder.finish()[0]
 
 
 def store_part(
@@ -270,15 +245,13 @@ def store_part(
     """Write down a part of a collection, checked, in its order; return what is known of it."""
 
     def stored(partial_folder: Path) -> JsonObject:
-        spill = partial_folder / "spill"
-        spill.mkdir()
         try:
             nonempty = [batch for batch in _batches(storing, X, (y, ids, targets, weights)) if np.shape(batch[0])[0]]
             if not nonempty:
                 return {"n_documents": 0}
             collected = collect(
                 nonempty,
-                spill,
+                partial_folder / "unused",
                 1 << 62,
                 storing.classes,
                 storing.weighted,
@@ -290,7 +263,7 @@ def store_part(
             raise CorpusError(f"part {number} of X (from 0), documents counted within it: {error}") from error
         first = nonempty[0][2]
         kind = "positions" if first is None else "strings" if isinstance(next(iter(first)), str) else "integers"
-        return write_rows(partial_folder, collected) | {
+        return collected.write_rows(partial_folder) | {
             "n_features": collected.n_features,
             "weighted": collected.weighted,
             "labelled": nonempty[0][1] is not None,
@@ -317,21 +290,25 @@ def sort_part(part: Path, folder: Path, classes: Classes, as_weights: bool, seed
 
     def sorted_rows(partial_folder: Path) -> JsonObject:
         summary = json.loads((part / SUMMARY).read_text(encoding="utf-8"))
-        rows = KeyedRows.concatenate(rows_between(part, summary["pieces"], 0, 1 << 64))
-        n, labels = rows.n_documents, rows.labels
+        rows = KeyedRows.concatenate(SortedRows(part / ROWS, pieces=summary["pieces"]).between(0, 1 << 64))
+        labels = rows.labels
         if classes:
             kinds = {(type(name), name): i for i, name in enumerate(classes)}
             places = np.array([kinds[type(name), name] for name in summary["names"]] or [0], np.int32)
             labels = np.where(labels < 0, np.int32(-1), places[labels])
-        rows = replace(
-            rows,
-            keys=np.arange(first, first + n, dtype=np.uint64) if seed is None else shuffle_keys(seed, first, first + n),
-            data=rows.data.astype(np.float32, copy=False) if as_weights else rows.data,
-            labels=labels,
-            ids=rows.ids + first if summary["ids"] == "positions" else rows.ids,
+        by_key = SortedRows(partial_folder / ROWS, 1 << 62)
+        by_key.add(
+            replace(
+                rows,
+                keys=stored_keys(seed, first, first + rows.n_documents),
+                data=rows.data.astype(np.float32, copy=False) if as_weights else rows.data,
+                labels=labels,
+                ids=rows.ids + first if summary["ids"] == "positions" else rows.ids,
+            )
         )
+        by_key.flush()
         return {
-            "pieces": write_pieces(partial_folder, [rows.take(np.argsort(rows.keys))]),
+            "pieces": by_key.pieces,
             "n_nonzeros": len(rows.data),
             "class_counts": np.bincount(labels[labels >= 0], minlength=len(classes))[: len(classes)].tolist(),
         }

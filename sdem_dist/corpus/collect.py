@@ -1,8 +1,6 @@
 """From what a user holds documents in to checked rows in their stored order, batch by batch."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
-from functools import partial
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TypeAlias, cast
 
@@ -12,10 +10,10 @@ from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.checks import VALUE_RULE, check_structure, checked_targets, checked_weights, first_invalid
 from sdem_dist.corpus.labels import LabelEncoder
-from sdem_dist.corpus.manifest import CorpusStats, index_dtype
+from sdem_dist.corpus.manifest import index_dtype
 from sdem_dist.corpus.rows import Canonical, KeyedRows
 from sdem_dist.corpus.shards import narrowed
-from sdem_dist.corpus.spill import Spill, shuffle_keys
+from sdem_dist.corpus.shuffle import SortedDocuments, SortedRows, stored_keys
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import encode_strings
 
@@ -169,36 +167,9 @@ def compact_data(data: np.ndarray, indptr: np.ndarray, first: int) -> np.ndarray
     return data.astype(np.float32)
 
 
-PIECES = 64
-
-
-@dataclass(frozen=True)
-class Collected(CorpusStats):
-    """All documents of a corpus to be, and what is known only once the last has been seen."""
-
-    positions: np.ndarray
-    spill: Spill
-
-    def parts(self, sizes: Sequence[int]) -> Iterator[Callable[[], KeyedRows]]:
-        """Yield functions that make the next documents in stored order, `sizes` of them each; threads may call them."""
-        return (partial(self._final, part) for part in self.spill.parts(sizes))
-
-    def rows(self) -> Iterator[KeyedRows]:
-        """Yield the documents in stored order, once, in about `PIECES` pieces."""
-        borders = np.unique(np.linspace(0, self.n_documents, PIECES + 1).astype(np.int64))
-        return (part() for part in self.parts(np.diff(borders).tolist()))
-
-    def _final(self, part: Callable[[], KeyedRows]) -> KeyedRows:
-        """Return documents with their final labels and dtypes."""
-        rows = part()
-        data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
-        labels = np.where(rows.labels < 0, np.int32(-1), self.positions[rows.labels])
-        return replace(rows, data=data, labels=labels)
-
-
 def collect(
     source: Iterable[Taken],
-    folder: Path,
+    file: Path,
     memory_limit: int,
     classes: Sequence[object] | None,
     weighted: bool | None,
@@ -207,18 +178,15 @@ def collect(
     dense: bool = False,
     unlabelled: object = None,
     first: int = 0,
-) -> Collected:
+) -> SortedDocuments:
     """Check and take in all batches.
 
-    `folder`: for intermediate files.
-    `memory_limit`: bytes of documents to hold in memory.
-    `classes`: see `write_corpus`.
-    `weighted`: see `write_corpus`.
+    `file`: holds documents beyond `memory_limit` bytes.
+    `classes`, `weighted`, `dense`, `unlabelled`: see `write_corpus`.
     `seed`: seed of the order in which to store the documents; None keeps that of the input.
-    `dense`, `unlabelled`: see `write_corpus`.
     `first`: position of the first of these documents in the corpus before it is shuffled.
     """
-    spill = Spill(folder, memory_limit, ordered=seed is None)
+    memory = SortedRows(file, memory_limit)
     encoder = LabelEncoder(classes, unlabelled)
     id_reader = _IdReader()
     counts = np.zeros(0, np.int64)
@@ -239,7 +207,7 @@ def collect(
                 raise CorpusError(f"weighted=False, but the batch from document {n_documents} on is not all counts")
             all_integers = False
         stop = n_documents + len(indptr) - 1
-        keys = np.arange(n_documents, stop, dtype=np.uint64) if seed is None else shuffle_keys(seed, n_documents, stop)
+        keys = stored_keys(seed, n_documents, stop)
         codes = encoder.encode(y, len(keys), n_documents)
         counts = _added(counts, np.bincount(codes[codes >= 0]))
         id_array, id_bytes = id_reader.read(ids, n_documents, stop)
@@ -259,7 +227,7 @@ def collect(
                 beside = checked_weights(weights, len(keys), f"the batch from document {n_documents} on")[:, None]
                 table = np.concatenate([table, beside], axis=1)
             indices = indices.astype(index_dtype(width), copy=False)
-            spill.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
+            memory.add(KeyedRows(keys, data, indices, indptr, codes, table, id_array, id_bytes))
         n_documents, n_nonzeros = stop, n_nonzeros + len(data)
     if n_features is None or n_documents == first:
         raise CorpusError("there are no documents; a corpus has one or more")
@@ -269,7 +237,7 @@ def collect(
     final = np.zeros(len(names), np.int64)
     if names:
         final[positions[: len(counts)]] = counts[: len(names)]
-    return Collected(
+    return SortedDocuments(
         n_documents - first,
         n_features,
         n_nonzeros,
@@ -279,8 +247,9 @@ def collect(
         dense,
         n_targets or 0,
         bool(has_weights),
+        seed,
+        memory,
         positions,
-        spill,
     )
 
 

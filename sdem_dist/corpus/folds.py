@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.manifest import Header
-from sdem_dist.corpus.spill import shuffle_keys
+from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import CorpusError
 

@@ -4,22 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from threading import Lock
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.folds import groups_at
-from sdem_dist.corpus.manifest import (
-    ShardInfo,
-)
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import GroupsAt, TextsAt, ids_of_rows, write_shard
+from sdem_dist.corpus.shards import GroupsAt, TextsAt, ids_of_rows
 from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
@@ -27,10 +22,6 @@ from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from sdem_dist.corpus.collect import Collected
-    from sdem_dist.corpus.rows import KeyedRows
-    from sdem_dist.storage.arrays import Group
 
 
 from sdem_dist.corpus.publishing import MEMORY_LIMIT, destination, reopened, write_contents
@@ -176,7 +167,7 @@ def write_corpus(
     with destination(path, overwrite) as (place, scratch):
         collected = collect(
             batches(X, y, ids, targets, sample_weight),
-            scratch,
+            scratch / "rows",
             MEMORY_LIMIT,
             classes,
             weighted,
@@ -184,10 +175,16 @@ def write_corpus(
             dense=dense,
             unlabelled=unlabelled,
         )
+        hashes = groups_at(groups, ids, collected.n_documents)
         header = write_contents(
             place,
             collected,
-            partial(_write_shards, collected, texts, groups_at(groups, ids, collected.n_documents), n_jobs),
+            partial(
+                collected.write_in_threads,
+                n_jobs=n_jobs,
+                texts=None if texts is None else lambda rows: texts(ids_of_rows(rows)),
+                groups=None if hashes is None else lambda rows: hashes(ids_of_rows(rows)),
+            ),
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,
@@ -196,30 +193,3 @@ def write_corpus(
         if before_publishing is not None:
             before_publishing()
     return reopened(path, header)
-
-
-def _write_shards(
-    collected: Collected,
-    texts: TextsAt | None,
-    groups: GroupsAt | None,
-    n_jobs: int | None,
-    parent: Group,
-    sizes: list[int],
-) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-    """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts."""
-    from sdem_dist.kernels.csr import add_each  # numba comes with it
-    from sdem_dist.storage.threads import in_threads
-
-    kind = {"dense": collected.dense, "labelled": bool(collected.classes), "weights": collected.has_weights}
-    frequency, counting = None if collected.dense else np.zeros(collected.n_features, np.int64), Lock()
-
-    def write(job: tuple[int, Callable[[], KeyedRows]]) -> ShardInfo:
-        shard, rows = job[0], job[1]()
-        if frequency is not None:
-            with counting:
-                add_each(frequency, rows.counted_words(collected.has_weights))
-        group_ids = None if groups is None else groups(ids_of_rows(rows))
-        return write_shard(parent, shard, rows, collected.n_features, **kind, texts=texts, groups=group_ids)
-
-    with closing(in_threads(enumerate(collected.parts(sizes)), lambda: write, n_jobs)) as shards:
-        return tuple(shards), frequency

@@ -254,9 +254,8 @@ class HashingCounter:
     def _hashed(self) -> np.ndarray:
         """Return the column of every node."""
         tree, spelling = self._counter.tree, self._counter.tokenizer.spelling
-        new = np.arange(len(self._columns), tree.n_nodes)
-        data, bounds = spelling.texts(tree, new, spelling.sizes(tree))
-        hashes = np.empty(len(new), np.int32)
+        data, bounds = spelling.texts(tree.parents[: tree.n_nodes], tree.lasts[: tree.n_nodes], len(self._columns))
+        hashes = np.empty(len(bounds) - 1, np.int32)
         spelling_kernels.murmur(data, bounds, hashes)
         columns = np.abs(hashes.astype(np.int64))
         # the one number without a positive counterpart, as FeatureHasher takes it

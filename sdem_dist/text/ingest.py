@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import accumulate, pairwise, starmap
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeVar
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
-from sdem_dist.corpus import write_corpus
+from sdem_dist.corpus.publishing import WriteShards, destination, reopened, write_contents
+from sdem_dist.corpus.rows import KeyedRows
+from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
+from sdem_dist.corpus.writer import plain_json
+from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.storage.kept import driver_folder, kept_folder
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
 from sdem_dist.storage.urls import is_url, place
-from sdem_dist.text.counters import Vocabulary
-from sdem_dist.text.counting import Batch, Progress, SecondPass, Tally, TextSpool, count_matrices, count_text, silent
+from sdem_dist.text.counting import (
+    NumberedSplit,
+    Progress,
+    Tally,
+    TextSpool,
+    count_matrices,
+    count_split,
+    count_text,
+    counts_folder,
+    silent,
+)
+from sdem_dist.text.ngram_merge import Trie
+from sdem_dist.text.placing import Placing, SecondPass, place_split
 from sdem_dist.text.plan import (
     CorpusPlan,
     IngestConfig,
@@ -32,114 +51,279 @@ from sdem_dist.text.plan import (
     paths_of,
     plan_from_corpus,
 )
-from sdem_dist.text.runs import Runs, choose
-from sdem_dist.text.sources import BLOCK_DOCUMENTS, MATRIX_DOCUMENTS, Reading, numeric_format
-from sdem_dist.text.splits import matrix_blocks, text_blocks
-from sdem_dist.text.validation import NONE, RowValidator
+from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
+from sdem_dist.text.splits import ingest_splits
+from sdem_dist.text.terms import (
+    RunColumns,
+    Runs,
+    TermColumns,
+    borders_of,
+    limits_of,
+    merge_runs,
+    terms_in_files,
+    terms_in_memory,
+)
+from sdem_dist.text.validation import RowValidator, class_name
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
-Found = TypeVar("Found")
+FORMAT = 5  # of what is kept beside a corpus meanwhile
 
 
-def ingest_here(config: IngestConfig, report: IngestReport) -> CorpusPlan:
-    """Read, count and write; `report` learns of what is written."""
-    reading, settings, targets = config.reading, config.plan.settings, config.targets
-    with _temporary_folder(config.destinations[0]) as folder:
-        texts = TextSpool(folder / "texts") if config.keep_text else None
-        ids = None if reading.id is None else TextSpool(folder / "ids")
-        groups: list[np.ndarray] | None = None if reading.group is None else []
-        runs = None
-        if config.plan.vocabulary is None and settings.kind == "count":
-            runs = Runs(folder, settings, config.n_jobs or n_cores(), held_out=config.held_out > 0)
-        tally = _counted(config, folder, runs, texts, ids, groups)
-        config.check(tally)
-        plan = config.plan.settled(tally, None if runs is None else choose(runs, settings, tally.n_training))
-        classes = np.array(list(tally.classes), np.float64) if targets else plan.classes_of_codes(tally.classes)
-        how = config.held_out, config.random_state, config.n_jobs
-        second = SecondPass(folder, tally.n_blocks, plan.columns, classes, tally.whole, *how, ids)
-        common: JsonObject = {
-            "classes": None if targets else plan.classes or None,
-            "unlabelled": NONE,
-            "vocabulary": plan.vocabulary,
-            "vectorizer": settings.to_json(),
-            "made_by": config.made_by(plan),
-            "weighted": not tally.whole or None,
-            "random_state": config.random_state,
-            "shard_documents": config.shard_documents,
-            "overwrite": config.overwrite,
-            "n_jobs": config.n_jobs,
-            "texts": None if texts is None else _by_id(texts.at, ids),
-            "groups": None if groups is None else _by_id(np.concatenate(groups).__getitem__, ids),
-        }
-        _write_all(config, second, report, tally.n_documents, common)
-    report.take(tally, plan, targets)
-    return plan
+@dataclass(frozen=True)
+class _Part:
+    """A part of the sources, counted."""
+
+    folder: Path
+    tally: Tally
+    start: int  # position of its first document in the sources
+    first_run: int = 0  # place of its first run among all
+    runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
+
+    def n_documents(self, held_out: bool) -> int:
+        """Return the number of its documents that are held out, or of the others."""
+        return self.tally.n_held_out if held_out else self.tally.n_training
 
 
-def _counted(
-    config: IngestConfig,
-    folder: Path,
-    runs: Runs | None,
-    texts: TextSpool | None,
-    ids: TextSpool | None,
-    groups: list[np.ndarray] | None,
-) -> Tally:
-    """Count all sources into files in `folder`; the last three arguments take what is kept beside counts."""
-    how = config.held_out, config.random_state
-    if config.form is not None:
-        size = min(config.block_documents, MATRIX_DOCUMENTS)
-        return count_matrices(matrix_blocks(config.sources, config.gate, size), folder, *how, config.progress)
-    settings, words = config.plan.settings, config.plan.vocabulary
-    blocks = text_blocks(config.sources, config.reading, config.gate, config.block_documents)
-    terms = runs if words is None else Vocabulary(settings, words)
-    return count_text(blocks, folder, settings, terms, *how, config.n_jobs, config.progress, texts, ids, groups)
+class _Ingest:
+    """An ingest under way: in this process all sources are one part, workers take each split as one.
 
+    `scratch`: a folder that all processes see.
+    `here`: a folder of this machine: the same, unless that is in a bucket.
+    """
 
-def _by_id(at: Callable[[np.ndarray], Found], kept_ids: TextSpool | None) -> Callable[[np.ndarray | list[str]], Found]:
-    """Return what finds by ids what `at` finds by places in the sources."""
-    if kept_ids is None:
-        return lambda ids: at(np.asarray(ids))
-    places = kept_ids.places()
-    return lambda ids: at(np.array([places[str(name)] for name in ids], np.int64))
+    def __init__(self, config: IngestConfig, scratch: Path, here: Path, executor: Executor | None) -> None:
+        self._config, self._scratch, self._here, self._executor = config, scratch, here, executor
+        self._counting = config.counting
+        self._n_jobs = config.n_jobs or n_cores()
+        self._tally = Tally(n_columns=config.plan.settings.n_features or 0)
+        self._spool: TextSpool | None = None
+        self._columns: Callable[[_Part], RunColumns | None] = lambda part: None
 
+    def run(self, report: IngestReport) -> CorpusPlan:
+        """Read, count and write; `report` learns of it."""
+        config, counting = self._config, self._counting
+        parts, runs = self._counted_here() if self._executor is None else (self._counted_by_tasks(), None)
+        config.check(self._tally)
+        terms = None
+        if counting.learns:
+            tries = None if runs is None else runs.in_memory()
+            terms = self._merged(parts, runs) if tries is None else self._merged_in_memory(tries)
+        plan = config.plan.settled(self._tally, terms)
+        report.n_features, report.classes = plan.columns.n_features, [] if config.targets else list(plan.classes)
+        report.n_held_out = self._tally.n_held_out
+        path, *held_out_paths = config.destinations
+        made_by = config.made_by(plan)
 
-def _write_all(
-    config: IngestConfig, second: SecondPass, report: IngestReport, n_documents: int, common: JsonObject
-) -> None:
-    """Write the corpus and that of held-out documents; neither appears or replaces another before both are written."""
-    path, *held_out_path = config.destinations
-    done = 0
+        def write_held_out() -> None:
+            for held_out_path in held_out_paths:
+                self._write(held_out_path, plan, parts, True, {**made_by, "part": "held out"})
 
-    def wrote(batch: Batch) -> None:
-        nonlocal done
-        done += len(batch[0].indptr) - 1
-        config.progress("writing", done, n_documents)
+        documents, report.n_empty = self._write(path, plan, parts, False, made_by, write_held_out)
+        report.n_documents, report.n_nonzeros = documents.n_documents, documents.n_nonzeros
+        return plan
 
-    def wrote_training(batch: Batch) -> None:
-        report.add(batch)
-        wrote(batch)
+    def _splits(self, sources: Sequence[Path]) -> Iterator[NumberedSplit]:
+        config = self._config
+        return enumerate(ingest_splits(sources, config.reading, config.gate, config.block_documents))
 
-    def write_held_out() -> None:
-        for held_out in held_out_path:
-            made = {**common["made_by"], "part": "held out"}
-            write_corpus(held_out, second.batches(True, wrote), **{**common, "made_by": made}, shuffle=False)
+    def _counted_here(self) -> tuple[list[_Part], Runs | None]:
+        """Count all sources in threads, each of which goes on with terms of its own."""
+        config, counting, folder = self._config, self._counting, self._scratch / "counts"
+        folder.mkdir()
+        splits, runs = self._splits(config.sources), None
+        if counting.numeric:
+            self._tally = count_matrices(counting, splits, folder, config.gate, progress=config.progress)
+        else:
+            if counting.learns:
+                runs = Runs(folder, counting.settings, self._n_jobs, tallies=self._tallies)
+            self._spool = TextSpool(folder / "texts") if config.keep_text else None
+            self._tally = count_text(
+                counting,
+                splits,
+                folder,
+                config.gate,
+                runs,
+                n_jobs=config.n_jobs,
+                progress=config.progress,
+                spool=self._spool,
+            )
+        return [_Part(folder, self._tally, 0)], runs
 
-    training = second.batches(False, wrote_training)
-    write_corpus(path, training, **common, shuffle=config.plan.shuffle, before_publishing=write_held_out)
+    @property
+    def _tallies(self) -> bool:
+        return self._config.held_out > 0 or self._counting.settings.chooses_terms
+
+    def _counted_by_tasks(self) -> list[_Part]:
+        config, counting, gate = self._config, self._counting, self._config.gate
+        splits = list(self._splits([source.absolute() for source in config.sources]))
+        parts, of_text, n_runs = [], dict[str, bool](), 0
+        jobs = ((counting, self._scratch, *split) for split in splits)
+        for split, summary in zip(splits, in_order(self._require_executor, count_split, jobs), strict=True):
+            tally, runs = Tally.from_json(summary["tally"]), summary["runs"]
+            parts.append(_Part(counts_folder(self._scratch, *split), tally, self._tally.n_documents, n_runs, runs))
+            n_runs += len(runs)
+            self._tally.merge(tally)
+            gate.merge(summary["skipped"], summary["examples"])
+            for label, is_text in summary["of_text"].items():
+                if of_text.setdefault(label, is_text) != is_text:
+                    raise IngestError(
+                        f"the label {label!r} is a text in some places of the sources and not in others: write all alike"
+                    )
+            config.progress("counting", self._tally.n_documents, None)
+        return parts
+
+    @property
+    def _require_executor(self) -> Executor:
+        assert self._executor is not None
+        return self._executor
+
+    def _merged_in_memory(self, tries: list[Trie]) -> Sequence[str]:
+        settings, n_documents = self._counting.settings, self._tally.n_training
+        strings, columns = terms_in_memory(tries, settings, n_documents, self._n_jobs, tallies=self._tallies)
+        self._columns = lambda part: columns
+        return strings
+
+    def _merged(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
+        """Merge the terms of all parts, stretch by stretch of the alphabet, and choose those of the corpus."""
+        if runs is not None:
+            parts[:] = [replace(parts[0], runs=runs.write_all())]
+        settings, n_documents = self._counting.settings, self._tally.n_training
+        all_runs = [(part.folder, run) for part in parts for run, *_ in part.runs]
+        borders = borders_of(run for part in parts for run in part.runs)
+        root = self._root(parts, "terms")
+        folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
+        limits, with_totals = limits_of(settings, n_documents), settings.max_features is not None
+        jobs = [
+            (folder, all_runs, between, limits, with_totals)
+            for folder, between in zip(folders, pairwise(borders), strict=True)
+        ]
+        merged = starmap(merge_runs, jobs) if self._executor is None else in_order(self._executor, merge_runs, jobs)
+        bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
+        here = self._here / root.name
+        here.mkdir(exist_ok=True)
+        strings, chosen = terms_in_files(folders, here, settings, n_documents)
+        self._columns = lambda part: TermColumns(part.folder, part.first_run, folders, bases, chosen)
+        return strings
+
+    def _root(self, parts: list[_Part], name: str) -> Path:
+        names = "\n".join(part.folder.name for part in parts)
+        return self._scratch / f"{name}-{hashlib.sha256(names.encode()).hexdigest()[:32]}"
+
+    def _write(
+        self,
+        path: str,
+        plan: CorpusPlan,
+        parts: list[_Part],
+        held_out: bool,
+        made_by: JsonObject,
+        before_publishing: Callable[[], object] = lambda: None,
+    ) -> tuple[SortedDocuments, int]:
+        """Write the documents held out, or the others; return what they are, and how many of them have no word."""
+        config, executor = self._config, self._executor
+        classes = None if config.targets else tuple((class_name(name), name) for name in plan.classes)
+        seed = config.random_state if config.plan.shuffle and not held_out else None
+        how, write_shards = Placing(plan.columns, classes, seed, held_out), None
+        with destination(path, config.overwrite) as (where, scratch):
+            if executor is None:
+                documents, n_empty, write_shards = self._placed_here(parts[0], how, scratch)
+            else:
+                documents, n_empty = self._placed_by_tasks(executor, parts, how)
+                write_shards = partial(documents.write_by_tasks, executor, place(where))
+            header = write_contents(
+                where,
+                documents,
+                write_shards,
+                vocabulary=plan.vocabulary,
+                vectorizer=plain_json(config.plan.settings.to_json(), "vectorizer"),
+                made_by=plain_json(made_by, "made_by"),
+                shard_documents=config.shard_documents,
+            )
+            before_publishing()
+        reopened(path, header)
+        return documents, n_empty
+
+    def _placed_here(self, part: _Part, how: Placing, scratch: Path) -> tuple[SortedDocuments, int, WriteShards]:
+        labels, terms = list(part.tally.classes), self._columns(part)
+        second = SecondPass(part.folder, part.tally.n_blocks, labels, how, terms, n_jobs=self._config.n_jobs)
+        documents = second.documents(scratch / "rows", 0, self._progress_of(part.n_documents(how.held_out)))
+        keys = stored_keys(how.seed, 0, documents.n_documents)
+        by_key = np.argsort(keys)
+
+        def positions(rows: KeyedRows) -> np.ndarray:
+            found: np.ndarray = by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]
+            return found
+
+        spool, groups, sources = self._spool, second.groups, second.rows
+        write_shards = partial(
+            documents.write_in_threads,
+            n_jobs=self._config.n_jobs,
+            texts=None if spool is None else lambda rows: spool.at(sources[positions(rows)]),
+            groups=None if groups is None else lambda rows: groups[positions(rows)],
+        )
+        return documents, second.n_empty, write_shards
+
+    def _progress_of(self, n_documents: int) -> Callable[[int], None]:
+        done = 0
+
+        def wrote(n: int) -> None:
+            nonlocal done
+            done += n
+            self._config.progress("writing", done, n_documents)
+
+        return wrote
+
+    def _placed_by_tasks(self, executor: Executor, parts: list[_Part], how: Placing) -> tuple[SortedDocuments, int]:
+        root = self._root(parts, f"rows-{'held-out' if how.held_out else 'kept'}")
+        root.mkdir(exist_ok=True)  # of a bucket it means nothing
+        jobs, folders, n_documents = [], [], 0
+        for number, part in enumerate(parts):
+            if n := part.n_documents(how.held_out):
+                folders.append(root / str(number))
+                jobs.append((part.folder, folders[-1], how, self._columns(part), (part.start, n_documents)))
+                n_documents += n
+        wrote, summaries = self._progress_of(n_documents), []
+        for summary in in_order(executor, place_split, jobs):
+            summaries.append(summary)
+            wrote(summary["n_documents"])
+        documents = SortedDocuments(
+            n_documents=n_documents,
+            n_features=how.columns.n_features,
+            n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
+            classes=() if how.classes is None else tuple(name for _, name in how.classes),
+            class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
+            weighted=not how.columns.whole,
+            dense=False,
+            n_targets=max(summary["n_targets"] for summary in summaries),
+            has_weights=self._config.reading.weight is not None,
+            seed=how.seed,
+            folders=folders,
+            scratch=root,
+        )
+        return documents, sum(summary["n_empty"] for summary in summaries)
 
 
 @contextmanager
-def _temporary_folder(path: str | Path) -> Iterator[Path]:
-    """Yield a hidden folder beside `path`, removed in the end."""
-    beside = place(path).absolute()
+def _workspace(config: IngestConfig, by_tasks: bool) -> Iterator[tuple[Path, Path]]:
+    """Yield a folder beside the corpus that all processes see, and one of this machine.
+
+    That of an ingest by tasks keeps what is done if the process is killed; the other one goes in any case.
+    """
+    beside = place(config.destinations[0]).absolute()
     try:
-        with hidden_folder(beside, "ingest") as folder:
-            folder.chmod(0o700)  # the folder may be shared with others
-            yield folder
+        if by_tasks:
+            # the known classes are those of the reference, and sets have no order
+            content = repr((FORMAT, replace(config.counting, known_classes=None)))
+            identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            with kept_folder(beside, "counted", identity) as scratch, driver_folder(scratch) as here:
+                yield scratch, here
+        else:
+            with hidden_folder(beside, "ingest") as folder:
+                folder.chmod(0o700)  # the folder may be shared with others
+                yield folder, folder
     except SdemError:
         raise
     except OSError as error:
@@ -147,8 +331,8 @@ def _temporary_folder(path: str | Path) -> Iterator[Path]:
             raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
         folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
         raise IngestError(
-            f"cannot keep the counted documents in {folder} meanwhile: {error.strerror or error}"
-            f"{free_space(folder)}; nothing was written"
+            f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}: "
+            f"{error.strerror or error}{free_space(folder)}; nothing was written"
         ) from error
 
 
@@ -288,12 +472,13 @@ def ingest(
         progress=progress or silent,
     )
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
-    if client is None:
-        corpus_plan = ingest_here(config, report)
-    else:
-        from sdem_dist.text.by_tasks import ingest_by_tasks
+    executor = None
+    if client is not None:
+        from sdem_dist.engine.dask import DaskExecutor
 
-        corpus_plan = ingest_by_tasks(client, config, report)
+        executor = DaskExecutor(client)
+    with _workspace(config, client is not None) as (scratch, here):
+        corpus_plan = _Ingest(config, scratch, here, executor).run(report)
     if form == "svmlight" and plan.zero_based == "auto":
         report.first_column = 0 if corpus_plan.zero_based else 1
     report.n_skipped, report.skipped_examples = gate.skipped, gate.examples

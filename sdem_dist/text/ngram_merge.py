@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of, offsets_of_lengths
+from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
-from sdem_dist.kernels.csr import gather
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
-from sdem_dist.text.texts import Texts
 from sdem_dist.text.tokens import Spelling, TokenInterner
 
 _ROUNDS = 8  # of eight bytes, after which words are compared one by one
@@ -64,30 +62,42 @@ STEPS = 1 << 16  # steps of the longest walk that are merged together: what they
 
 
 @dataclass(frozen=True)
+class Trie:
+    """N-grams; a node's parent, of a lower number, is the n-gram without its last word."""
+
+    spelling: Spelling
+    parents: np.ndarray  # int32: -1 for none
+    lasts: np.ndarray  # int32: last word of every node
+    tally: np.ndarray
+    """int64, second and third column: in how many documents an n-gram is, and how often; the first is negative where no
+    document has it, and others only begin with it. Without limits and totals the first is enough."""
+    longest: int  # words of the longest n-grams
+
+    @classmethod
+    def of(cls, counter: LearningCounter) -> Trie:
+        """Return what a counter has learned."""
+        tree = counter.tree
+        parents, lasts, tally = (array[: tree.n_nodes] for array in (tree.parents, tree.lasts, tree.tally))
+        return cls(counter.tokenizer.spelling, parents, lasts, tally, tree.lengths[1])
+
+    @property
+    def n_nodes(self) -> int:
+        """Number of nodes."""
+        return len(self.parents)
+
+
+@dataclass(frozen=True)
 class SortedTerms:
     """N-grams sorted by their texts."""
 
     data: np.ndarray  # uint8
     offsets: np.ndarray  # int64: the text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``
     totals: np.ndarray | None  # int64: how often each occurs, where that was asked for
-    columns: list[np.ndarray]  # of int32: for each counter the n-gram of every node, -1 for those left out
-
-
-@dataclass(frozen=True)
-class Part:
-    """Consecutive n-grams of those sorted by their texts."""
-
-    data: np.ndarray  # uint8
-    ends: np.ndarray  # int64: the text of n-gram ``i`` of the part is ``data[ends[i]:ends[i + 1]]``
-    totals: np.ndarray  # int64
-    nodes: list[np.ndarray]
-    numbers: list[np.ndarray]
-    """`nodes` and `numbers`: of int32: for each counter some of its nodes, and the n-gram of the part that each is, -1
-    for those left out."""
+    columns: list[np.ndarray]  # of int32: for each trie the n-gram of every node, -1 for those left out
 
 
 def sorted_terms(
-    counters: Sequence[LearningCounter],
+    tries: Sequence[Trie],
     limits: tuple[int, int] = ALL,
     *,
     with_totals: bool = False,
@@ -96,102 +106,70 @@ def sorted_terms(
 ) -> SortedTerms:
     """Return the n-grams that documents have and that are in as many documents as the limits say.
 
-    Parameters are as for `sorted_parts`.
-    """
-    columns = [np.full(counter.tree.n_nodes, -1, np.int32) for counter in counters]
-    data, offsets, totals, n, size = [], [np.zeros(1, np.int64)], [], 0, 0
-    for part in sorted_parts(counters, limits, with_totals=with_totals, end=end, n_jobs=n_jobs):
-        for its, nodes, numbers in zip(columns, part.nodes, part.numbers, strict=True):
-            its[nodes] = np.where(numbers < 0, np.int32(-1), numbers + np.int32(n))
-        data.append(part.data)
-        offsets.append(part.ends[1:] + size)
-        totals.append(part.totals)
-        n, size = n + len(part.ends) - 1, size + len(part.data)
-    joined = data[0] if len(data) == 1 else np.concatenate(data)
-    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
-
-
-def sorted_parts(
-    counters: Sequence[LearningCounter],
-    limits: tuple[int, int] = ALL,
-    *,
-    with_totals: bool = False,
-    end: int = -1,
-    n_jobs: int = 1,
-) -> Iterator[Part]:
-    """Yield the n-grams that documents have and that are in as many documents as the limits say, one part at least.
-
-    `counters`: of the same settings; the first learns the words of the others. Without limits and totals their tallies
-    play no part.
+    `tries`: one at least, of the same settings.
     `limits`: least and largest number of documents.
     `end`: a byte that stands behind every text, -1 for none.
     `n_jobs`: threads.
     """
-    places, spelled = _places(counters, end)
-    trees = [counter.tree for counter in counters]
-    n_places = len(spelled.offsets) - 1
+    places, spelled = _places(tries, end)
 
     def walked(number: int) -> np.ndarray:
-        tree = trees[number]
-        steps: np.ndarray = kernels.walk(
-            tree.parents, tree.lasts, tree.tally, places[number], tree.n_nodes, n_places, tree.lengths[1]
-        )
+        trie = tries[number]
+        nodes = trie.parents, trie.lasts, trie.tally, places[number], trie.n_nodes
+        steps: np.ndarray = kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest)
         return steps
 
-    if _has_low_bytes(spelled) and trees[0].lengths[1] > 1:
-        walks, spelled = _flat_walks(counters, end)
+    if _has_low_bytes(spelled) and tries[0].longest > 1:
+        walks, spelled = _flat_walks(tries, end)
     else:
-        walks = list(in_threads(range(len(trees)), lambda: walked, n_jobs))
-    asked = limits != ALL or with_totals
+        walks = list(in_threads(range(len(tries)), lambda: walked, n_jobs))
 
-    def merged(part: list[np.ndarray]) -> Part:
-        steps, none = np.concatenate(part), np.zeros((0, 2), np.int64)
+    def merged(part: list[np.ndarray]) -> tuple[kernels.Merged, np.ndarray, list[np.ndarray], list[np.ndarray]]:
+        steps, tallies = np.concatenate(part), np.zeros((0, 2), np.int64)
         bounds = offsets_of_lengths(part)
-        nodes, tallies = [_nodes(some) for some in part], none
-        if asked:
-            tallies = np.concatenate([tree.tally[its, 1:] for tree, its in zip(trees, nodes, strict=True)] or [none])
+        nodes = [np.where(some[:, 0] < 0, -1 - some[:, 0], some[:, 0]) for some in part]
+        if limits != ALL or with_totals:
+            tallies = np.concatenate([trie.tally[its, 1:] for trie, its in zip(tries, nodes, strict=True)])
         n = len(steps)
-        found = kernels.Merged(
+        out = kernels.Merged(
             np.empty(n, np.int32), np.empty((n, 2), np.int32), np.empty(n + 1, np.int64), np.empty(n * with_totals, int)
         )
-        n_steps, n_kept = kernels.merge(kernels.Walks(steps, bounds, tallies), limits, spelled, found)
-        ends = found.ends[: n_kept + 1]
-        data = np.empty(int(ends[-1]) + PADDING, np.uint8)
-        kernels.spell(found.path[:n_steps], spelled, data)
-        numbers = np.split(found.numbers, bounds[1:-1])
-        return Part(data[: ends[-1]], ends, found.totals[:n_kept], nodes, numbers)
+        n_steps, n_terms = kernels.merge(kernels.Walks(steps, bounds, tallies), limits, spelled, out)
+        data = np.empty(int(out.ends[n_terms]) + PADDING, np.uint8)
+        kernels.spell(out.path[:n_steps], spelled, data)
+        ends, totals = out.ends[: n_terms + 1], out.totals[:n_terms]
+        return out._replace(ends=ends, totals=totals), data[: ends[-1]], nodes, np.split(out.numbers, bounds[1:-1])
 
-    yield from in_threads(_parts(walks), lambda: merged, n_jobs)
+    columns = [np.full(trie.n_nodes, -1, np.int32) for trie in tries]
+    texts, offsets, totals, n_terms, n_bytes = [], [np.zeros(1, np.int64)], [], 0, 0
+    for part, data, nodes, numbers in in_threads(_parts(walks), lambda: merged, n_jobs):
+        for of_trie, its, own in zip(columns, nodes, numbers, strict=True):
+            of_trie[its] = np.where(own < 0, np.int32(-1), own + np.int32(n_terms))
+        texts.append(data)
+        offsets.append(part.ends[1:] + n_bytes)
+        totals.append(part.totals)
+        n_terms, n_bytes = n_terms + len(part.ends) - 1, n_bytes + len(data)
+    joined = texts[0] if len(texts) == 1 else np.concatenate(texts)
+    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
 
 
-def _nodes(steps: np.ndarray) -> np.ndarray:
-    """Return the nodes of steps."""
-    nodes = steps[:, 0]
-    return np.where(nodes < 0, -1 - nodes, nodes)
-
-
-def _places(counters: Sequence[LearningCounter], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
-    """Return the place of every word of each counter among all words, sorted by bytes, and the words in this order."""
-    first, *others = (counter.tokenizer for counter in counters)
-    numbers = [first.numbers(other.spelling) for other in others]
-    spelling = first.spelling
-    n, separator = spelling.n_words, 0x20 if spelling.separator else -1
+def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
+    """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
+    spelling = tries[0].spelling
+    separator = 0x20 if spelling.separator else -1
     if spelling.in_order:
-        spelled = kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
-        return [np.arange(n, dtype=np.int32), *numbers], spelled
-    places, spelled = _sorted_words(spelling, separator, end)
-    return [places, *(places[its] for its in numbers)], spelled
-
-
-def _sorted_words(spelling: Spelling, separator: int, end: int) -> tuple[np.ndarray, kernels.Spelled]:
-    n = spelling.n_words
-    order = sorted_words(spelling.spelled, spelling.offsets[: n + 1])
-    places = np.empty(n, np.int32)
-    places[order] = np.arange(n, dtype=np.int32)
-    offsets = offsets_of(np.diff(spelling.offsets[: n + 1])[order])
-    data = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
-    gather(spelling.spelled, spelling.offsets, order, 1, offsets, data)
-    return places, kernels.Spelled(data, offsets, separator, end)
+        places = [np.arange(spelling.n_words, dtype=np.int32)] * len(tries)
+        return places, kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
+    numbers = [np.arange(spelling.n_words, dtype=np.int32)]
+    if len(tries) > 1:
+        table = TokenInterner()
+        numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
+        spelling = Spelling(table.spelled, table.offsets, table.n_words, spelling.separator)
+    order = sorted_words(spelling.spelled, spelling.offsets[: spelling.n_words + 1])
+    place_of = np.empty(spelling.n_words, np.int32)
+    place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
+    by_place = spelling.take(order)
+    return [place_of[its] for its in numbers], kernels.Spelled(by_place.spelled, by_place.offsets, separator, end)
 
 
 def _has_low_bytes(spelled: kernels.Spelled) -> bool:
@@ -199,20 +177,18 @@ def _has_low_bytes(spelled: kernels.Spelled) -> bool:
     return spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
 
 
-def _flat_walks(counters: Sequence[LearningCounter], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
+def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return walks whose steps are whole n-grams, in the order of their texts, and these texts."""
-    table, numbers = TokenInterner(), []
-    for counter in counters:
-        spelling = counter.tokenizer.spelling
-        nodes = np.arange(counter.tree.n_nodes)
-        data, bounds = spelling.texts(counter.tree, nodes, spelling.sizes(counter.tree))
-        numbers.append(table.numbers(Texts(data, bounds[:-1], bounds[1:]), grow=True))
-    places, spelled = _sorted_words(Spelling(table.spelled, table.offsets, table.n_words, separator=False), -1, end)
+    whole = []
+    for trie in tries:
+        data, bounds = trie.spelling.texts(trie.parents, trie.lasts)
+        whole.append(replace(trie, spelling=Spelling(data, bounds, trie.n_nodes, separator=False)))
+    places, spelled = _places(whole, end)
     walks = []
-    for counter, its in zip(counters, numbers, strict=True):
-        nodes = np.argsort(places[its]).astype(np.int32)
-        met = counter.tree.tally[nodes, 0] >= 0
-        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), places[its][nodes], np.ones_like(nodes)]))
+    for trie, its in zip(tries, places, strict=True):
+        nodes = np.argsort(its).astype(np.int32)
+        met = trie.tally[nodes, 0] >= 0
+        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), its[nodes], np.ones_like(nodes)]))
     return walks, spelled
 
 
@@ -226,8 +202,7 @@ def _parts(walks: list[np.ndarray]) -> list[list[np.ndarray]]:
     cuts = []
     for its_steps, its_heads in zip(walks, firsts, strict=True):
         ends = np.append(its_heads, len(its_steps))
-        at = np.searchsorted(its_steps[its_heads, 1], borders)
-        cuts.append([0, *ends[at].tolist(), len(its_steps)])
+        cuts.append([0, *ends[np.searchsorted(its_steps[its_heads, 1], borders)].tolist(), len(its_steps)])
     return [
         [its_steps[cut[i] : cut[i + 1]] for its_steps, cut in zip(walks, cuts, strict=True)]
         for i in range(len(borders) + 1)

@@ -8,8 +8,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, cast
 
-import numpy as np
-
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
@@ -19,8 +17,8 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.buckets import split
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.urls import is_url, place
-from sdem_dist.text.counting import Batch, ColumnMap, Progress, Tally
-from sdem_dist.text.runs import MergedTerms
+from sdem_dist.text.counting import Counting, Progress, Tally
+from sdem_dist.text.placing import ColumnMap
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.validation import NONE, RowValidator, class_name, warn_of_lookalikes
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -90,14 +88,6 @@ class CorpusPlan:
     classes: Sequence[ClassLabel | LabelSet]
     zero_based: bool | None  # of svmlight sources: their columns count from 0
 
-    def classes_of_codes(self, codes: dict[str, int]) -> np.ndarray:
-        """Return the class, as in `classes`, of every code of a class name: objects, as NumPy's texts end at a NUL."""
-        named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **{class_name(name): name for name in self.classes}}
-        result = np.empty(len(codes), object)
-        for name, code in codes.items():
-            result[code] = named[name]
-        return result
-
 
 @dataclass(frozen=True)
 class IngestPlan:
@@ -141,21 +131,18 @@ class IngestPlan:
         labels = {} if self.reference is None else {class_name(label): label for label in self._known_labels}
         return sorted(label_set(labels.get(str(name), name) for name in set_named(found)) for found in tally.classes)
 
-    def settled(self, tally: Tally, terms: MergedTerms | None) -> CorpusPlan:
+    def settled(self, tally: Tally, terms: Sequence[str] | None) -> CorpusPlan:
         """Decide columns after everything was counted; `terms` are the vocabulary where one was chosen."""
         offset, zero_based = _first_column(self.zero_based, tally)
+        vocabulary = self.vocabulary if terms is None else terms
         if self.reference is not None:
-            header = self.reference.header
-            return CorpusPlan(
-                ColumnMap(header.n_features, offset=offset), self.vocabulary, self._classes(tally), zero_based
-            )
-        if terms is not None:
-            columns = ColumnMap(len(terms), terms)
-            return CorpusPlan(columns, terms.strings, self._classes(tally), zero_based)
-        columns = ColumnMap(tally.n_columns - offset, offset=offset)
-        if columns.n_features < 1:
+            n_features = self.reference.header.n_features
+        else:
+            n_features = tally.n_columns - offset if terms is None else len(terms)
+        if n_features < 1:
             raise IngestError("no document has a value; there is nothing to learn from")
-        return CorpusPlan(columns, None, self._classes(tally), zero_based)
+        columns = ColumnMap(n_features, offset, tally.whole)
+        return CorpusPlan(columns, vocabulary, self._classes(tally), zero_based)
 
 
 def new_plan(settings: VectorizerSettings, form: str | None, reading: Reading) -> IngestPlan:
@@ -238,6 +225,24 @@ class IngestConfig:
     keep_text: bool
     progress: Progress
 
+    @property
+    def counting(self) -> Counting:
+        """How the sources are counted."""
+        reference, gate = self.plan.reference, self.gate
+        return Counting(
+            self.plan.settings,
+            self.reading,
+            self.form is not None,
+            gate.on_error,
+            self.plan.known_classes,
+            self.targets,
+            None if reference is None else reference.path,
+            None if reference is None else reference.header.uid,
+            self.block_documents,
+            self.held_out,
+            self.random_state,
+        )
+
     def check(self, tally: Tally) -> None:
         """Raise IngestError where the sources, or one of both parts, have no document, or none a label.
 
@@ -310,15 +315,3 @@ class IngestReport:
     skipped_examples: list[str] = field(default_factory=list)
     first_column: int | None = None
     seconds: float = 0.0
-
-    def take(self, tally: Tally, plan: CorpusPlan, targets: bool) -> None:
-        """Note what was counted and chosen."""
-        self.n_features, self.classes = plan.columns.n_features, [] if targets else list(plan.classes)
-        self.n_held_out = tally.n_held_out
-
-    def add(self, batch: Batch) -> None:
-        """Count a batch that goes into the corpus."""
-        indptr = batch[0].indptr
-        self.n_documents += len(indptr) - 1
-        self.n_nonzeros += int(indptr[-1])
-        self.n_empty += int(np.count_nonzero(np.diff(indptr) == 0))

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.urls import for_a_reader
@@ -19,7 +17,6 @@ from sdem_dist.text.sources import (
     BLOCK_DOCUMENTS,
     LINES,
     LINES_OR_TSV,
-    MATRIX_DOCUMENTS,
     Reading,
     records_format,
     source_format,
@@ -27,11 +24,8 @@ from sdem_dist.text.sources import (
 from sdem_dist.text.texts import Columns, RecordBatch, Records, texts_of_bytes, texts_of_strings
 from sdem_dist.text.validation import RowValidator
 
-if TYPE_CHECKING:
-    import scipy.sparse as sp
-
 INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
-N_SPLITS, MIN_BYTES = 16, 1 << 20
+N_SPLITS, MIN_BYTES = 16, 1 << 22
 """Few sources are cut into this many splits, unless these get smaller than that: few large ones are uneven work."""
 PREDICT_BYTES = 1 << 21  # about what one task of a prediction reads: little, so that workers end together
 PLACED_DOCUMENTS = 2000
@@ -52,13 +46,12 @@ class InputSplit:
     changed: int | None = None
     """`size` and `changed`: bytes of the file, and when it was last changed, in nanoseconds; of files of a folder a
     number of both. None: it can be read only once."""
-    copy: int = 0  # how often the same source was named before
     named: Path | None = None  # what the user calls the source, where `source` is absolute
 
     @property
     def name(self) -> str:
         """A name of its content, for files."""
-        content = repr((str(self.source.absolute()), self.size, self.changed, self.part, self.copy))
+        content = repr((str(self.source.absolute()), self.size, self.changed, self.part))
         return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
 
     def read(self, gate: RowValidator) -> Iterator[Records]:
@@ -140,10 +133,8 @@ def ingest_splits(
     if size is None:
         n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
         size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
-    named = Counter[Path]()
     for source, form in forms:
-        split = InputSplit(source, form, reading, reading.columns(), block_documents, copy=named[source.absolute()])
-        named[source.absolute()] += 1
+        split = InputSplit(source, form, reading, reading.columns(), block_documents)
         if form == "folder":
             yield from _of_folder(split, gate, size)
             continue
@@ -271,13 +262,3 @@ def placed_blocks(source: Path, reading: Reading, gate: RowValidator) -> Iterato
         places: list[object] = [place + i + skipped for i, (_, skipped) in enumerate(found)]
         place += len(found)
         yield Records(texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), labels, places)
-
-
-def matrix_blocks(
-    sources: Iterable[Path], gate: RowValidator, block_documents: int = MATRIX_DOCUMENTS
-) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
-    """Yield the rows of numeric sources, in order, in blocks of at most `block_documents`, and their labels."""
-    from sdem_dist.text.readers.svmlight import read_svmlight
-
-    for source in sources:
-        yield from read_svmlight(source, gate, block_documents)

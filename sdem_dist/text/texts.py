@@ -309,11 +309,11 @@ class ScriptSample:
                 self.n_unspaced += len(_UNSPACED.findall(text))
             self.n_spaces += sum(map(str.isspace, text))
 
-    def merge(self, n_characters: int, n_unspaced: int, n_spaces: int) -> None:
+    def merge(self, other: ScriptSample) -> None:
         """Take another sample in."""
-        self.n_characters += n_characters
-        self.n_unspaced += n_unspaced
-        self.n_spaces += n_spaces
+        self.n_characters += other.n_characters
+        self.n_unspaced += other.n_unspaced
+        self.n_spaces += other.n_spaces
 
     def warn(self, settings: VectorizerSettings) -> None:
         """Warn where words are taken from text without spaces, and say what to set."""

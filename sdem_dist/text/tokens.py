@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import logging
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -14,6 +13,7 @@ from sdem_dist.kernels import code_points as code_point_kernels
 from sdem_dist.kernels import spelling
 from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.spelling import Segments
 from sdem_dist.text.marking import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
@@ -116,14 +116,6 @@ class TokenInterner:
         self.spelled = grow_array(self.spelled, int(self.offsets[n_words]) + needed + PADDING)
 
 
-class NgramNodes(Protocol):
-    """A tree of n-grams: parent, -1 for none, and last word of every node, int32."""
-
-    n_nodes: int
-    parents: np.ndarray
-    lasts: np.ndarray
-
-
 @dataclass(frozen=True)
 class Spelling:
     """How the words of n-grams are written."""
@@ -139,18 +131,30 @@ class Spelling:
         """All words, in the order of their numbers."""
         return Texts(self.spelled, self.offsets[: self.n_words], self.offsets[1 : self.n_words + 1])
 
-    def sizes(self, tree: NgramNodes) -> np.ndarray:
-        """Return the number of bytes of every node of a tree, int64."""
-        sizes = np.empty(tree.n_nodes, np.int64)
-        spelling.text_sizes(tree.parents, tree.lasts, self.offsets, int(self.separator), sizes)
-        return sizes
+    @classmethod
+    def of_code_points(cls) -> Spelling:
+        """Return code points as words."""
+        return cls(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
 
-    def texts(self, tree: NgramNodes, nodes: np.ndarray, sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-        """Return nodes' texts: bytes, `PADDING` more among them, and where each begins and the last ends, int64."""
-        bounds = offsets_of(sizes[nodes])
+    def take(self, words: np.ndarray) -> Spelling:
+        """Return some of the words, in the order of their given numbers."""
+        offsets = offsets_of(self.offsets[words + 1] - self.offsets[words])
+        spelled = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
+        gather(self.spelled, self.offsets, words, 1, offsets, spelled)
+        return Spelling(spelled, offsets, len(words), self.separator)
+
+    def texts(self, parents: np.ndarray, lasts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
+        """Return the texts of n-grams from the node `first` on.
+
+        `parents`, `lasts`: int32, parent, -1 for none, and last word of every node.
+        Returns their bytes, `PADDING` more among them, and where each begins and the last ends, int64.
+        """
+        sizes = np.empty(len(parents), np.int64)
+        spelling.text_sizes(parents, lasts, self.offsets, int(self.separator), sizes)
+        bounds = offsets_of(sizes[first:])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
         words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
-        spelling.spell(nodes, (tree.parents, tree.lasts), words, separator, bounds, out)
+        spelling.spell(np.arange(first, len(parents)), (parents, lasts), words, separator, bounds, out)
         return out, bounds
 
 
@@ -261,10 +265,6 @@ class Words:
             len(terms) + 1
         )
 
-    def numbers(self, spelling: Spelling) -> np.ndarray:
-        """Return the number here of every word of another tokenizer, int32; new ones are learned."""
-        return self._stems.numbers(spelling.words, grow=True)
-
     def fixed(self) -> Words:
         """Return a tokenizer that learns no more words, for one thread."""
         other = Words(self._settings, self._kind, self._shortest)
@@ -305,7 +305,7 @@ class Characters:
     @property
     def spelling(self) -> Spelling:
         """See `Words`."""
-        return Spelling(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
+        return Spelling.of_code_points()
 
     def tokens(self, texts: Texts) -> Segments:
         """See `Words`."""
@@ -323,10 +323,6 @@ class Characters:
         """See `Words`."""
         joined = "".join(terms).encode("utf-32-le", "surrogatepass")
         return np.frombuffer(joined, np.int32), offsets_of_lengths(terms)
-
-    def numbers(self, spelling: Spelling) -> np.ndarray:
-        """See `Words`."""
-        return np.arange(N_CODE_POINTS, dtype=np.int32)
 
     def fixed(self) -> Characters:
         """See `Words`."""
@@ -359,10 +355,6 @@ class Analyzed:
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """See `Words`."""
         return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
-
-    def numbers(self, spelling: Spelling) -> np.ndarray:
-        """See `Words`."""
-        return self._table.numbers(spelling.words, grow=True)
 
     def fixed(self) -> Analyzed:
         """See `Words`."""

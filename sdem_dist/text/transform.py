@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
-from sdem_dist.text.ngram_merge import SortedTerms, sorted_terms
+from sdem_dist.text.ngram_merge import SortedTerms, Trie, sorted_terms
 from sdem_dist.text.texts import ScriptSample, Texts, parts_of_strings, texts_of_strings
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
@@ -75,7 +75,7 @@ def learned_texts(
         scripts.add(some)
         parts += counter.parts(some, np.zeros(len(some), bool))
     scripts.warn(settings)
-    terms = sorted_terms([counter], end=_LINE)
+    terms = sorted_terms([Trie.of(counter)], end=_LINE)
     n_terms = len(terms.offsets) - 1
     if dtype is None:
         dtype = np.min_scalar_type(max((int(counts.max(initial=0)) for _, _, counts in parts), default=0))

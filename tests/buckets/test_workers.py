@@ -32,10 +32,10 @@ def client(bucket):
 @pytest.fixture
 def source(bucket, tmp_path, monkeypatch):
     """The URL of a source that several tasks read; beside it is the local one."""
-    from sdem_dist.text import by_tasks, splits
+    from sdem_dist.text import splits, terms
 
     monkeypatch.setattr(splits, "INGEST_BYTES", 5000)
-    monkeypatch.setattr(by_tasks, "RANGE_TERMS", 300)
+    monkeypatch.setattr(terms, "MERGED_NODES", 300)
     text = "".join(f"{line}\n" for line in LINES).encode()
     (tmp_path / "s.tsv").write_bytes(text)
     buckets.put(f"{bucket}/s.tsv", text)

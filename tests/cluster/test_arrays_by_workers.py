@@ -25,13 +25,13 @@ from sdem_dist import (
     open_corpus,
     write_corpus,
 )
-from sdem_dist.corpus import sorted_rows
+from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.skip_damaged import check_corpus
 
 
 @pytest.fixture(autouse=True)
 def small_tasks(monkeypatch):
-    monkeypatch.setattr(sorted_rows, "TASK_ENTRIES", 500)
+    monkeypatch.setattr(shuffle, "TASK_ENTRIES", 500)
 
 
 RNG = np.random.default_rng(0)

@@ -16,9 +16,9 @@ import pytest
 
 from sdem_dist import IngestError, open_corpus
 from sdem_dist.cluster import connected
-from sdem_dist.corpus import sorted_rows
+from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.skip_damaged import check_corpus
-from sdem_dist.text import Reading, VectorizerSettings, by_tasks, ingest, splits
+from sdem_dist.text import Reading, VectorizerSettings, ingest, splits, terms
 
 WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω") for b in ("", "s", "ly", "-ish", "ness")]
 
@@ -27,8 +27,8 @@ WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω")
 def small_tasks(monkeypatch):
     """Cut even small sources into many tasks."""
     monkeypatch.setattr(splits, "INGEST_BYTES", 4000)
-    monkeypatch.setattr(by_tasks, "RANGE_TERMS", 20)
-    monkeypatch.setattr(sorted_rows, "TASK_ENTRIES", 700)
+    monkeypatch.setattr(terms, "MERGED_NODES", 20)
+    monkeypatch.setattr(shuffle, "TASK_ENTRIES", 700)
 
 
 def documents(n=400, seed=0):
@@ -200,8 +200,8 @@ def test_a_killed_worker_changes_nothing(tmp_path):
 KILLED = """
 import os, signal, sys
 from sdem_dist.cluster import connected
-from sdem_dist.text import by_tasks, ingest, splits
-splits.INGEST_BYTES, by_tasks.RANGE_TERMS = 4000, 20
+from sdem_dist.text import ingest, splits, terms
+splits.INGEST_BYTES, terms.MERGED_NODES = 4000, 20
 def progress(stage, done, total):
     if stage == sys.argv[1] and done > 150:
         os.killpg(0, signal.SIGKILL)
@@ -223,9 +223,9 @@ def flipped(content: bytes) -> bytes:
         ("counting", "", bytes),
         ("writing", "", bytes),
         ("counting", "counts-*/block-000000", flipped),  # what a disk may do
-        ("writing", "counts-*/run-*-table", lambda content: bytes(len(content))),  # what a loss of power leaves
+        ("writing", "counts-*/run-*-nodes", lambda content: bytes(len(content))),  # what a loss of power leaves
         ("writing", "rows-*/*/*", flipped),
-        ("writing", "terms-*/range-*/numbers", lambda content: content[:-4]),
+        ("writing", "terms-*/range-*/columns", lambda content: content[:-4]),
         ("counting", "counts-*/summary.json", lambda content: bytes(len(content))),
     ],
 )

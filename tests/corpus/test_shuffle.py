@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 import tracemalloc
@@ -14,10 +15,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sdem_dist.corpus import sorted_rows
+from sdem_dist.corpus import shuffle
 from sdem_dist.corpus.rows import KeyedRows, cut
-from sdem_dist.corpus.sorted_rows import rows_between, write_pieces
-from sdem_dist.corpus.spill import Spill, shuffle_keys
+from sdem_dist.corpus.shuffle import SortedRows, keys_of_ranks, shuffle_keys
 
 
 def rows(keys, names=None) -> KeyedRows:
@@ -40,66 +40,49 @@ def assert_same(found: KeyedRows, expected: KeyedRows) -> None:
         np.testing.assert_array_equal(getattr(found, name), getattr(expected, name), err_msg=name)
 
 
+def collected(path, memory, keys, names=False) -> SortedRows:
+    """Documents that come in batches of different dtypes, beyond some memory in a file."""
+    by_key = SortedRows(path, memory)
+    for start in range(0, len(keys), 130):
+        part = rows(keys[start : start + 130], names)
+        by_key.add(part if start else replace(part, data=part.data.astype(np.uint16)))
+    return by_key
+
+
 @pytest.mark.parametrize("memory", [300, 3000, 10**7])
 @pytest.mark.parametrize("names", [False, True])
-def test_drains_by_ascending_key(tmp_path, memory, names):
-    keys = shuffle_keys(4, 0, 400) >> np.uint64(1)
-    spill = Spill(tmp_path, memory, ordered=False)
-    for start in range(0, 400, 130):
-        spill.add(rows(keys[start : start + 130], names))
-    found = KeyedRows.concatenate(list(spill.drain()))
-    assert_same(found, rows(np.sort(keys), names))
-    assert [f for f in tmp_path.rglob("*") if f.is_file()] == []
-
-
-@pytest.mark.parametrize("names", [False, True])
-def test_documents_between_keys_come_back_from_pieces(tmp_path, monkeypatch, names):
-    monkeypatch.setattr(sorted_rows, "PIECE_BYTES", 200)
-    keys = np.sort(shuffle_keys(4, 0, 400) >> np.uint64(1))
-    made = write_pieces(tmp_path, [rows(keys[:150], names), rows(keys[150:], names), rows([], names)])
-    assert len(made) > 50
-    for first, stop in ((0, 1 << 64), (int(keys[17]), int(keys[203])), (int(keys[5]) + 1, int(keys[5]) + 2)):
-        found = rows_between(tmp_path, made, first, stop)
-        wanted = [key for key in keys.tolist() if first <= key < stop]
-        if wanted:
-            assert_same(KeyedRows.concatenate(found), rows(wanted, names))
-        else:
-            assert sum(part.n_documents for part in found) == 0
-
-
-def test_words_are_counted_alike_in_few_and_in_many_columns():
-    words = np.random.default_rng(0).integers(0, 50, 300).astype(np.uint32)
-    expected = np.stack(np.unique(words, return_counts=True))
-    for n_features in (50, 10**6):
-        np.testing.assert_array_equal(sorted_rows._frequency(words, n_features), expected)
-
-
-@pytest.mark.parametrize("memory", [300, 10**7])
 @pytest.mark.parametrize("ordered", [False, True])
-def test_parts_are_those_of_the_sorted_documents(tmp_path, memory, ordered):
+def test_documents_between_keys_come_back_from_memory_and_files(tmp_path, monkeypatch, memory, names, ordered):
+    monkeypatch.setattr(shuffle, "PIECE_BYTES", 200)
     keys = np.arange(400, dtype=np.uint64) if ordered else shuffle_keys(4, 0, 400) >> np.uint64(1)
-    spill = Spill(tmp_path, memory, ordered=ordered)
-    for start in range(0, 400, 130):
-        part = rows(keys[start : start + 130], names=True)
-        spill.add(part if start else replace(part, data=part.data.astype(np.uint16)))
-    sizes = [1, 150, 2, 247]
+    by_key, ascending = collected(tmp_path / "rows", memory, keys, names), np.sort(keys)
+    reopened = SortedRows(tmp_path / "rows", pieces=json.loads(json.dumps(by_key.pieces)))
+    first, last = int(ascending[17]), int(ascending[203])
+    for start, stop in ((0, 1 << 64), (first, last), (first + 1, first + 1), (last, 1 << 64)):
+        wanted = [key for key in ascending.tolist() if start <= key < stop]
+        for source in (by_key, reopened)[: 1 + (memory == 300)]:  # less than a batch: all is in the file
+            parts = [part for part in source.between(start, stop) if part.n_documents]
+            if wanted:
+                found = KeyedRows.concatenate(parts)
+                assert_same(found.take(np.argsort(found.keys)), rows(wanted, names))
+            else:
+                assert parts == []
+
+
+def test_threads_may_ask_for_different_documents(tmp_path):
+    keys = shuffle_keys(4, 0, 400) >> np.uint64(1)
+    by_key, borders = collected(tmp_path / "rows", 10**7, keys), [0, *np.sort(keys)[[1, 151, 153]].tolist(), 1 << 64]
     with ThreadPoolExecutor(2) as pool:
-        found = list(pool.map(lambda part: part(), spill.parts(sizes)))
-    assert [part.n_documents for part in found] == sizes
-    assert_same(KeyedRows.concatenate(found), rows(np.sort(keys), names=True))
-
-
-def test_keys_that_share_leading_bits_still_sort(tmp_path):
-    keys = np.random.default_rng(0).permutation(500)
-    spill = Spill(tmp_path, 1000, ordered=False)
-    spill.add(rows(keys))
-    assert_same(KeyedRows.concatenate(list(spill.drain())), rows(np.arange(500)))
+        parts = [part for found in pool.map(by_key.between, borders[:-1], borders[1:]) for part in found]
+    assert [part.n_documents for part in parts] == [1, 150, 2, 247]
+    assert_same(KeyedRows.concatenate(parts), rows(np.sort(keys)))
 
 
 @pytest.mark.parametrize("ordered", [False, True])
 @pytest.mark.parametrize("times", [20, 100])
-def test_memory_and_disk_are_bounded_and_documents_are_read_once(tmp_path, monkeypatch, times, ordered):
+def test_memory_is_bounded_and_documents_are_read_few_times(tmp_path, monkeypatch, times, ordered):
     limit, length, n_documents = 500_000, 160, 750 * times
+    monkeypatch.setattr(shuffle, "PIECE_BYTES", 20_000)
     read, n_read = KeyedRows.read, [0]
 
     def counted(*how) -> KeyedRows:
@@ -114,24 +97,24 @@ def test_memory_and_disk_are_bounded_and_documents_are_read_once(tmp_path, monke
 
     monkeypatch.setattr(KeyedRows, "read", counted)
     keys = np.arange(n_documents, dtype=np.uint64) if ordered else shuffle_keys(0, 0, n_documents)
-    spill, n_bytes, given, most = Spill(tmp_path, limit, ordered=ordered), 0, 0, 0
+    bounds = [*np.sort(keys)[:: n_documents // times].tolist(), 1 << 64]
+    by_key, n_bytes = SortedRows(tmp_path / "rows", limit), 0
     batch(keys[:1]).take(np.zeros(1, np.int64))  # numba is loaded before memory is measured
     tracemalloc.start()
     try:
         for start in range(0, n_documents, 250):
-            rows = batch(keys[start : start + 250])
-            n_bytes += rows.nbytes
-            spill.add(rows)
-        for rows in spill.drain():
-            given += rows.nbytes
-            most = max(most, given + sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file()))
+            part = batch(keys[start : start + 250])
+            n_bytes += part.nbytes
+            by_key.add(part)
+        n_returned = sum(part.n_documents for pair in pairwise(bounds) for part in by_key.between(*pair))
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()
+    assert n_returned == n_documents
     assert n_bytes > 0.9 * times * limit
-    assert peak < 4 * limit
-    assert n_read == [n_documents]
-    assert most < 1.3 * n_bytes
+    assert peak < 8 * limit
+    assert n_read[0] < 8 * n_documents
+    assert (tmp_path / "rows").stat().st_size < 1.1 * n_bytes, "each is written once"
 
 
 @settings(max_examples=50)
@@ -161,6 +144,14 @@ def test_keys_are_spread_evenly():
     assert abs(buckets - 1000).max() < 200  # over six standard deviations
     order = np.argsort(keys)
     assert abs(np.corrcoef(order, np.arange(64_000))[0, 1]) < 0.03
+
+
+@pytest.mark.parametrize("n", [1, 7, 5000])
+def test_keys_of_ranks_are_those_of_all_keys_sorted(monkeypatch, n):
+    monkeypatch.setattr(shuffle, "KEYS_AT_A_TIME", 999)
+    ranks = sorted({0, n // 3, n // 2, n - 1})
+    assert keys_of_ranks(5, n, ranks) == np.sort(shuffle_keys(5, 0, n))[ranks].tolist()
+    assert keys_of_ranks(5, n, []) == []
 
 
 def test_known_keys():

@@ -12,7 +12,7 @@ from typing import Any
 from faults.saboteur import reach
 
 from sdem_dist.text import counting
-from sdem_dist.text.runs import CountedBlock
+from sdem_dist.text.counting import CountedBlock
 
 N_BLOCKS, BLOCK = 30, 20
 save_block = counting.save_block

@@ -18,9 +18,9 @@ import pytest
 from faults.clusters import local_cluster, wait_until
 
 from sdem_dist import ClusterError, ingest, open_corpus
-from sdem_dist.corpus import sorted_rows
+from sdem_dist.corpus import shuffle
 from sdem_dist.engine.executor import in_order
-from sdem_dist.text import by_tasks, splits
+from sdem_dist.text import splits, terms
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 POINTS = range(1, 103, 3)
@@ -60,11 +60,11 @@ class watched:
                 self.event(function.__name__, self.seen.total())
                 yield result
 
-        self.patch.setattr(by_tasks, "in_order", seen)
+        self.patch.setattr(sys.modules["sdem_dist.text.ingest"], "in_order", seen)
         self.patch.setattr("sdem_dist.engine.executor.in_order", seen)
         self.patch.setattr(splits, "INGEST_BYTES", 1000)
-        self.patch.setattr(by_tasks, "RANGE_TERMS", 300)
-        self.patch.setattr(sorted_rows, "TASK_ENTRIES", 700)
+        self.patch.setattr(terms, "MERGED_NODES", 300)
+        self.patch.setattr(shuffle, "TASK_ENTRIES", 700)
         return self
 
     def __exit__(self, *error):

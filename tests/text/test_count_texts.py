@@ -22,7 +22,7 @@ from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
 from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary, arranged
 from sdem_dist.text.marking import CHANGING, every_code_point
-from sdem_dist.text.ngram_merge import sorted_terms
+from sdem_dist.text.ngram_merge import Trie, sorted_terms
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import KERNEL_PATTERN
@@ -152,7 +152,7 @@ def test_terms_of_several_counters_are_those_of_one(lists, chosen, n_jobs, least
             counter.count(texts_of_strings(texts), np.ones(len(texts), bool))
             for counter, texts in zip(counters, lists, strict=True)
         ]
-        terms = sorted_terms(counters, (least, most), with_totals=True, n_jobs=n_jobs)
+        terms = sorted_terms(list(map(Trie.of, counters)), (least, most), with_totals=True, n_jobs=n_jobs)
         counts = [
             arranged(part, columns, len(terms.offsets) - 1) for part, columns in zip(parts, terms.columns, strict=True)
         ]

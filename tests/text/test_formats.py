@@ -12,8 +12,9 @@ from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file
 
 from sdem_dist.errors import IngestError
+from sdem_dist.text.readers.svmlight import read_svmlight
 from sdem_dist.text.sources import Reading, numeric_format, source_format
-from sdem_dist.text.splits import matrix_blocks, text_blocks
+from sdem_dist.text.splits import text_blocks
 from sdem_dist.text.validation import RowValidator
 
 
@@ -24,7 +25,7 @@ def read(path, reading=None, block_documents=4, gate=None):
 
 
 def read_matrix(path, block_documents=4, gate=None):
-    blocks = list(matrix_blocks([path], gate or RowValidator(), block_documents))
+    blocks = list(read_svmlight(path, gate or RowValidator(), block_documents))
     width = max(matrix.shape[1] for matrix, _ in blocks)
     for matrix, _ in blocks:
         matrix.resize(matrix.shape[0], width)

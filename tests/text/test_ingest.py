@@ -119,7 +119,7 @@ def test_terms_that_do_not_fit_into_memory_are_merged_from_files(tmp_path, monke
     settings = VectorizerSettings(ngram_range=(1, 3), token_pattern=r"\S+", **limits)
     split = {"held_out": 0.3, "random_state": 3}
     ingest([source], tmp_path / "whole", settings, n_jobs=1, **split)
-    for name, value in (("runs.MOST_TERMS", most), ("runs.WINDOW_TERMS", 5), ("runs.WINDOW_BYTES", 64)):
+    for name, value in (("terms.MAX_TERMS", most), ("terms.MERGED_NODES", 30)):
         monkeypatch.setattr(f"sdem_dist.text.{name}", value)
     for n_jobs in (1, 3):
         ingest([source], tmp_path / f"c{n_jobs}", settings, n_jobs=n_jobs, block_documents=7, **split)
@@ -210,7 +210,7 @@ def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
 
 @pytest.mark.parametrize("failing", ["save_block", "load_block"])
 def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
-    where = {"save_block": "sdem_dist.text.counting.save_block", "load_block": "sdem_dist.text.counting.load_block"}
+    where = {"save_block": "sdem_dist.text.counting.save_block", "load_block": "sdem_dist.text.placing.load_block"}
     calls = []
 
     def full(*arguments):
@@ -261,7 +261,7 @@ def test_what_a_killed_ingest_left_is_cleared(tmp_path, documents):
 
 def test_an_interrupt_leaves_nothing(tmp_path, documents):
     def interrupt(stage, done, total):
-        if stage == "writing" and done > 20:
+        if stage == "writing" and done > 10:
             raise KeyboardInterrupt
 
     source = write_lines(tmp_path / "docs.txt", documents * 5)

@@ -16,17 +16,18 @@ from sdem_dist.text.counting import held_out_mask
 
 @given(st.integers(0, 2**40), st.integers(0, 50), st.integers(0, 50), st.integers(-5, 2**63), st.floats(0, 1))
 def test_who_is_held_out_depends_on_the_position_only(first, left, right, seed, fraction):
-    parts = held_out_mask(first, left, fraction, seed), held_out_mask(first + left, right, fraction, seed)
-    assert (np.concatenate(parts) == held_out_mask(first, left + right, fraction, seed)).all()
+    parts = held_out_mask(3, first, left, fraction, seed), held_out_mask(3, first + left, right, fraction, seed)
+    assert (np.concatenate(parts) == held_out_mask(3, first, left + right, fraction, seed)).all()
 
 
 @pytest.mark.parametrize("fraction", [0.0, 0.1, 0.5, 0.9])
 def test_the_fraction_held_out(fraction):
-    masks = [held_out_mask(0, 20_000, fraction, seed) for seed in (0, 1)]
+    masks = [held_out_mask(split, 0, 20_000, fraction, seed) for split, seed in ((0, 0), (0, 1), (1, 0))]
     for mask in masks:
         assert abs(mask.mean() - fraction) < 0.02
         assert abs((mask[1:] & mask[:-1]).mean() - fraction**2) < 0.02, "neighbours are independent"
-    assert abs((masks[0] & masks[1]).mean() - fraction**2) < 0.02, "seeds are independent"
+    for other in masks[1:]:
+        assert abs((masks[0] & other).mean() - fraction**2) < 0.02, "seeds and splits are independent"
 
 
 LONG = "This long text stands in the source of a package and says what numpy, np.dot and NumPy do for arrays."

@@ -1,0 +1,190 @@
+"""The second pass of an ingest: counted documents get the columns of the corpus, and their places in it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist.corpus.collect import collect
+from sdem_dist.corpus.labels import column_of
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet, index_dtype
+from sdem_dist.corpus.publishing import MEMORY_LIMIT
+from sdem_dist.corpus.rows import Canonical
+from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys, write_groups
+from sdem_dist.documents import offsets_of
+from sdem_dist.storage.encoding import JsonObject, decode_strings
+from sdem_dist.storage.kept import SUMMARY, at_hand, once
+from sdem_dist.storage.threads import in_threads
+from sdem_dist.text.counters import CsrCounts, arranged, csr
+from sdem_dist.text.counting import CountedBlock, Tally, block_path, load_block
+from sdem_dist.text.terms import RunColumns, TermColumns
+from sdem_dist.text.validation import NONE
+
+if TYPE_CHECKING:
+    import scipy.sparse as sp
+
+MAX_RUNS = 2  # runs whose columns are in memory at a time
+Batch = tuple[
+    "sp.csr_matrix | Canonical", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None
+]
+
+
+@dataclass(frozen=True)
+class ColumnMap:
+    """How columns that were counted become those of the corpus."""
+
+    n_features: int
+    offset: int = 0  # of numbers: the column that becomes 0
+    whole: bool = True  # the counts are whole numbers
+
+
+@dataclass(frozen=True)
+class Placing:
+    """How counted documents become rows of a corpus."""
+
+    columns: ColumnMap
+    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # the corpus's class for each label; None for targets
+    seed: int | None  # of the order of documents; None keeps that of the sources
+    held_out: bool  # of the documents held out, or of the others
+
+
+@dataclass
+class SecondPass:
+    """Reads the counted blocks of a part of the sources again.
+
+    `labels`: the labels of the part, by their codes.
+    `terms`: knows the columns of runs; None: columns are known.
+    `first`: position of the part's first document in the sources.
+    `n_jobs`: threads.
+    """
+
+    folder: Path
+    n_blocks: int
+    labels: list[str]
+    how: Placing
+    terms: RunColumns | None = None
+    first: int = 0
+    n_jobs: int | None = 1
+    n_empty: int = 0
+    _rows: list[np.ndarray] = field(default_factory=list)
+    _groups: list[np.ndarray] = field(default_factory=list)
+    _latest: dict[int, np.ndarray] = field(default_factory=dict)
+
+    def documents(self, file: Path, first: int, wrote: Callable[[int], None]) -> SortedDocuments:
+        """Return the documents; `first` is the position in the corpus, before it is shuffled, of the first of them.
+
+        `file`: holds documents beyond some memory. `wrote`: is called with the number of the next documents.
+        """
+        classes = self.how.classes
+        return collect(
+            self._batches(wrote),
+            file,
+            MEMORY_LIMIT,
+            None if classes is None else [name for _, name in classes] or None,
+            None if self.how.columns.whole else True,
+            seed=self.how.seed,
+            unlabelled=NONE,
+            first=first,
+        )
+
+    @property
+    def rows(self) -> np.ndarray:
+        """Positions in the part of the documents, once they have been read."""
+        return np.concatenate(self._rows)
+
+    @property
+    def groups(self) -> np.ndarray | None:
+        """Hashes of their groups, where documents have these."""
+        return np.concatenate(self._groups) if self._groups else None
+
+    def _batches(self, wrote: Callable[[int], None]) -> Iterator[Batch]:
+        if self.how.classes is None:
+            classes = np.array(self.labels, np.float64)
+        else:
+            named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(self.how.classes)}
+            classes = column_of([named[label] for label in self.labels])
+
+        def read() -> Callable[[int], tuple[CountedBlock, np.ndarray, sp.csr_matrix | Canonical]]:
+            return self._block
+
+        first = 0
+        with closing(in_threads(range(self.n_blocks), read, self.n_jobs)) as blocks:
+            for block, rows, counts in blocks:
+                positions, first = first + rows, first + len(block.labels)
+                if not len(rows):
+                    continue
+                self._rows.append(positions)
+                if block.groups is not None:
+                    self._groups.append(block.groups[rows])
+                self.n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
+                of_rows = classes[block.labels[rows]]
+                labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
+                ids = (
+                    self.first + positions if block.ids is None else np.array(decode_strings(*block.ids), object)[rows]
+                )
+                wrote(len(rows))
+                yield counts, labels, ids, targets, None if block.weights is None else block.weights[rows]
+        self._latest.clear()
+
+    def _block(self, number: int) -> tuple[CountedBlock, np.ndarray, sp.csr_matrix | Canonical]:
+        """Return a block, which of its documents are wanted, and their counts."""
+        block, columns = load_block(block_path(self.folder, number)), self.how.columns
+        rows = np.flatnonzero(block.held_out == self.how.held_out)
+        counts, width = block.counts, columns.n_features
+        if len(rows) < len(block.labels):
+            sizes = np.diff(counts.indptr)
+            entries = np.repeat(block.held_out == self.how.held_out, sizes)
+            counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
+        if block.run is not None:
+            counts = CsrCounts(*arranged(counts, self._columns_of(block.run), width))
+        elif columns.offset or block.n_columns > width:
+            moved = counts.nodes.astype(np.int64) - columns.offset
+            inside = (moved >= 0) & (moved < width)
+            counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
+        if columns.whole and counts.counts.dtype.kind == "u":
+            dtype = index_dtype(width)
+            indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
+            return block, rows, Canonical(counts.counts, indices, counts.indptr, width)
+        data = counts.counts if columns.whole else counts.counts.astype(np.float32)
+        return block, rows, csr(CsrCounts(counts.indptr, counts.nodes, data), (len(rows), width))
+
+    def _columns_of(self, run: int) -> np.ndarray:
+        assert self.terms is not None
+        columns = self._latest.get(run)
+        if columns is None:
+            columns = self.terms.of_run(run)
+            if len(self._latest) > MAX_RUNS:
+                self._latest.clear()
+            self._latest[run] = columns
+        return columns
+
+
+def place_split(
+    counts: Path, folder: Path, how: Placing, terms: TermColumns | None, first: tuple[int, int]
+) -> JsonObject:
+    """Write the documents of a split, whose counts lie in a folder, in the order of the corpus; return what they are.
+
+    `first`: position of the first of them in the sources, and in the part of them that the corpus holds.
+    """
+
+    def placed(partial_folder: Path) -> JsonObject:
+        with at_hand(counts) as here:
+            summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))
+            tally = Tally.from_json(summary["tally"])
+            columns = None if terms is None else replace(terms, folder=here)
+            second = SecondPass(here, tally.n_blocks, list(tally.classes), how, columns, first[0])
+            documents = second.documents(partial_folder / "unsorted", first[1], lambda n: None)
+            if second.groups is not None:
+                stop = first[1] + documents.n_documents
+                write_groups(partial_folder, stored_keys(how.seed, first[1], stop), second.groups)
+            written = documents.write_rows(partial_folder)
+        (partial_folder / "unsorted").unlink(missing_ok=True)
+        return {**written, "n_empty": second.n_empty}
+
+    return once(folder, placed)
