@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Sized
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
@@ -32,9 +32,8 @@ class Documents:
 
     data: np.ndarray  # shape (n_nonzeros,): counts (unsigned integers or float32), or real weights, never negative
     indices: np.ndarray  # shape (n_nonzeros,): words, integers, ascending and without repetition within a document
-    indptr: (
-        np.ndarray
-    )  # shape (n_documents + 1,), int64: document i owns the entries indptr[i]:indptr[i + 1], from 0 on
+    indptr: np.ndarray
+    """Shape (n_documents + 1,), int64: document i owns the entries indptr[i]:indptr[i + 1], from 0 on."""
     n_features: int  # size of the vocabulary, |W|
     labels: np.ndarray | None = None  # shape (n_documents,), int32: places in the corpus's list of classes
     weights: np.ndarray | None = None  # shape (n_documents,), float64; None means one each
@@ -42,19 +41,15 @@ class Documents:
 
     @property
     def n_documents(self) -> int:
-        """Number of documents."""
         return len(self.indptr) - 1
 
     @property
     def n_nonzeros(self) -> int:
-        """Number of stored entries."""
         return int(self.indptr[-1])
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by all arrays."""
-        arrays = (self.data, self.indices, self.indptr, self.labels, self.weights, self.targets)
-        return sum(a.nbytes for a in arrays if a is not None)
+        return sum(a.nbytes for a in (self.data, self.indices, self.indptr, *_columns(self)) if a is not None)
 
     def __getitem__(self, rows: slice) -> Documents:
         """Return the contiguous documents ``rows`` as views where possible."""
@@ -62,23 +57,15 @@ class Documents:
         if step != 1:
             raise ValueError("documents are sliced in contiguous ranges only")
         first, last = int(self.indptr[start]), int(self.indptr[stop])
-        return Documents(
-            self.data[first:last],
-            self.indices[first:last],
-            self.indptr[start : stop + 1] - first,
-            self.n_features,
-            None if self.labels is None else self.labels[start:stop],
-            None if self.weights is None else self.weights[start:stop],
-            None if self.targets is None else self.targets[start:stop],
-        )
+        indptr, columns = self.indptr[start : stop + 1] - first, _columns(self, slice(start, stop))
+        return Documents(self.data[first:last], self.indices[first:last], indptr, self.n_features, *columns)
 
     def taken(self, rows: np.ndarray) -> Documents:
         """Return copies of the documents at some positions."""
         lengths = np.diff(self.indptr)[rows]
         indptr = offsets_of(lengths)
         entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
-        columns = (None if column is None else column[rows] for column in (self.labels, self.weights, self.targets))
-        return Documents(self.data[entries], self.indices[entries], indptr, self.n_features, *columns)
+        return Documents(self.data[entries], self.indices[entries], indptr, self.n_features, *_columns(self, rows))
 
     def to_csr(self) -> sp.csr_matrix:
         """Return the counts as a SciPy CSR matrix of shape (n_documents, n_features)."""
@@ -92,18 +79,10 @@ class Documents:
         """Join batches over one vocabulary in the given order; `parts` holds at least one."""
         if len(parts) == 1:
             return parts[0]
-        offsets = np.cumsum([0] + [p.n_nonzeros for p in parts])
-        indptr = [p.indptr[1:] + o for p, o in zip(parts, offsets[:-1], strict=True)]
-
-        return cls(
-            np.concatenate([p.data for p in parts]),
-            np.concatenate([p.indices for p in parts]),
-            np.concatenate([np.zeros(1, np.int64), *indptr]),
-            parts[0].n_features,
-            _joined([p.labels for p in parts]),
-            _joined([p.weights for p in parts]),
-            _joined([p.targets for p in parts]),
-        )
+        starts = offsets_of([p.n_nonzeros for p in parts])
+        data, indices = (np.concatenate([getattr(p, name) for p in parts]) for name in ("data", "indices"))
+        indptr = np.concatenate([starts[:1], *(p.indptr[1:] + o for p, o in zip(parts, starts[:-1], strict=True))])
+        return cls(data, indices, indptr, parts[0].n_features, *_joined_columns(parts))
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,45 +95,47 @@ class DenseDocuments:
 
     @property
     def n_documents(self) -> int:
-        """Number of documents."""
         return len(self.values)
 
     @property
     def n_features(self) -> int:
-        """Number of columns."""
         return int(self.values.shape[1])
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by all arrays."""
-        return sum(a.nbytes for a in (self.values, self.labels, self.weights) if a is not None)
+        return sum(a.nbytes for a in (self.values, *_columns(self)) if a is not None)
 
     def __getitem__(self, rows: slice | np.ndarray) -> DenseDocuments:
         """Return the documents ``rows``, of a slice as views."""
-        labels = None if self.labels is None else self.labels[rows]
-        return DenseDocuments(self.values[rows], labels, None if self.weights is None else self.weights[rows])
+        return DenseDocuments(self.values[rows], *_columns(self, rows))
+
+    taken = __getitem__
 
     @classmethod
     def concatenate(cls, parts: list[DenseDocuments]) -> DenseDocuments:
         """Join batches of equal columns in the given order; `parts` holds at least one."""
         if len(parts) == 1:
             return parts[0]
-        values = np.concatenate([p.values for p in parts])
-        return cls(values, _joined([p.labels for p in parts]), _joined([p.weights for p in parts]))
+        return cls(np.concatenate([p.values for p in parts]), *_joined_columns(parts))
 
 
-def _joined(arrays: list[np.ndarray | None]) -> np.ndarray | None:
-    """Return arrays as one, or None where one is missing."""
-    present = [a for a in arrays if a is not None]
-    return np.concatenate(present) if len(present) == len(arrays) else None
+def _columns(documents: Documents | DenseDocuments, rows: Any = slice(None)) -> list[np.ndarray | None]:
+    """Return the labels, weights and, beside a sparse matrix, targets of some documents."""
+    names = ("labels", "weights", "targets")[: 3 if isinstance(documents, Documents) else 2]
+    return [None if (column := getattr(documents, name)) is None else column[rows] for name in names]
+
+
+def _joined_columns(parts: Sequence[Documents | DenseDocuments]) -> list[np.ndarray | None]:
+    """Return each column of all parts as one, or None where a part has none."""
+    columns = zip(*map(_columns, parts), strict=True)
+    return [None if any(part is None for part in column) else np.concatenate(column) for column in columns]
 
 
 class CorpusLike(Protocol):
-    """What is read piece by piece: `sdem_dist.corpus.Corpus` on disk, `MemoryCorpus` in memory, or a view of one."""
+    """What is read piece by piece: `sdem_dist.corpus.Corpus` on disk, or `MemoryCorpus` in memory."""
 
     @property
-    def n_documents(self) -> int:
-        """How many documents there are."""
+    def n_documents(self) -> int: ...
 
     @property
     def cache_key(self) -> str:
@@ -165,19 +146,3 @@ class CorpusLike(Protocol):
 
     def place(self, document: int) -> str:
         """Return where the document at a stored position is, for people."""
-
-
-@dataclass(frozen=True)
-class View:
-    """Base of corpora that read another one; subclasses define `read`, and `cache_key`, a name of the result."""
-
-    corpus: CorpusLike
-
-    @property
-    def n_documents(self) -> int:
-        """How many positions there are to read."""
-        return self.corpus.n_documents
-
-    def place(self, document: int) -> str:
-        """Return where a document is, for people."""
-        return self.corpus.place(document)

@@ -1,14 +1,13 @@
 """Corpora: sharded sparse documents on disk, and the same reading interface over a matrix in memory."""
 
 from sdem_dist.corpus.manifest import Header, ShardInfo
-from sdem_dist.corpus.memory import DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.corpus.reader import Corpus, concat, open_corpus
 from sdem_dist.corpus.skip_damaged import Problem, check_corpus
 from sdem_dist.corpus.writer import write_corpus
 
 __all__ = [
     "Corpus",
-    "DenseMemoryCorpus",
     "Header",
     "MemoryCorpus",
     "Problem",

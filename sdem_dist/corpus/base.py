@@ -1,10 +1,10 @@
-"""What corpora on disk and in memory share: chosen documents, subsets and transforms of what is stored."""
+"""What corpora on disk and in memory share: rows, subsets, weights, transforms of documents, and one `read`."""
 
 from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, cast
@@ -12,21 +12,21 @@ from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.byte_cache import ByteCache
 from sdem_dist.corpus.checks import document_frequency
-from sdem_dist.corpus.manifest import ClassLabel, Header
+from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header
 from sdem_dist.documents import DenseDocuments, Documents
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.folds import Folds
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
-Transform: TypeAlias = Callable[[AnyDocuments], AnyDocuments]
-"""From documents to as many documents; its ``repr`` names it."""
+Transform: TypeAlias = Callable[[AnyDocuments, int, int], AnyDocuments]
+"""From the documents at positions ``start`` up to ``stop``, and these, to others; its ``repr`` names it."""
 Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
 """A mask, positions, or a function of the label and the id of a document."""
 BLOCK = 1 << 15  # documents that are read at a time
-MOST_FREQUENCIES = 8
-_frequencies: dict[str, np.ndarray] = {}  # of subsets by their names: many tasks of a process ask for them
+_frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
 
 
 class Mask(Protocol):
@@ -45,18 +45,17 @@ class OfValues:
 
     function: Callable[[np.ndarray], np.ndarray]
 
-    def __call__(self, documents: AnyDocuments) -> AnyDocuments:
-        """Return documents with other values."""
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> AnyDocuments:
         values = cast(DenseDocuments, documents).values
         return replace(cast(DenseDocuments, documents), values=self.function(np.asarray(values, np.float64)))
 
 
 class BaseCorpus(ABC):
-    """Documents that are read by position, and what is known of all of them.
+    """Documents that are read by position, and what is stored of all of them.
 
     Subclasses say what is stored. Of that, a corpus has all documents or the `rows`; documents outside of one of the
-    `subsets` have weight 0, so that ranges, lanes and random numbers are those of the whole; `transforms` change
-    documents as they are read, in turn.
+    `subsets` have weight 0, so that ranges, lanes and random numbers are those of all; `transforms` change documents as
+    they are read, in turn.
 
     Attributes
     ----------
@@ -72,16 +71,14 @@ class BaseCorpus(ABC):
     subsets: tuple[Mask, ...] = ()
     transforms: tuple[Transform, ...] = ()
     weight_divisor: float = 1.0
-    _state: ClassVar[tuple[str, ...]] = (
-        "rows",
-        "subsets",
-        "transforms",
-        "weight_divisor",
-    )  # all else is made of it again
+    _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms", "weight_divisor")
+    """What is sent to workers; all else is made again."""
 
     # What is stored.
+    @property
     @abstractmethod
-    def _header(self) -> Header: ...
+    def stored_header(self) -> Header: ...
+
     @abstractmethod
     def _key(self) -> str: ...
     @abstractmethod
@@ -89,11 +86,9 @@ class BaseCorpus(ABC):
     @abstractmethod
     def _place(self, document: int) -> str: ...
     @abstractmethod
-    def _labels(self) -> np.ndarray | None: ...
-    @abstractmethod
-    def _weights(self) -> np.ndarray | None: ...
-    @abstractmethod
-    def _groups(self) -> np.ndarray | None: ...
+    def _array(self, name: str) -> np.ndarray | None:
+        """Return the stored "labels", "weights" or "groups" of all documents; None where there are none."""
+
     @abstractmethod
     def _document_frequency(self) -> np.ndarray: ...
     @abstractmethod
@@ -119,30 +114,32 @@ class BaseCorpus(ABC):
     def relative(self) -> Self:
         """Return the documents with weights whose mean is 1, among those above 0: as they are where none have any."""
         weights = None if self.weights is None else self.weights[self.weights > 0]
-        if weights is None or not len(weights) or np.ptp(weights) == 0 == weights[0] - 1:
+        if weights is None or not len(weights):
             return self
-        return self._with(
-            weight_divisor=self.weight_divisor * float(weights[0] if np.ptp(weights) == 0 else weights.mean())
-        )
+        mean = float(weights[0] if np.ptp(weights) == 0 else weights.mean())  # exact where all are alike
+        return self if np.ptp(weights) == 0 == mean - 1 else self._with(weight_divisor=self.weight_divisor * mean)
 
     def labelled(self) -> Self:
         """Return the documents that have a label, of a subset those inside, numbered from 0."""
         labels, mask = self.labels(), self.mask
         inside = np.zeros(0, bool) if labels is None else (labels >= 0) & (True if mask is None else mask)
-        return self._with(rows=self._of_rows(np.flatnonzero(inside)), subsets=())
+        rows = np.flatnonzero(inside)
+        return self._with(rows=rows if self.rows is None else self.rows[rows], subsets=())
 
-    def _of_rows(self, rows: np.ndarray) -> np.ndarray:
-        return rows if self.rows is None else self.rows[rows]
-
-    def _column(self, stored: np.ndarray | None) -> np.ndarray | None:
+    def _column(self, name: str) -> np.ndarray | None:
+        stored = self._array(name)
         return stored if stored is None or self.rows is None else stored[self.rows]
 
     @property
     def name(self) -> str:
         """What tells these documents from all that are stored: empty where they are all."""
-        rows = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
-        rows += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
-        return " ".join([*rows, *(f"part {mask.name}" for mask in self.subsets), *map(repr, self.transforms)])
+        parts = [] if self.rows is None else [f"rows {hashlib.sha256(self.rows.tobytes()).hexdigest()}"]
+        parts += [] if self.weight_divisor == 1.0 else [f"weights / {self.weight_divisor!r}"]
+        return " ".join([*parts, *(f"part {mask.name}" for mask in self.subsets), *map(repr, self.transforms)])
+
+    @property
+    def _titles(self) -> str:
+        return "".join(f"{mask.title} of " for mask in reversed(self.subsets))
 
     @cached_property
     def cache_key(self) -> str:
@@ -152,11 +149,10 @@ class BaseCorpus(ABC):
     @cached_property
     def header(self) -> Header:
         """The manifest: counts, classes, shards, identity; of some documents with their counts and an own identity."""
-        header = self._header()
+        header = self.stored_header
         if self.rows is None and not self.subsets:
             return header
-        labels = self.labels()
-        counts: list[int] = []
+        labels, counts = self.labels(), list[int]()
         if labels is not None:
             inside = labels[(labels >= 0) & (True if self.mask is None else self.mask)]
             counts = np.bincount(inside, minlength=len(header.classes)).tolist()
@@ -167,7 +163,7 @@ class BaseCorpus(ABC):
     @property
     def n_documents(self) -> int:
         """Number of positions to read."""
-        return self._header().n_documents if self.rows is None else len(self.rows)
+        return self.stored_header.n_documents if self.rows is None else len(self.rows)
 
     def read(self, start: int, stop: int) -> AnyDocuments:
         """Return documents, in stored order.
@@ -175,8 +171,8 @@ class BaseCorpus(ABC):
         Parameters
         ----------
         start, stop : int
-            Positions, ``0 <= start <= stop <= n_documents``. On disk every shard that holds one of them is read whole,
-            so ranges that follow the shards' borders waste nothing.
+            Positions, ``0 <= start <= stop <= n_documents``. On disk every shard that holds one of them is read as a
+            piece, so ranges that follow the shards' borders waste nothing.
 
         Returns
         -------
@@ -192,25 +188,24 @@ class BaseCorpus(ABC):
         """
         if not 0 <= start <= stop <= self.n_documents:
             raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
-        documents = self._read(start, stop) if self.rows is None else self._gathered(self.rows[start:stop])
+        documents = self._read(start, stop) if self.rows is None else self._gather(self.rows[start:stop])
         if self.weight_divisor != 1.0 and documents.weights is not None:
             documents = replace(documents, weights=documents.weights / self.weight_divisor)
         if self.subsets:
             weights = np.ones(stop - start) if documents.weights is None else documents.weights
             documents = replace(documents, weights=np.where(self._mask(start, stop), weights, 0.0))
         for transform in self.transforms:
-            documents = transform(documents)
+            documents = transform(documents, start, stop)
         return documents
 
-    def _gathered(self, rows: np.ndarray) -> AnyDocuments:
+    def _gather(self, rows: np.ndarray) -> AnyDocuments:
         """Read the documents at some stored positions, ascending."""
         parts = [] if len(rows) else [self._read(0, 0)]
         for first in range(int(rows[0]), int(rows[-1]) + 1, BLOCK) if len(rows) else ():
-            last = min(first + BLOCK, self._header().n_documents)
-            here = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-            if len(here):
-                documents = self._read(first, last)
-                parts.append(documents[here] if isinstance(documents, DenseDocuments) else documents.taken(here))
+            last = min(first + BLOCK, self.stored_header.n_documents)
+            inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
+            if len(inside):
+                parts.append(self._read(first, last).taken(inside))
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
     def _mask(self, start: int, stop: int) -> np.ndarray:
@@ -227,12 +222,12 @@ class BaseCorpus(ABC):
 
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
-        return self._column(self._labels())
+        return self._column("labels")
 
     @cached_property
     def weights(self) -> np.ndarray | None:
         """The weights of all documents, float64 of shape (n_documents,); None: all are 1."""
-        weights, mask = self._column(self._weights()), self.mask
+        weights, mask = self._column("weights"), self.mask
         weights = weights if weights is None or self.weight_divisor == 1.0 else weights / self.weight_divisor
         return weights if mask is None else np.where(mask, 1.0 if weights is None else weights, 0.0)
 
@@ -251,8 +246,8 @@ class BaseCorpus(ABC):
         return tuple(np.bincount(labels[labelled], weights[labelled], len(self.header.classes)).tolist())
 
     def all_groups(self) -> np.ndarray | None:
-        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none were kept."""
-        return self._column(self._groups())
+        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none are stored."""
+        return self._column("groups")
 
     @cached_property
     def document_frequency(self) -> np.ndarray:
@@ -261,53 +256,85 @@ class BaseCorpus(ABC):
         Those of a subset count its documents of a weight above 0 alone. CorpusError where the array is damaged, or the
         corpus is dense.
         """
-        if self.rows is None and not self.subsets:
+        if (self.rows is None and not self.subsets) or self.stored_header.layout == DENSE:
             return self._document_frequency()
-        if self.cache_key not in _frequencies:
-            counts = np.zeros(self._header().n_features, np.int64)
-            for start in range(0, self.n_documents, BLOCK):
-                block = self.read(start, min(start + BLOCK, self.n_documents))
-                if isinstance(block, DenseDocuments):
-                    return self._document_frequency()  # says what is wrong
-                if self.subsets:
-                    block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
-                counts += document_frequency(block.indices, block.data, block.n_features)
-            while len(_frequencies) >= MOST_FREQUENCIES:
-                _frequencies.pop(next(iter(_frequencies)), None)
-            _frequencies[self.cache_key] = counts
-        return _frequencies[self.cache_key]
+        return _frequencies.get((self.cache_key,), self._counted_frequency)
+
+    def _counted_frequency(self) -> np.ndarray:
+        counts = np.zeros(self.stored_header.n_features, np.int64)
+        for start in range(0, self.n_documents, BLOCK):
+            block = cast(Documents, self.read(start, min(start + BLOCK, self.n_documents)))
+            if self.subsets:
+                block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
+            counts += document_frequency(block.indices, block.data, block.n_features)
+        return counts
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds[Self]:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.
 
-        Documents of one group, of `groups` in stored order or those that the corpus keeps, are in one fold.
+        Documents of one group, of `groups` in stored order or those that the corpus stores, are in one fold.
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
         from sdem_dist.corpus.folds import Folds
 
         return Folds(self, k, seed, groups=groups)
 
-    def chosen(self, which: Which, ids: Callable[[], Iterator[int | str]] | None = None) -> Self:
-        """Return some documents, see `sdem_dist.corpus.Corpus.subset`; `ids` yields those of all documents."""
+    def ids_of(self, start: int = 0, stop: int | None = None) -> list[Any]:
+        """Return the ids of documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
+        return self.ids_at(range(start, self.n_documents if stop is None else stop))
+
+    def ids_at(self, documents: Iterable[int]) -> list[Any]:
+        """Return the ids of the documents at some positions, in that order."""
+        return list(documents)
+
+    def subset(self, which: Which) -> Self:
+        """Return some documents, which train estimators and are evaluated and predicted like a corpus.
+
+        All documents are read, and those outside have weight 0. Document frequencies are of the chosen documents alone.
+
+        Parameters
+        ----------
+        which : array-like of bool or int, or callable
+            A mask of shape (n_documents,), positions, or a function of a document's label and id that says whether it
+            is inside. Labels are None where there are none.
+
+        Returns
+        -------
+        Corpus
+
+        Raises
+        ------
+        ValueError
+            It names no document, one that is not there, or something else.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from tempfile import mkdtemp
+        >>> from sdem_dist import MultinomialNB, write_corpus
+        >>> corpus = write_corpus(mkdtemp() + "/c", np.eye(6, dtype=int), list("ababac"))
+        >>> two = corpus.subset(lambda label, name: label != "c")
+        >>> two.weight
+        5.0
+        """
         from sdem_dist.corpus.folds import Selection
 
         n, classes, labels = self.n_documents, self.header.classes, self.labels()
         mask = np.zeros(n, bool)
         if callable(which):
             positions: Sequence[int] = [-1] * n if labels is None else labels.tolist()
-            names = range(n) if ids is None else ids()
-            pairs = zip(positions, names, strict=True)
+            pairs = zip(positions, self.ids_of(), strict=True)
             mask[:] = [bool(which(None if k < 0 else cast(ClassLabel, classes[k]), name)) for k, name in pairs]
         else:
-            found = np.asarray(which)
-            if found.dtype == bool and found.shape == (n,):
-                mask[:] = found
-            elif found.ndim == 1 and found.dtype.kind in "iu" and (found < n).all() and (found >= 0).all():
-                mask[found] = True
+            places = np.asarray(which)
+            if places.dtype == bool and places.shape == (n,):
+                mask[:] = places
+            elif places.ndim == 1 and places.dtype.kind in "iu" and (places < n).all() and (places >= 0).all():
+                mask[places] = True
             else:
                 raise ValueError(
                     f"which must be a mask of {n:,} booleans, positions from 0 to {n - 1:,}, or a function of label and id; "
-                    f"got {found.dtype} of shape {found.shape}"
+                    f"got {places.dtype} of shape {places.shape}"
                 )
         mask &= True if self.mask is None else self.mask
         if not mask.any():

@@ -6,21 +6,18 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.manifest import Header
-from sdem_dist.corpus.shuffle import shuffle_keys
+from sdem_dist.byte_cache import ByteCache
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import CorpusError
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
-MOST_KEPT = 8
-_kept: dict[tuple[str, str], np.ndarray] = {}  # folds of the corpora of this process: hundreds of tasks ask for them
+_numbers = ByteCache(512 << 20, oldest_leave=True)  # folds of the corpora of this process: hundreds of tasks use them
 GroupsAt: TypeAlias = Callable[[np.ndarray | list[str]], np.ndarray]
 """From the ids of documents to the hashes of their groups."""
 
@@ -86,7 +83,7 @@ class Folds(Generic[CorpusT]):
     `k`: at least 2, at most the number of documents.
     `share`: the share of the documents outside a fold that are trained on, chosen by another hash of their place.
     `groups`: array-like of shape (n_documents,): documents of one group are in one fold; each fold has about its share
-    of every class, as far as groups allow. In the order of the corpus as stored. None: as the corpus keeps them, if it
+    of every class, as far as groups allow. In the order of the corpus as stored. None: as the corpus stores them, if it
     does.
     Raises ValueError: there are fewer than two folds, or more than documents or groups.
     """
@@ -100,7 +97,7 @@ class Folds(Generic[CorpusT]):
             raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
         self.groups = None if groups is None else group_codes(groups, corpus.n_documents)
-        """The number of each document's group, where groups were given."""
+        """The number of each document's group, where groups were passed."""
 
     def __reduce__(self) -> tuple[type[Folds[CorpusT]], tuple[object, ...]]:
         return Folds, (self.corpus, self.k, self.seed, self.share, self.groups)
@@ -133,21 +130,15 @@ class Folds(Generic[CorpusT]):
     @property
     def numbers(self) -> np.ndarray:
         """The fold of each document, in stored order: int16 of shape (n_documents,)."""
-        key = (self.corpus.cache_key, self.name)
-        if key not in _kept:
-            while len(_kept) >= MOST_KEPT:
-                _kept.pop(next(iter(_kept)), None)
-            groups = self.corpus.all_groups() if self.groups is None else self.groups
-            _kept[key] = assign_folds(self._strata(), self.corpus.n_documents, self.k, self.seed, groups)
-        return _kept[key]
+        return _numbers.get((self.corpus.cache_key, self.name), self._assigned)
 
-    def _strata(self) -> np.ndarray | None:
-        """Return the labels; documents outside of a subset have others, so that those inside are dealt evenly."""
-        labels, mask = self.corpus.labels(), self.corpus.mask
-        if mask is None:
-            return labels
-        labels = np.zeros(self.corpus.n_documents, np.int64) if labels is None else labels
-        return labels + np.where(mask, 0, int(labels.max(initial=0)) + 2)
+    def _assigned(self) -> np.ndarray:
+        labels, mask, n = self.corpus.labels(), self.corpus.mask, self.corpus.n_documents
+        if mask is not None:  # documents outside of a subset have other labels: those inside are dealt evenly
+            labels = np.zeros(n, np.int64) if labels is None else labels
+            labels = labels + np.where(mask, 0, int(labels.max(initial=0)) + 2)
+        groups = self.corpus.all_groups() if self.groups is None else self.groups
+        return assign_folds(labels, n, self.k, self.seed, groups)
 
 
 @dataclass(frozen=True)
@@ -233,18 +224,6 @@ def group_hashes(groups: ArrayLike) -> np.ndarray:
     return np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)[codes]
 
 
-def groups_of_shards(header: Header, groups: Callable[[int], np.ndarray]) -> np.ndarray | None:
-    """Return a hash of the group of each document, uint64 of shape (n_documents,); None where no shard keeps groups.
-
-    Where only some corpora of those that were joined keep groups, each document of the others is a group of its own.
-    """
-    have_groups = ["groups" in shard.checksums for shard in header.shards]
-    if not any(have_groups):
-        return None
-    borders = pairwise(header.shard_starts.tolist())
-    return np.concatenate([groups(i) if have_groups[i] else shuffle_keys(0, *pair) for i, pair in enumerate(borders)])
-
-
 def groups_at(
     groups: ArrayLike | GroupsAt | None, ids: Sequence[int | str] | np.ndarray | None, n_documents: int
 ) -> GroupsAt | None:
@@ -259,10 +238,10 @@ def groups_at(
         raise CorpusError(f"there are {n_documents:,} documents, and groups have shape {hashes.shape}")
     if ids is None:
         return lambda rows: hashes[np.asarray(rows)]
-    named: dict[int | str, np.uint64] = {}
+    by_id: dict[int | str, np.uint64] = {}
     for name, group in zip(ids, hashes, strict=True):
-        if named.setdefault(name, group) != group:
+        if by_id.setdefault(name, group) != group:
             raise CorpusError(
                 f"two documents have the id {name!r} and different groups: with groups, ids have to differ"
             )
-    return lambda names: np.array([named[name] for name in names], np.uint64)
+    return lambda names: np.array([by_id[name] for name in names], np.uint64)

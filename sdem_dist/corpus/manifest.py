@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Annotated, Literal, cast
 
@@ -40,11 +40,6 @@ Classes = tuple[ClassLabel | LabelSet, ...]
 def shard_name(shard: int) -> str:
     """Return the name of a shard's group within the group of shards."""
     return f"{shard:05d}"
-
-
-def shard_path(shard: int, array: str) -> str:
-    """Return the path of one of a shard's arrays from the corpus's root."""
-    return f"{SHARDS}/{shard_name(shard)}/{array}"
 
 
 def index_dtype(n_features: int) -> np.dtype:
@@ -87,7 +82,7 @@ class ShardInfo:
 
 @dataclass(frozen=True)
 class CorpusStats:
-    """What is known of documents before they are in shards; see `Header`."""
+    """What is counted of documents before they are in shards; see `Header`."""
 
     n_documents: int
     n_features: int
@@ -164,7 +159,11 @@ class Header:
     @property
     def has_weights(self) -> bool:
         """Whether documents have weights."""
-        return any("weights" in shard.checksums for shard in self.shards)
+        return self.has("weights")
+
+    def has(self, array: str) -> bool:
+        """Whether a shard stores an array."""
+        return any(array in shard.checksums for shard in self.shards)
 
     @property
     def documents_by_label(self) -> dict[ClassLabel, int]:
@@ -188,48 +187,35 @@ class Header:
     @cached_property
     def uid(self) -> str:
         """SHA-256 (hex) of the corpus's content: equal for equal documents, order, classes and vocabulary."""
-        content = json.dumps(self._content(), sort_keys=True, separators=(",", ":"), ensure_ascii=True)
-        return hashlib.sha256(content.encode()).hexdigest()
-
-    def _content(self) -> JsonObject:
-        values = {f.name: getattr(self, f.name) for f in fields(self) if f.name != "made_by"}
-        return {**values, "shards": [vars(shard) for shard in self.shards]}
+        content = {name: value for name, value in msgspec.to_builtins(self).items() if name != "made_by"}
+        return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def to_json(self) -> JsonObject:
         """Return the manifest as JSON values."""
-        identity = {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid}
-        return {**identity, **self._content(), "made_by": self.made_by}
+        return {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid, **msgspec.to_builtins(self)}
 
     @classmethod
     def from_json(cls, document: object, where: str) -> Header:
-        """Read a manifest.
+        """Read a manifest; `where` is the corpus's path, for messages.
 
-        Parameters
-        ----------
-        document : JSON value
-        where : str
-            The corpus's path, for messages.
-
-        Raises
-        ------
-        CorpusError
-            It is not a manifest, was made by another format, is inconsistent or altered.
+        Raises CorpusError: it is not a manifest, was made by another format, is inconsistent or altered.
         """
         if not isinstance(document, dict) or document.get("format") != FORMAT:
-            raise CorpusError(f"{where}: not a corpus: there is no {FORMAT} manifest")
+            raise CorpusError(f"not a corpus: there is no {FORMAT} manifest", path=where)
         if document.get("format_version") != FORMAT_VERSION:
             raise CorpusError(
-                f"{where}: made by another version of the format ({document.get('format_version')!r}; this package reads "
-                f"{FORMAT_VERSION}): make it again from its sources, or install the version of sdem_dist that made it"
+                f"made by another version of the format ({document.get('format_version')!r}; this package reads "
+                f"{FORMAT_VERSION}): make it again from its sources, or install the version of sdem_dist that made it",
+                path=where,
             )
         try:
             header = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
-            raise CorpusError(f"{where}: the manifest is malformed: {error}") from error
+            raise CorpusError(f"the manifest is malformed: {error}", path=where) from error
         if problem := header._inconsistency():
-            raise CorpusError(f"{where}: the manifest is inconsistent: {problem}")
+            raise CorpusError(f"the manifest is inconsistent: {problem}", path=where)
         if document.get("uid") != header.uid:
-            raise CorpusError(f"{where}: the manifest was altered: its content does not have the uid it states")
+            raise CorpusError("the manifest was altered: its content does not have the uid it states", path=where)
         return header
 
     def _inconsistency(self) -> str | None:

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from functools import cached_property
 from itertools import count
-from typing import Generic, Self, TypeVar
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.base import BaseCorpus, Which
+from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
 from sdem_dist.corpus.checks import (
     VALUE_RULE,
     check_structure,
@@ -20,108 +19,22 @@ from sdem_dist.corpus.checks import (
     document_frequency,
     first_invalid,
 )
-from sdem_dist.corpus.manifest import DENSE, SPARSE, Classes, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
-from sdem_dist.corpus.shards import find_problem
+from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.encoding import crc32c
 
 _numbers: Iterator[int] = count()
 ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
-Kind = TypeVar("Kind", Documents, DenseDocuments)
 
 
-class InMemory(BaseCorpus, Generic[Kind]):
-    """The reading interface of `Corpus` over documents in memory.
-
-    `order`: int64 of shape (n_documents,), or None, row of what was given that each document is; None: they are as
-    given. `n_rows`: how many rows were given.
-    """
-
-    _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)
-
-    def __init__(self, documents: Kind, classes: Classes, order: np.ndarray | None, n_rows: int) -> None:
-        self._documents: Kind = documents
-        self._classes, self.order, self.n_rows, self._number = classes, order, n_rows, next(_numbers)
-
-    def __repr__(self) -> str:
-        subsets = "".join(f"{mask.title} of " for mask in reversed(self.subsets))
-        return f"{subsets}{type(self).__name__}({self.n_documents} documents, {self._documents.n_features} features)"
-
-    def _key(self) -> str:
-        return f"memory {self._number}"
-
-    def _place(self, document: int) -> str:
-        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
-
-    def _labels(self) -> np.ndarray | None:
-        return self._documents.labels
-
-    def _weights(self) -> np.ndarray | None:
-        return self._documents.weights
-
-    def _groups(self) -> None:
-        return
-
-    def _read(self, start: int, stop: int) -> Kind:
-        return self._documents[start:stop]  # they were verified when this corpus was made
-
-    def _header(self) -> Header:
-        return self._stored_header
-
-    @cached_property
-    def _stored_header(self) -> Header:
-        """The manifest that a corpus of these documents would have, as one shard."""
-        from sdem_dist.storage.encoding import crc32c
-
-        documents, classes = self._documents, self._classes
-        named = {name: getattr(documents, name, None) for name in ARRAYS}
-        arrays = {name: array for name, array in named.items() if array is not None}
-        dense = isinstance(documents, DenseDocuments)
-        entries = arrays["values" if dense else "data"]
-        counts: list[int] = []
-        if documents.labels is not None:
-            counts = np.bincount(documents.labels[documents.labels >= 0], minlength=len(classes)).tolist()
-        checksums = {name: crc32c(array) for name, array in arrays.items()}
-        return Header(
-            n_documents=documents.n_documents,
-            n_features=documents.n_features,
-            n_nonzeros=entries.size,
-            classes=classes,
-            class_counts=tuple(counts),
-            shards=(ShardInfo(documents.n_documents, entries.size, str(entries.dtype), checksums),),
-            vocabulary_hash=vocabulary_hash(documents.n_features, None),
-            weighted=dense or (entries.dtype.kind == "f" and bool((entries != np.floor(entries)).any())),
-            layout=DENSE if dense else SPARSE,
-            n_targets=arrays["targets"].shape[1] if "targets" in arrays else 0,
-        )
-
-    @property
-    def n_documents(self) -> int:
-        """Number of positions to read."""
-        return self._documents.n_documents if self.rows is None else len(self.rows)
-
-    def subset(self, which: Which) -> Self:
-        """Return some documents, see `sdem_dist.corpus.Corpus.subset`."""
-        return self.chosen(which)
-
-    def vocabulary(self) -> None:
-        """Return None: a matrix has no words."""
-        return
-
-    def _document_frequency(self) -> np.ndarray:
-        documents = self._documents
-        if isinstance(documents, DenseDocuments):
-            raise CorpusError("tables are dense: their columns have no document frequencies")
-        return document_frequency(documents.indices, documents.data, documents.n_features)
-
-
-class MemoryCorpus(InMemory[Documents]):
-    """Documents of a sparse matrix behind the reading interface of `Corpus`.
+class MemoryCorpus(BaseCorpus):
+    """Documents of a matrix or a table behind the reading interface of `Corpus`.
 
     Parameters
     ----------
     X : sparse matrix or array of shape (n_documents, n_features)
-        Counts or weights, never negative.
+        Counts or weights, never negative. With `dense` a table: finite, or NaN for a missing value.
     y_positions : ndarray of shape (n_documents,), integers, or None
         Position of each document's class in `classes`; -1 where it is not known, for learners that allow for this.
     classes : sequence of labels
@@ -129,13 +42,14 @@ class MemoryCorpus(InMemory[Documents]):
     weights : ndarray of shape (n_documents,), optional
         Weight of each document.
     targets : ndarray of shape (n_documents, n_targets), optional
-        Real numbers to be predicted.
+        Real numbers to be predicted, beside a sparse matrix.
     rows : ndarray of shape (n_chosen,), integers, optional
         The rows of `X`, ascending, that are documents. By default all.
     random_state : int, default 0
         Seed of the order of the documents.
     shuffle : bool, default True
         Permute the documents, once.
+    dense : bool, default False
 
     Attributes
     ----------
@@ -147,8 +61,11 @@ class MemoryCorpus(InMemory[Documents]):
     Raises
     ------
     CorpusError
-        Lengths differ, an entry is negative, not finite or beyond float32, or a position has no class.
+        There is no document or column, lengths differ, a position has no class, an entry of a matrix is negative, not
+        finite or beyond float32, or a value of a table is infinite.
     """
+
+    _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)
 
     def __init__(
         self,
@@ -161,94 +78,123 @@ class MemoryCorpus(InMemory[Documents]):
         rows: np.ndarray | None = None,
         random_state: int = 0,
         shuffle: bool = True,
+        dense: bool = False,
     ) -> None:
-        import scipy.sparse as sp
+        what = "the table" if dense else "the matrix"
+        matrix = _checked_table(X) if dense else _checked_matrix(X)
+        n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
+        if labels is not None and labels.shape != (n,):
+            raise CorpusError(f"{what} has {n} documents, and the labels have shape {labels.shape}")
+        if labels is not None and not ((labels >= -1) & (labels < max(1, len(classes)))).all():
+            raise CorpusError(f"{what} has labels outside -1 to {len(classes) - 1}")
+        columns = [
+            labels,
+            None if weights is None else checked_weights(weights, n, what),
+            None if targets is None else checked_targets(targets, n, what),
+        ]
+        order = rows
+        if shuffle:
+            order = np.random.Generator(np.random.PCG64(random_state)).permutation(n if rows is None else len(rows))
+            order = order if rows is None else rows[order]
+        self._classes, self.order, self.n_rows, self._number = tuple(classes), order, n, next(_numbers)
+        self._documents: AnyDocuments
+        if order is not None:
+            columns = [None if column is None else column[order] for column in columns]
+        if dense:
+            values = np.ascontiguousarray(matrix if order is None else matrix[order])
+            self._documents = DenseDocuments(values, *columns[:2])
+        else:
+            data, indices, indptr = _csr(matrix, order)
+            self._documents = Documents(data, indices, indptr, matrix.shape[1], *columns)
 
-        if sp.issparse(X):
-            check_structure(X, "the matrix")
-        matrix = sp.csr_array(X)
-        n_documents, n_features = matrix.shape
-        if n_documents == 0 or n_features == 0:
-            raise CorpusError(f"a matrix of shape {matrix.shape} holds no documents")
-        if matrix.dtype.kind not in "buif":
-            raise CorpusError(f"the matrix holds {matrix.dtype}, not numbers")
+    def __repr__(self) -> str:
+        n_features = self._documents.n_features
+        return f"{self._titles}{type(self).__name__}({self.n_documents} documents, {n_features} features)"
+
+    def _key(self) -> str:
+        return f"memory {self._number}"
+
+    def _place(self, document: int) -> str:
+        return f"row {document if self.order is None else int(self.order[document])} (from 0)"
+
+    def _array(self, name: str) -> np.ndarray | None:
+        return getattr(self._documents, name, None)
+
+    def _read(self, start: int, stop: int) -> AnyDocuments:
+        return self._documents[start:stop]
+
+    @cached_property
+    def stored_header(self) -> Header:
+        """The manifest that a corpus of these documents would have, as one shard."""
+        documents, labels = self._documents, self._documents.labels
+        arrays = {name: array for name in ARRAYS if (array := getattr(documents, name, None)) is not None}
+        dense = isinstance(documents, DenseDocuments)
+        entries = arrays["values" if dense else "data"]
+        counts = [] if labels is None else np.bincount(labels[labels >= 0], minlength=len(self._classes)).tolist()
+        checksums = {name: crc32c(array) for name, array in arrays.items()}
+        return Header(
+            n_documents=documents.n_documents,
+            n_features=documents.n_features,
+            n_nonzeros=entries.size,
+            classes=self._classes,
+            class_counts=tuple(counts),
+            shards=(ShardInfo(documents.n_documents, entries.size, str(entries.dtype), checksums),),
+            vocabulary_hash=vocabulary_hash(documents.n_features, None),
+            weighted=dense or (entries.dtype.kind == "f" and bool((entries != np.floor(entries)).any())),
+            layout=DENSE if dense else SPARSE,
+            n_targets=arrays["targets"].shape[1] if "targets" in arrays else 0,
+        )
+
+    def vocabulary(self) -> None:
+        """Return None: a matrix has no words."""
+        return
+
+    def _document_frequency(self) -> np.ndarray:
+        documents = self._documents
+        if isinstance(documents, DenseDocuments):
+            raise CorpusError("tables are dense: their columns have no document frequencies")
+        return document_frequency(documents.indices, documents.data, documents.n_features)
+
+
+def _checked_table(X: object) -> np.ndarray:
+    table = np.asarray(X)
+    if table.ndim != 2 or 0 in table.shape:
+        raise CorpusError(f"a table of shape {table.shape} holds no documents")
+    if np.isinf(table).any():
+        raise CorpusError(f"row {int(np.isinf(table).any(axis=1).argmax())} of the table (from 0) holds an infinity")
+    return table
+
+
+def _checked_matrix(X: object) -> Any:
+    import scipy.sparse as sp
+
+    if sp.issparse(X):
+        check_structure(X, "the matrix")
+    matrix = sp.csr_array(X)
+    if 0 in matrix.shape:
+        raise CorpusError(f"a matrix of shape {matrix.shape} holds no documents")
+    if matrix.dtype.kind not in "buif":
+        raise CorpusError(f"the matrix holds {matrix.dtype}, not numbers")
+    if (row := first_invalid(matrix.data, matrix.indptr)) is not None:
+        raise CorpusError(f"row {row[0]} of the matrix (from 0) holds the entry {row[1]}: {VALUE_RULE}")
+    return matrix
+
+
+def _csr(matrix: Any, order: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the arrays of CSR with distinct, ascending indices; the caller's matrix is not changed."""
+    import scipy.sparse as sp
+
+    canonical = matrix.has_canonical_format
+    if canonical:  # few bytes are soon permuted
+        matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+    if order is not None:
+        matrix = matrix[order]
+    if not canonical:
+        matrix = matrix if order is not None else matrix.copy()
+        matrix.sum_duplicates()
         if (row := first_invalid(matrix.data, matrix.indptr)) is not None:
-            raise CorpusError(f"row {row[0]} of the matrix (from 0) holds the entry {row[1]}: {VALUE_RULE}")
-        labels = None if y_positions is None else np.asarray(y_positions, np.int32)
-        if labels is not None and labels.shape != (n_documents,):
-            raise CorpusError(f"the matrix has {n_documents} documents, and the labels have shape {labels.shape}")
-        column = None if weights is None else checked_weights(weights, n_documents, "the matrix")
-        table = None if targets is None else checked_targets(targets, n_documents, "the matrix")
-        order = order_of(n_documents, rows, random_state, shuffle)
-        if canonical := matrix.has_canonical_format:  # few bytes are soon permuted
-            matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
-        if order is not None:
-            matrix = matrix[order]
-            labels, column, table = (None if a is None else a[order] for a in (labels, column, table))
-        if not canonical:
-            matrix = matrix if order is not None else matrix.copy()  # the caller's matrix is not changed
-            matrix.sum_duplicates()
-        data, indptr = matrix.data if canonical else _compact(matrix.data), matrix.indptr.astype(np.int64)
-        documents = Documents(data, matrix.indices, indptr, n_features, labels, column, table)
-        labelled = documents if labels is None else replace(documents, labels=np.where(labels == -1, 0, labels))
-        if (problem := find_problem(labelled, len(classes))) is not None:
-            raise CorpusError(f"the matrix cannot be used: {problem}")
-        super().__init__(documents, tuple(classes), order, n_documents)
-
-
-class DenseMemoryCorpus(InMemory[DenseDocuments]):
-    """Rows of a table behind the reading interface of `Corpus`.
-
-    Parameters
-    ----------
-    X : ndarray of shape (n_documents, n_features), float32 or float64
-        Finite, or NaN for a missing value.
-    y_positions : ndarray of shape (n_documents,), integers
-        Position of each document's class in `classes`, or -1 for a document without a label.
-    classes : sequence of labels
-    weights : ndarray of shape (n_documents,), optional
-    rows : ndarray of shape (n_chosen,), integers, optional
-        The rows of `X`, ascending, that are documents. By default all.
-    random_state : int, default 0
-        Seed of the order of the documents.
-    shuffle : bool, default True
-        Permute the documents, once.
-
-    Raises
-    ------
-    CorpusError
-        There is no document or no column, a value is infinite, or weights are negative or not finite.
-    """
-
-    def __init__(
-        self,
-        X: np.ndarray,
-        y_positions: np.ndarray,
-        classes: Sequence[ClassLabel],
-        *,
-        weights: np.ndarray | None = None,
-        rows: np.ndarray | None = None,
-        random_state: int = 0,
-        shuffle: bool = True,
-    ) -> None:
-        if X.ndim != 2 or 0 in X.shape:
-            raise CorpusError(f"a table of shape {X.shape} holds no documents")
-        if np.isinf(X).any():
-            raise CorpusError(f"row {int(np.isinf(X).any(axis=1).argmax())} of the table (from 0) holds an infinity")
-        column = None if weights is None else checked_weights(weights, len(X), "the table")
-        documents = DenseDocuments(np.ascontiguousarray(X), y_positions.astype(np.int32), column)
-        order = order_of(len(X), rows, random_state, shuffle)
-        if order is not None:
-            documents = documents[order]
-        super().__init__(documents, tuple(classes), order, len(X))
-
-
-def order_of(n_rows: int, rows: np.ndarray | None, random_state: int, shuffle: bool) -> np.ndarray | None:
-    """Return the rows in the order in which they are held; None: as they are."""
-    if not shuffle:
-        return rows
-    order = np.random.Generator(np.random.PCG64(random_state)).permutation(n_rows if rows is None else len(rows))
-    return order if rows is None else rows[order]
+            raise CorpusError(f"the entries of row {row[0]} of the matrix (from 0) add up to {row[1]}: {VALUE_RULE}")
+    return matrix.data if canonical else _compact(matrix.data), matrix.indices, matrix.indptr.astype(np.int64)
 
 
 def _compact(data: np.ndarray) -> np.ndarray:

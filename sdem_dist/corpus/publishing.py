@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -26,19 +25,17 @@ from sdem_dist.corpus.manifest import (
 )
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.errors import CorpusError, UnreadableError
-from sdem_dist.storage.encoding import JsonObject, Strings, encode_strings
+from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
 from sdem_dist.storage.publish import publish_directory
 from sdem_dist.storage.urls import is_url
 from sdem_dist.storage.urls import place as to_place
-
-if TYPE_CHECKING:
-    from sdem_dist.storage.arrays import Group
-
 
 SHARD_DOCUMENTS = 32_768
 SMALL_SHARD_DOCUMENTS = 2048
 SHARD_NONZEROS = 1 << 20
 MEMORY_LIMIT = 256 * 2**20
+WriteShards = Callable[[Path, list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]
+"""Takes the folder of shards and their sizes; returns their entries in the manifest, and the document frequencies."""
 
 
 def reopened(path: str | Path, header: Header) -> Corpus:
@@ -55,10 +52,6 @@ def reopened(path: str | Path, header: Header) -> Corpus:
     return corpus
 
 
-WriteShards = Callable[["Group", list[int]], tuple[tuple[ShardInfo, ...], "np.ndarray | None"]]
-"""Takes the group of shards and their sizes; returns their entries in the manifest, and the document frequencies."""
-
-
 def write_contents(
     place: str | Path,
     facts: CorpusStats,
@@ -71,21 +64,18 @@ def write_contents(
 ) -> Header:
     """Write vocabulary, shards and, last, the manifest to a place; return the manifest."""
     from sdem_dist.storage import arrays
-    from sdem_dist.storage.encoding import crc32c
 
-    n_features = facts.n_features
-    words = _encoded_vocabulary(vocabulary, n_features)
-    group = arrays.create_group(place)
-    identity = vocabulary_hash(n_features, words)
+    root, words = to_place(place), _encoded_vocabulary(vocabulary, facts.n_features)
+    identity = vocabulary_hash(facts.n_features, words)
     if words is not None:
-        parent = arrays.add_group(group, VOCABULARY)
-        arrays.write_arrays(parent, {"bytes": words[0], "offsets": words[1]})
+        arrays.write_group(root / VOCABULARY)
+        arrays.write_arrays(root / VOCABULARY, {"bytes": words[0], "offsets": words[1]})
         del words  # with many n-grams they are as large as the documents
-    sizes = shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents)
-    shards, frequency = write_shards(arrays.add_group(group, SHARDS), sizes)
+    arrays.write_group(root / SHARDS)
+    shards, frequency = write_shards(root / SHARDS, shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents))
     header = Header(
         n_documents=facts.n_documents,
-        n_features=n_features,
+        n_features=facts.n_features,
         n_nonzeros=facts.n_nonzeros,
         classes=facts.classes,
         class_counts=facts.class_counts,
@@ -99,17 +89,17 @@ def write_contents(
         document_frequency_checksum=None if frequency is None else crc32c(frequency),
     )
     if frequency is not None:
-        arrays.write_array(group, DOCUMENT_FREQUENCY, frequency)
-    arrays.set_attributes(group, {MANIFEST: header.to_json()})
+        arrays.write_array(root / DOCUMENT_FREQUENCY, frequency)
+    arrays.write_group(root, {MANIFEST: header.to_json()})
     return header
 
 
 def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) -> list[int]:
     """Return the numbers of documents of the shards, as equal as can be, none above `shard_documents`.
 
-    By default a shard holds 32768 documents, or about a million entries if that is fewer documents: opening and reading
-    an array costs zarr about a millisecond however short it is. A small corpus is cut finer, down to 2048 documents,
-    so that several workers have something to do; each of its entries takes about twice as long to read.
+    By default a shard holds 32768 documents, or about a million entries if that is fewer documents. A small corpus is
+    cut finer, down to 2048 documents, so that several workers have something to do; each of its entries takes about
+    twice as long to read.
     """
     if shard_documents is None:
         by_documents = min(SHARD_DOCUMENTS, max(SMALL_SHARD_DOCUMENTS, math.ceil(n_documents / 16)))
@@ -160,27 +150,27 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
 
 def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     """Say whether there is a corpus; raise CorpusError for anything else, except empty folders that may be replaced."""
-    from sdem_dist.storage import arrays
+    from sdem_dist.storage.arrays import read_attributes
     from sdem_dist.storage.contents import WRITER, contents_of
 
     location = to_place(path)
     try:
         if not (location / "zarr.json" if is_url(path) else location).exists():
             return False
-    except OSError as error:
-        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
-    try:
-        attributes = arrays.get_attributes(arrays.open_group(path))
-        present = MANIFEST in attributes or contents_of(attributes) is not None
-        if is_url(path) and not present and WRITER in attributes:
+        attributes = read_attributes(location)
+        if MANIFEST in attributes or contents_of(attributes) is not None:
+            return True
+        if is_url(path) and WRITER in attributes:
             return False  # left by a process that died, or in use by one that writes now
     except UnreadableError:
         raise
     except CorpusError:
-        present = False
-    if not present and (is_url(path) or not (overwrite and location.is_dir() and not any(location.iterdir()))):
-        raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
-    return present
+        pass
+    except OSError as error:
+        raise CorpusError(f"{path} cannot be read: {error.strerror or error}") from error
+    if not is_url(path) and overwrite and location.is_dir() and not any(location.iterdir()):
+        return False
+    raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
 
 
 def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:
@@ -188,9 +178,7 @@ def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tu
         return None
     if len(vocabulary) != n_features:
         raise CorpusError(f"the vocabulary has {len(vocabulary)} words and the documents have {n_features} features")
-    if isinstance(vocabulary, Strings):
-        return encode_strings(vocabulary)
     try:
-        return encode_strings([str(w) if isinstance(w, np.str_) else w for w in vocabulary])
+        return encode_strings(vocabulary)
     except (TypeError, UnicodeEncodeError) as error:
         raise CorpusError(f"the vocabulary cannot be stored: {error}") from error

@@ -5,29 +5,23 @@ from __future__ import annotations
 import operator
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self, cast, overload
+from typing import Any, Self, cast, overload
 
 import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
-from sdem_dist.corpus.base import AnyDocuments, BaseCorpus, Which
-from sdem_dist.corpus.folds import groups_of_shards
-from sdem_dist.corpus.manifest import (
-    Header,
-)
-from sdem_dist.corpus.shards import read_arrays, read_groups, read_ids, read_shard, read_texts
+from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
+from sdem_dist.corpus.manifest import Header
+from sdem_dist.corpus.shards import read_columns, read_shard, read_strings
+from sdem_dist.corpus.shuffle import shuffle_keys
 from sdem_dist.corpus.stored import StoredCorpus, StoredDocument, stored_corpus
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage.encoding import crc32c
 from sdem_dist.storage.urls import is_url, place
 
-if TYPE_CHECKING:
-    from sdem_dist.storage.arrays import Group
-
-SHARDS_AT_ONCE = 4  # of a corpus in a bucket, which answers late
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share to be joined."""
 
@@ -91,7 +85,7 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
         raise CorpusError("there are no corpora to join")
     for corpus in corpora:
         if not isinstance(corpus, Corpus) or corpus.name or corpus.shards is not None:
-            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, and take a subset of the whole")
+            raise CorpusError(f"{corpus!r} is not a corpus on disk: join corpora first, and take a subset of all")
     return corpora[0] if len(corpora) == 1 else Corpus(*(path for corpus in corpora for path in corpus.paths))
 
 
@@ -126,8 +120,7 @@ class Corpus(BaseCorpus):
         return self._with(shards=tuple(shards), _class_counts=tuple(class_counts))
 
     def __repr__(self) -> str:
-        name = repr(self.path) if len(self.paths) == 1 else ", ".join(map(repr, self.paths))
-        return "".join(f"{mask.title} of " for mask in reversed(self.subsets)) + f"Corpus({name})"
+        return f"{self._titles}Corpus({', '.join(map(repr, self.paths))})"
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state, _received=True)
@@ -143,28 +136,24 @@ class Corpus(BaseCorpus):
         return [stored_corpus(path, self._received) for path in self.paths]
 
     @cached_property
-    def _places(self) -> list[tuple[int, int]]:
+    def _places(self) -> list[tuple[StoredCorpus, int]]:
         """The source of each shard, and its number there."""
-        places = [(i, n) for i, source in enumerate(self._sources) for n in range(len(source.header.shards))]
+        places = [(source, n) for source in self._sources for n in range(len(source.header.shards))]
         return places if self.shards is None else [places[shard] for shard in self.shards]
 
     @cached_property
-    def _stored_header(self) -> Header:
+    def stored_header(self) -> Header:
+        """The manifest of all shards."""
         headers = [source.header for source in self._sources]
-        header = headers[0]
-        if len(headers) > 1:
-            header = self._joined(headers)
+        header = headers[0] if len(headers) == 1 else self._joined(headers)
         if self.shards is None:
             return header
         shards = tuple(header.shards[i] for i in self.shards)
         n_documents, n_nonzeros = (sum(getattr(s, name) for s in shards) for name in ("n_documents", "n_nonzeros"))
-        return replace(
-            header, n_documents=n_documents, n_nonzeros=n_nonzeros, class_counts=self._class_counts, shards=shards
-        )
+        counts = {"n_documents": n_documents, "n_nonzeros": n_nonzeros, "class_counts": self._class_counts}
+        return replace(header, shards=shards, **counts)
 
     def _joined(self, headers: list[Header]) -> Header:
-        from sdem_dist.storage.encoding import crc32c
-
         first = headers[0]
         for path, header in zip(self.paths[1:], headers[1:], strict=True):
             if unlike := [name for name in JOINED_ALIKE if getattr(header, name) != getattr(first, name)]:
@@ -185,45 +174,38 @@ class Corpus(BaseCorpus):
             made_by={"joined": list(self.paths), **separator},
         )
 
-    def _header(self) -> Header:
-        return self._stored_header
-
     def _key(self) -> str:
-        return self._stored_header.uid
+        return self.stored_header.uid
 
     def _read(self, start: int, stop: int) -> AnyDocuments:
-        header = self._stored_header
+        from sdem_dist.storage.arrays import map_requests
+
+        header, root = self.stored_header, Path(self.paths[0])
         starts = header.shard_starts
         first = min(int(np.searchsorted(starts, start, side="right")) - 1, len(header.shards) - 1)
         last = max(int(np.searchsorted(starts, stop, side="left")), first + 1)
-        remote = is_url(self.paths[0])
 
         def part(shard: int) -> AnyDocuments:
             base, size = int(starts[shard]), header.shards[shard].n_documents
             rows = slice(max(start - base, 0), min(stop - base, size))
-            if rows == slice(0, size) and not remote:
+            if rows == slice(0, size) and not is_url(root):
                 return self.read_shard(shard)
             # Its other documents are probably wanted next, and those of a bucket by the next stage.
             return shard_cache.get((header.uid, shard), partial(self.read_shard, shard))[rows]
 
-        if remote and last - first > 1:
-            with ThreadPoolExecutor(SHARDS_AT_ONCE) as pool:
-                parts = list(pool.map(part, range(first, last)))
-        else:
-            parts = [part(shard) for shard in range(first, last)]
+        parts = map_requests(part, range(first, last), root)
         return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
     def read_shard(self, shard: int) -> AnyDocuments:
         """Read all documents of one shard as they are stored; see `read`."""
         return read_shard(*self._place_of(shard))
 
-    def _place_of(self, shard: int) -> tuple[Group, Header, int, str]:
+    def _place_of(self, shard: int) -> tuple[Path, Header, int, str]:
         """Return root and manifest of the corpus that has a shard, its number there, and the corpus's path."""
         if not 0 <= shard < len(self._places):
             raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
         source, number = self._places[shard]
-        stored = self._sources[source]
-        return stored.group, stored.header, number, stored.path
+        return source.root, source.header, number, source.path
 
     def _place(self, document: int) -> str:
         shard, row = self._at(document)
@@ -232,41 +214,34 @@ class Corpus(BaseCorpus):
 
     def _at(self, document: int) -> tuple[int, int]:
         """Return the shard of the document at a stored position, and its place in it."""
-        starts = self._stored_header.shard_starts
+        starts = self.stored_header.shard_starts
         shard = int(np.searchsorted(starts, document, side="right")) - 1
         return shard, document - int(starts[shard])
 
-    def _labels(self) -> np.ndarray | None:
-        return self._array("labels", "int32") if self._stored_header.classes else None
-
-    def _weights(self) -> np.ndarray | None:
-        return self._array("weights", "float64") if self._stored_header.has_weights else None
-
-    def _array(self, name: str, dtype: str) -> np.ndarray:
-        """Read an array of all documents and nothing else."""
+    def _array(self, name: str) -> np.ndarray | None:
+        header = self.stored_header
+        if not header.has(name):
+            return None
         parts = []
-        for shard, info in enumerate(self._stored_header.shards):
-            root, _, number, path = self._place_of(shard)
-            parts.append(read_arrays(root, info, number, {name: ((info.n_documents,), dtype)}, path)[name])
+        for shard, info in enumerate(header.shards):
+            root, stored, number, path = self._place_of(shard)
+            if name in info.checksums:
+                parts.append(read_columns(root, stored, number, [name], path)[name])
+            else:  # where only some joined corpora store groups, each document of the others is a group of its own
+                parts.append(shuffle_keys(0, *header.shard_starts[shard : shard + 2].tolist()))
         return np.concatenate(parts)
-
-    def _groups(self) -> np.ndarray | None:
-        return groups_of_shards(self._stored_header, self.groups)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        return read_ids(*self._place_of(shard))
+        root, header, number, path = self._place_of(shard)
+        return read_strings(root, header, number, "ids", path)
 
-    def ids_of(self, start: int = 0, stop: int | None = None) -> list[object]:
-        """Return the ids of documents `start` up to `stop`, by default of all, in the order of ``predict(corpus)``."""
-        return self.ids_at(range(start, self.n_documents if stop is None else stop))
-
-    def ids_at(self, documents: Iterable[int]) -> list[object]:
-        """Return the ids of the documents at some positions, in the order asked for, see `ids`."""
+    def ids_at(self, documents: Iterable[int]) -> list[Any]:
+        """Return the ids of the documents at some positions, in that order, see `ids`."""
         return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._of_each(self.ids, documents)]
 
     def texts_at(self, documents: Iterable[int]) -> list[str]:
-        """Return the texts of the documents at some positions, in the order asked for, see `texts`."""
+        """Return the texts of the documents at some positions, in that order, see `texts`."""
         return self._of_each(self.texts, documents)
 
     def _of_each(self, read: Callable[[int], Any], documents: Iterable[int]) -> list[Any]:
@@ -284,24 +259,26 @@ class Corpus(BaseCorpus):
     @property
     def has_texts(self) -> bool:
         """Whether the texts of the documents were kept."""
-        return all("texts_bytes" in shard.checksums for shard in self._stored_header.shards)
+        return all("texts_bytes" in shard.checksums for shard in self.stored_header.shards)
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
-        return read_texts(*self._place_of(shard))
+        root, header, number, path = self._place_of(shard)
+        return cast("list[str]", read_strings(root, header, number, "texts", path))
 
     def text(self, document: int) -> str:
-        """Return the text of the document at a position, see `texts`; its shard's are read whole."""
+        """Return the text of the document at a position, see `texts`; its shard's are read together."""
         return self.texts_at([self._position(document)])[0]
 
     @property
     def has_groups(self) -> bool:
         """Whether groups of documents were kept; folds keep each group together."""
-        return all("groups" in shard.checksums for shard in self._stored_header.shards)
+        return all("groups" in shard.checksums for shard in self.stored_header.shards)
 
     def groups(self, shard: int) -> np.ndarray:
         """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
-        return read_groups(*self._place_of(shard))
+        root, header, number, path = self._place_of(shard)
+        return cast(np.ndarray, read_strings(root, header, number, "groups", path))
 
     def __len__(self) -> int:
         return self.n_documents
@@ -325,18 +302,16 @@ class Corpus(BaseCorpus):
 
     def __iter__(self) -> Iterator[StoredDocument]:
         """Yield the documents in their stored order; each shard is read once."""
-        starts = self._stored_header.shard_starts
+        starts = self.stored_header.shard_starts
         rows = np.arange(starts[-1]) if self.rows is None else self.rows
-        for shard, borders in enumerate(zip(*np.searchsorted(rows, [starts[:-1], starts[1:]]), strict=True)):
-            if borders[0] == borders[1]:
-                continue
-            documents, ids = self.read(*map(int, borders)), self.ids(shard)
-            for i, row in enumerate(rows[slice(*borders)].tolist()):
-                id_ = ids[row - int(starts[shard])]
-                yield self._described(documents[i : i + 1], int(id_) if isinstance(id_, np.integer) else id_)
+        for start, stop in zip(*np.searchsorted(rows, [starts[:-1], starts[1:]]).tolist(), strict=True):
+            if start < stop:
+                documents = self.read(start, stop)
+                for i, id_ in enumerate(self.ids_of(start, stop)):
+                    yield self._described(documents[i : i + 1], id_)
 
-    def _described(self, documents: AnyDocuments, id_: object) -> StoredDocument:
-        return StoredDocument.of(documents, cast("int | str", id_), self._words, self.header.classes)
+    def _described(self, documents: AnyDocuments, id_: int | str) -> StoredDocument:
+        return StoredDocument.of(documents, id_, self._words, self.header.classes)
 
     @cached_property
     def _words(self) -> list[str] | None:
@@ -360,38 +335,6 @@ class Corpus(BaseCorpus):
     def _document_frequency(self) -> np.ndarray:
         parts = [source.document_frequency() for source in self._sources]
         return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0, dtype=np.int64))
-
-    def subset(self, which: Which) -> Self:
-        """Return some documents, which train estimators and are evaluated and predicted like a corpus.
-
-        All documents are read, and those outside have weight 0. Document frequencies are of the chosen documents alone.
-
-        Parameters
-        ----------
-        which : array-like of bool or int, or callable
-            A mask of shape (n_documents,), positions, or a function of a document's label and id that says whether to
-            take it. Labels are None where there are none.
-
-        Returns
-        -------
-        Corpus
-
-        Raises
-        ------
-        ValueError
-            It names no document, one that is not there, or something else.
-
-        Examples
-        --------
-        >>> import numpy as np
-        >>> from tempfile import mkdtemp
-        >>> from sdem_dist import MultinomialNB, write_corpus
-        >>> corpus = write_corpus(mkdtemp() + "/c", np.eye(6, dtype=int), list("ababac"))
-        >>> two = corpus.subset(lambda label, name: label != "c")
-        >>> two.weight
-        5.0
-        """
-        return self.chosen(which, lambda: iter(cast("list[int | str]", self.ids_of())))
 
     def bytes_on_disk(self) -> int:
         """Return the bytes of all files or objects."""

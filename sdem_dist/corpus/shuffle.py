@@ -18,13 +18,13 @@ import numpy as np
 from sdem_dist.corpus.manifest import SHARDS, CorpusStats, ShardInfo
 from sdem_dist.corpus.rows import KeyedRows, alike, cut
 from sdem_dist.corpus.shards import write_shard
+from sdem_dist.storage.arrays import REQUESTS
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.kept import REQUESTS, SUMMARY, load_array, read_values, save_array
+from sdem_dist.storage.kept import SUMMARY, load_array, read_values, save_array
 from sdem_dist.storage.urls import is_url
 
 if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
-    from sdem_dist.storage.arrays import Group
 
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -217,7 +217,7 @@ class SortedDocuments(CorpusStats):
 
     def write_in_threads(
         self,
-        parent: Group,
+        parent: Path,
         sizes: list[int],
         n_jobs: int | None,
         texts: Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]] | None = None,
@@ -248,7 +248,7 @@ class SortedDocuments(CorpusStats):
             return tuple(shards), frequency
 
     def write_by_tasks(
-        self, executor: Executor, place: Path, parent: Group, sizes: list[int]
+        self, executor: Executor, place: Path, parent: Path, sizes: list[int]
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
         """Do the same in tasks; `parent` is at ``place/shards``."""
         from sdem_dist.engine.executor import in_order
@@ -297,7 +297,6 @@ def write_shards(
 
     Their document frequencies are left in a file of `scratch`.
     """
-    from sdem_dist.storage import arrays
 
     def read(folder: Path) -> list[KeyedRows]:
         return rows_of_folder(folder).between(*between)
@@ -305,11 +304,10 @@ def write_shards(
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         rows = _sorted([part for parts in pool.map(read, folders) for part in parts])
     groups = _groups_between(folders, *between)
-    parent = arrays.group_to_fill(place)
     infos, ends = [], np.cumsum(sizes)
     for number, part in enumerate(cut([rows], sizes)):
         own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
-        info = write_shard(parent, first + number, part, n_features, **kind, groups=own, overwrite=True)
+        info = write_shard(place, first + number, part, n_features, **kind, groups=own)
         infos.append({**vars(info), "checksums": dict(info.checksums)})
     if not kind["dense"]:
         words = rows.counted_words(kind["weights"]).astype(np.int64)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -35,15 +36,13 @@ def verify_shard(corpus: Corpus, shard: int) -> ShardStatus:
     Raises UnreadableError: the storage cannot be read at the moment; the shard may be sound.
     """
     try:
-        documents = corpus.read_shard(shard)
+        labels = corpus.read_shard(shard).labels
     except UnreadableError:
         raise
     except CorpusError as error:
         return ShardStatus(shard, str(error), ())
-    if documents.labels is None:
-        return ShardStatus(shard, "", ())
-    counts = np.bincount(documents.labels[documents.labels >= 0], minlength=len(corpus.header.classes))
-    return ShardStatus(shard, "", tuple(counts.tolist()))
+    labels = np.zeros(0, np.int32) if labels is None else labels[labels >= 0]
+    return ShardStatus(shard, "", tuple(np.bincount(labels, minlength=len(corpus.header.classes)).tolist()))
 
 
 def without_damaged(corpus: Corpus, statuses: Sequence[ShardStatus]) -> Corpus:
@@ -75,31 +74,26 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     header = corpus.header
     counts = np.zeros(len(header.classes), np.int64)
     damaged = False
-    readers_of_shards: list[Callable[[int], object]] = [corpus.read_shard, corpus.ids]
-    if corpus.has_texts:
-        readers_of_shards.append(corpus.texts)
     for shard, record in enumerate(header.shards):
-        groups = [corpus.groups] if "groups" in record.checksums else []
-        for read in [*readers_of_shards, *groups]:
-            try:
-                status = read(shard)
-            except CorpusError as error:
-                damaged = True
-                yield Problem(shard, str(error))
-                continue
-            labels = getattr(status, "labels", None)
-            if labels is not None:
-                counts += np.bincount(labels[labels >= 0], minlength=len(counts))
+        columns = {"texts_bytes": corpus.texts, "groups": corpus.groups}
+        readers = [corpus.ids, *(read for name, read in columns.items() if name in record.checksums)]
+        status = verify_shard(corpus, shard)
+        damaged |= bool(status.problem)
+        counts += status.class_counts or 0
+        problems = [status.problem, *(_problem_of(partial(read, shard)) for read in readers)]
+        yield from (Problem(shard, problem) for problem in problems if problem)
     if not damaged and counts.tolist() != list(header.class_counts):
         yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
-    readers: list[Callable[[], object]] = [corpus.vocabulary]
-    if header.layout != DENSE:
-        readers.append(lambda: corpus.document_frequency)
-    for read_part in readers:
-        try:
-            read_part()
-        except CorpusError as error:
-            yield Problem(None, str(error))
+    tables = [corpus.vocabulary] if header.layout == DENSE else [corpus.vocabulary, lambda: corpus.document_frequency]
+    yield from (Problem(None, problem) for problem in map(_problem_of, tables) if problem)
+
+
+def _problem_of(read: Callable[[], object]) -> str:
+    try:
+        read()
+    except CorpusError as error:
+        return str(error)
+    return ""
 
 
 def missing_values(corpus: Corpus) -> np.ndarray:

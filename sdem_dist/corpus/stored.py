@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -21,42 +22,40 @@ from sdem_dist.corpus.manifest import (
     LabelSet,
     vocabulary_hash,
 )
+from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c, decode_strings
 from sdem_dist.storage.publish import set_aside
-from sdem_dist.storage.urls import identity_of, is_url
+from sdem_dist.storage.urls import is_url
 
-if TYPE_CHECKING:
-    from sdem_dist.storage.arrays import Group
-
-# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and keeps it here.
+# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and holds it here.
 _opened: dict[str, tuple[tuple[int, ...], StoredCorpus]] = {}
 MAX_OPENED = 32
 # To see whether a corpus at a URL has changed costs requests: tasks share what was opened while any of them uses it.
 _urls: WeakValueDictionary[str, StoredCorpus] = WeakValueDictionary()
-SHOWN_WORDS = 12
+PRINTED_WORDS = 12
 
 
 @dataclass(frozen=True)
 class StoredCorpus:
-    """What was opened at a path: the root, and the manifest."""
+    """What was opened at a path: the folder of the contents, and the manifest."""
 
     path: str
-    group: Group
+    root: Path
     header: Header
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
         from sdem_dist.storage.arrays import read_array
 
-        group, header = self.group, self.header
-        if not header.has_vocabulary:
+        folder, n_features = self.root / VOCABULARY, self.header.n_features
+        if not self.header.has_vocabulary:
             return None
         try:
-            offsets = read_array(group, f"{VOCABULARY}/offsets", shape=(header.n_features + 1,))
-            encoded = read_array(group, f"{VOCABULARY}/bytes", shape=(int(offsets[-1]),)), offsets
-            if vocabulary_hash(header.n_features, encoded) != header.vocabulary_hash:
+            offsets = read_array(folder / "offsets", (n_features + 1,), np.int64)
+            encoded = read_array(folder / "bytes", (int(offsets[-1]),), np.uint8), offsets
+            if vocabulary_hash(n_features, encoded) != self.header.vocabulary_hash:
                 raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
             return decode_strings(*encoded)
         except ValueError as error:
@@ -66,25 +65,24 @@ class StoredCorpus:
         """Read in how many documents each column occurs; CorpusError where that is damaged, or the corpus dense."""
         from sdem_dist.storage.arrays import read_array
 
-        path = self.path
         if self.header.document_frequency_checksum is None:
-            raise CorpusError(f"{path} is dense: its columns have no document frequencies")
-        try:
-            frequency = read_array(self.group, DOCUMENT_FREQUENCY, shape=(self.header.n_features,))
-        except CorpusError as error:
-            raise CorpusError(f"{path}: {error}") from error
-        if frequency.dtype != np.int64 or crc32c(frequency) != self.header.document_frequency_checksum:
+            raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
+        frequency = read_array(self.root / DOCUMENT_FREQUENCY, (self.header.n_features,), np.int64)
+        if crc32c(frequency) != self.header.document_frequency_checksum:
             raise CorpusError(
-                f"{path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing, or the "
-                "corpus was replaced since it was opened: open it again"
+                f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing, or "
+                "the corpus was replaced since it was opened: open it again"
             )
         return frequency
 
 
 def stored_corpus(path: str, share: bool) -> StoredCorpus:
     """Open a corpus, or return what this process has opened already; at a URL only with `share`."""
-    identity = identity_of(path)
-    if identity is None:
+    identity: tuple[int, ...] = ()  # changes when another corpus replaces this one
+    with suppress(OSError, ValueError):
+        status = os.stat(os.path.join(path, "zarr.json"))
+        identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
+    if not identity:
         contents = _urls.get(path) if share else None
         if contents is None:
             contents = _open(path)
@@ -105,10 +103,10 @@ def _open(path: str) -> StoredCorpus:
 
     if not is_url(path):
         _check_folder(Path(path))
-    group, attributes = open_contents(path)
+    root, attributes = open_contents(path)
     if MANIFEST not in attributes:
         raise CorpusError(f"{path}: not a corpus, or one whose writing was cut short: it has no manifest")
-    return StoredCorpus(path, group, Header.from_json(attributes[MANIFEST], path))
+    return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))
 
 
 def _check_folder(path: Path) -> None:
@@ -158,18 +156,10 @@ class StoredDocument:
         )
 
     def __repr__(self) -> str:
-        parts = [f"id {_printable(self.id)}"]
-        if self.label is not None:
-            parts.append(f"label {_printable(self.label)}")
-        if self.targets:
-            parts.append(f"targets {', '.join(f'{t:g}' for t in self.targets)}")
-        first = [f"{_printable(word)} {count:g}" for word, count in list(self.counts.items())[:SHOWN_WORDS]]
-        n_more = len(self.counts) - len(first)
-        words = ", ".join(first) + (f", and {n_more:,} more" if n_more else "")
+        parts = [f"id {one_line(self.id)}"]
+        parts += [] if self.label is None else [f"label {one_line(self.label)}"]
+        parts += [f"targets {', '.join(f'{t:g}' for t in self.targets)}"] if self.targets else []
+        words = ", ".join(f"{one_line(word)} {n:g}" for word, n in list(self.counts.items())[:PRINTED_WORDS])
+        n_more = len(self.counts) - PRINTED_WORDS
+        words += f", and {n_more:,} more" if n_more > 0 else ""
         return f"<document: {'; '.join(parts)}; {words or 'no words'}>"
-
-
-def _printable(value: object) -> str:
-    """Return a value as text without characters that control a terminal."""
-    text = str(value)
-    return text if text.isprintable() else repr(text)[1:-1]

@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import groups_at
+from sdem_dist.corpus.folds import GroupsAt, groups_at
+from sdem_dist.corpus.publishing import MEMORY_LIMIT, destination, reopened, write_contents
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import GroupsAt, TextsAt, ids_of_rows
+from sdem_dist.corpus.shards import TextsAt, ids_of_rows
 from sdem_dist.corpus.tables import corpus_of_table, is_table
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
@@ -24,15 +25,10 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-from sdem_dist.corpus.publishing import MEMORY_LIMIT, destination, reopened, write_contents
-
-
 def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
     """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
-    if document is None:
-        return None
     try:
-        plain: JsonObject = json.loads(json.dumps(dict(document), allow_nan=False))
+        plain: JsonObject | None = json.loads(json.dumps(document and dict(document), allow_nan=False))
     except (TypeError, ValueError) as error:
         raise CorpusError(f"{name} is not JSON: {error}") from error
     return plain

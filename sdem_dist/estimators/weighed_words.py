@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus
+from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.checks import LARGEST
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
@@ -169,7 +169,6 @@ def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
 def margin_step_sizes(
     words: Weighing, source: Source, model: NaiveBayes, loss: str | Loss
 ) -> tuple[StepSizes, PriorStart]:
-    assert not isinstance(source.corpus, DenseMemoryCorpus)
     on_disk = isinstance(source.corpus, Corpus)
     start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
     unit = unit_of(sample(source), start.prior)

@@ -13,12 +13,11 @@ from typing import Any, NamedTuple, cast
 
 import numpy as np
 
-from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.engine.plan import VALIDATION, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import defaults
 from sdem_dist.inputs.spec import Source, Trained, final_stage
-from sdem_dist.inputs.weighted import HeldOut
+from sdem_dist.inputs.weighted import held_out_documents
 
 MONITOR = "tempered_log_loss"
 """The metric that decides: log-loss at the best temperature."""
@@ -131,7 +130,6 @@ class HoldoutPolicy:
 
     def _score(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
-        assert not isinstance(self.source.corpus, DenseMemoryCorpus)
         view, seed = candidate.view or self.source, candidate.learner.seed
         learner = replace(candidate.learner, held_out=self.share, seed=(seed + (draw << 20)) % (1 << 64))
         name, initial = candidate.stage, candidate.initial
@@ -145,7 +143,7 @@ class HoldoutPolicy:
             metrics = ("accuracy", "macro_f1", MONITOR) if has_rare_classes(view) else ("accuracy", MONITOR)
         monitoring = Monitoring(
             self.every,
-            view.seen(HeldOut(self.source.corpus, learner.seed, self.share, frequency)),
+            view.seen(held_out_documents(self.source.corpus, learner.seed, self.share, frequency)),
             self.monitor,
             self.patience,
             defaults.IMPROVEMENT,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, cast
 
 import numpy as np
 
-from sdem_dist.corpus import DenseMemoryCorpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan
@@ -81,7 +80,6 @@ def blocks_of(n_features: int, n_columns: int, n_blocks: int | None = None) -> i
 
 
 def with_frequencies(source: Source, weighting: Weighting) -> Source:
-    assert not isinstance(source.corpus, DenseMemoryCorpus)
     weights = source.corpus.weights
     # Documents of weight 0, which those outside of a fold have, count nowhere.
     n_documents = source.n_documents if weights is None else int(np.count_nonzero(weights))

@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.by_tasks import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.executor import in_order
@@ -34,7 +34,7 @@ PIECE = 16_384
 PIECE_ENTRIES = 1 << 22
 """About the most entries that are read at a time, where documents are long."""
 
-AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+AnyCorpus = Corpus | MemoryCorpus
 
 
 def over_blocks(

@@ -33,7 +33,7 @@ from sdem_dist.fitting.holdout import (
     may_overlap,
 )
 from sdem_dist.inputs.spec import Source, Trained, final_stage
-from sdem_dist.inputs.weighted import HeldOut
+from sdem_dist.inputs.weighted import held_out_documents
 from sdem_dist.models.naive_bayes import joint_scores
 
 CURVE_POINTS = 10
@@ -158,7 +158,7 @@ def with_temperature(
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
-        scored = HeldOut(cast(Any, apart), frequency=source.corpus.document_frequency)
+        scored = held_out_documents(apart, frequency=source.corpus.document_frequency)
     trained = None if count_epochs is None else fit(trainer, source)
     n_epochs = None if count_epochs is None or trained is None else count_epochs(trained.history)
 

@@ -27,7 +27,7 @@ from sdem_dist.fitting.holdout import Candidate, Draws, HoldoutPolicy, first_los
 from sdem_dist.fitting.plans import sample
 from sdem_dist.fitting.temperature import train_by_folds
 from sdem_dist.inputs.spec import Source, Trained, final_stage
-from sdem_dist.inputs.weighted import WeightedCorpus
+from sdem_dist.inputs.weighted import unweighed
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss
@@ -140,7 +140,7 @@ def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
     """Return what makes stages those of a source, not of the fit's; validation documents are weighed as they are."""
 
     def seen(validation: CorpusLike) -> CorpusLike:
-        return source.seen(validation.corpus if isinstance(validation, WeightedCorpus) else validation)
+        return source.seen(unweighed(validation))
 
     return lambda stage: replace(stage, corpus=stage.corpus or source.documents, seen=stage.seen or seen)
 

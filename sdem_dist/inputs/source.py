@@ -11,7 +11,7 @@ import numpy as np
 from sklearn.utils import check_consistent_length
 
 from sdem_dist.compat import check_sample_weight
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.checks import as_numbers
 from sdem_dist.corpus.labels import are_label_sets, array_of, membership, plain_label
 from sdem_dist.corpus.manifest import DENSE
@@ -27,7 +27,7 @@ from sdem_dist.inputs.weighted import coded, members_of
 from sdem_dist.text.validation import warn_of_lookalikes
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
-AnyCorpus = Corpus | MemoryCorpus | DenseMemoryCorpus
+AnyCorpus = Corpus | MemoryCorpus
 
 
 def source_of(
@@ -227,8 +227,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0
     columns |= {"weights": weights, "rows": trained_rows, "random_state": seed, "shuffle": shuffle}
-    kind: Any = MemoryCorpus if sparse else DenseMemoryCorpus
-    corpus = kind(rows, positions, names, **columns)
+    corpus = MemoryCorpus(rows, positions, names, dense=not sparse, **columns)
     counts: Any = ()
     if members is not None:
         counts = members.T @ np.asarray(corpus.class_weights, np.float64)

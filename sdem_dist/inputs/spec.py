@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, NamedTuple, Protocol, 
 
 import numpy as np
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.inputs.weighted import WeightedCorpus, WithMembers
+from sdem_dist.inputs.weighted import Members, Weigh
 from sdem_dist.learners.protocol import AnyModelLearner, ModelLearner, Prepared, State, Statistics
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ class Spec:
 class Source:
     """Documents, with what the estimator learns from them, ready for the engine."""
 
-    corpus: Corpus | MemoryCorpus | DenseMemoryCorpus
+    corpus: Corpus | MemoryCorpus
     weight: float  # documents by weight
     classes: np.ndarray  # shape (n_classes,); empty where labels play no part
     class_counts: tuple[float, ...]  # documents of each class, by weight
@@ -80,13 +80,13 @@ class Source:
         """What the engine reads."""
         return self.seen(self.corpus)
 
-    def seen(self, corpus: CorpusLike) -> CorpusLike:
+    def seen(self, corpus: Any) -> CorpusLike:
         """Return documents of the same columns as the model sees them."""
-        corpus = corpus if self.members is None else WithMembers(corpus, self.members)
+        corpus = corpus if self.members is None else corpus.transformed(Members(self.members))
         if self.weighting is None or self.trained_on is None:
             return corpus
         elsewhere = self.weighting.orders is None or isinstance(self.trained_on, Corpus)
-        return WeightedCorpus(corpus, self.weighting, self.trained_on, None if elsewhere else self.vocabulary)
+        return corpus.transformed(Weigh(self.weighting, self.trained_on, None if elsewhere else self.vocabulary))
 
     def weighed_by(self, corpus: Corpus | MemoryCorpus | np.ndarray, n_documents: int, **changes: Any) -> Source:
         """Return the documents with the weighting that the document frequencies of others, so many, make.

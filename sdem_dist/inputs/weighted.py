@@ -1,18 +1,19 @@
-"""Documents of a corpus as a model weighs them, without those held out, and with sets of labels."""
+"""Documents of a corpus as a model reads them: weighted, without those held out, or with sets of labels as targets."""
 
 from __future__ import annotations
 
 import hashlib
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, TypeVar, cast
 
 import numpy as np
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
+from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
 from sdem_dist.corpus.labels import all_labels, indicator_of, membership, sets_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.documents import Documents, View, offsets_of
+from sdem_dist.documents import CorpusLike, Documents, offsets_of
 from sdem_dist.errors import CorpusError
 from sdem_dist.models.heads import trained_part
 
@@ -22,11 +23,13 @@ if TYPE_CHECKING:
     from sdem_dist.models.weighting import Weighting
 
 
-@dataclass(frozen=True)
-class WeightedCorpus(View):
-    """A corpus behind the same reading interface, weighted as it is read.
+BaseCorpusT = TypeVar("BaseCorpusT", bound=BaseCorpus)
 
-    `corpus`: of counts.
+
+@dataclass(frozen=True, repr=False)
+class Weigh:
+    """A transform: counts as a model weighs them.
+
     `trained_on`: Corpus, MemoryCorpus or ndarray of shape (n_features,), where document frequencies come from:
     workers read those of a corpus on disk for themselves.
     `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
@@ -37,15 +40,16 @@ class WeightedCorpus(View):
     words: list[str] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # Caches are not sent.
-        return {"corpus": self.corpus, "weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
+        # The factors are not sent.
+        return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
 
     @cached_property
-    def cache_key(self) -> str:
-        """Name the content."""
+    def _name(self) -> str:
         trained = self.trained_on
-        frequency = hashlib.sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ""
-        return f"{self.corpus.cache_key} {self.weighting} {frequency}"
+        return hashlib.sha256(trained.tobytes()).hexdigest() if isinstance(trained, np.ndarray) else ""
+
+    def __repr__(self) -> str:
+        return f"{self.weighting} {self._name}"
 
     @cached_property
     def factors(self) -> np.ndarray:
@@ -56,35 +60,32 @@ class WeightedCorpus(View):
             words = source.vocabulary()
         return self.weighting.factors(frequency, words)
 
-    def read(self, start: int, stop: int) -> Documents:
-        """Return the documents `start` up to `stop`, weighted."""
-        return self.weighting.apply(cast(Documents, self.corpus.read(start, stop)), self.factors)
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
+        return self.weighting.apply(cast(Documents, documents), self.factors)
 
 
-@dataclass(frozen=True)
-class HeldOut(View):
-    """The documents of a corpus that are held out of training, read like a corpus of all of them.
+@dataclass(frozen=True, repr=False)
+class HoldOut:
+    """A transform: only the documents that are held out of training, and that have a label where others have one.
 
-    A range holds those of its documents that are held out, so it may be empty; where some have no label these are not
-    among them. Words that only held-out documents have are left out, like unknown words of new documents: they would
-    take a share of a document's length, and make it seem less sure. A word of held-out documents in two ranges stays.
+    A range holds those of its documents that are held out, so it may be empty. Words that only held-out documents have
+    are left out, like unknown words of new documents: they would take a share of a document's length, and make it seem
+    less sure. A word of held-out documents in two ranges stays.
+
+    `share`: of the documents; 1: all that the corpus has.
+    `frequency`: shape (n_features,): how many documents each word has that are trained on or held out; of a
+    corpus on disk workers read it for themselves.
     """
 
-    corpus: Corpus | MemoryCorpus
-    seed: int = 0
-    share: float = 1.0  # of the documents; 1: all that the corpus has
-    frequency: np.ndarray | None = None
-    """Shape (n_features,): how many documents each word has that are trained on or held out; None: those of the
-    corpus."""
+    seed: int
+    share: float
+    frequency: np.ndarray | BaseCorpus
 
-    @property
-    def cache_key(self) -> str:
-        """Name the content."""
-        return f"{self.corpus.cache_key} held out {self.seed} {self.share}"
+    def __repr__(self) -> str:
+        return f"held out {self.seed} {self.share}"
 
-    def read(self, start: int, stop: int) -> Documents:
-        """Return those of the documents `start` up to `stop` that are held out."""
-        documents = cast(Documents, self.corpus.read(start, stop))
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
+        documents = cast(Documents, documents)
         held_out = np.ones(stop - start, bool)
         if self.share < 1.0:
             held_out = ~trained_part(self.seed, start, stop, self.share)
@@ -93,67 +94,77 @@ class HeldOut(View):
         if documents.weights is not None:
             held_out &= documents.weights > 0
         documents = documents.taken(np.flatnonzero(held_out))
-        frequency = self.corpus.document_frequency if self.frequency is None else self.frequency
+        frequency = self.frequency if isinstance(self.frequency, np.ndarray) else self.frequency.document_frequency
         is_known = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
         indptr = offsets_of(is_known)[documents.indptr]
         return replace(documents, data=documents.data[is_known], indices=documents.indices[is_known], indptr=indptr)
 
 
-@dataclass(frozen=True)
-class WithMembers(View):
-    """A corpus behind the same reading interface, whose documents bring their labels as targets of zeros and ones.
+def held_out_documents(
+    corpus: BaseCorpusT, seed: int = 0, share: float = 1.0, frequency: np.ndarray | None = None
+) -> BaseCorpusT:
+    """Return the documents of a corpus that are held out of training, see `HoldOut`; by default all that it has.
 
-    `corpus`: its classes are sets of labels.
+    `frequency`: None: that of the corpus.
+    """
+    return corpus.transformed(HoldOut(seed, share, corpus if frequency is None else frequency))
+
+
+def unweighed(corpus: CorpusLike) -> CorpusLike:
+    """Return a corpus as it is before a model weighs it."""
+    if not isinstance(corpus, BaseCorpus):
+        return corpus
+    return corpus._with(transforms=tuple(t for t in corpus.transforms if not isinstance(t, Weigh)))
+
+
+@dataclass(frozen=True, repr=False)
+class Members:
+    """A transform: the labels of documents, of which each may have several, as targets of zeros and ones.
+
     `members`: sparse matrix of shape (n_sets, n_labels), uint8, which label is in which set.
     """
 
     members: sp.csr_matrix
 
-    @property
-    def cache_key(self) -> str:
-        """Name the content."""
-        return f"{self.corpus.cache_key} with {self.members.shape[1]} labels"
+    def __repr__(self) -> str:
+        return f"with {self.members.shape[1]} labels"
 
-    def read(self, start: int, stop: int) -> Documents:
-        """Return the documents `start` up to `stop`, with their labels as targets."""
-        documents = cast(Documents, self.corpus.read(start, stop))
-        assert documents.labels is not None
-        return replace(documents, targets=self.members[documents.labels].toarray())
+    def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
+        return replace(cast(Documents, documents), targets=self.members[documents.labels].toarray())
 
 
-def coded(y: object, known: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
+def coded(y: object, classes: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
     """Return the labels of documents in memory as positions in a list of sets, the list, and all labels.
 
     `y`: indicator matrix, dense or sparse, or sequence of collections of labels.
-    `known`: shape (n_labels,): the labels of a fitted model: the columns of an indicator matrix are these.
+    `classes`: shape (n_labels,): the labels of a fitted model: the columns of an indicator matrix are these.
     Raises ValueError: a label is not among those of the model, or there is none at all.
     """
-    names = None if known is None else known.tolist()
+    names = None if classes is None else classes.tolist()
     try:
         sets = sets_of(y, names)
     except CorpusError as error:
         raise ValueError(str(error)) from None
-    place: dict[LabelSet, int] = {}
-    codes = np.array([place.setdefault(labels, len(place)) for labels in sets], np.int32)
-    labels_in_order = list(place)
+    position: dict[LabelSet, int] = {}
+    codes = np.array([position.setdefault(labels, len(position)) for labels in sets], np.int32)
+    distinct = list(position)
     if names is None:
         indicator = indicator_of(y)
-        names = list(all_labels(labels_in_order) if indicator is None else range(indicator.shape[1]))
-    elif unknown := [label for labels in labels_in_order for label in labels if label not in names]:
+        names = list(all_labels(distinct) if indicator is None else range(indicator.shape[1]))
+    elif unknown := [label for labels in distinct for label in labels if label not in names]:
         raise ValueError(f"y has the label {unknown[0]!r}, which is not among the model's")
     if not names:
         raise ValueError("y has no label at all: no document has one")
-    return codes, labels_in_order, names
+    return codes, distinct, names
 
 
-def members_of(corpus: Corpus, known: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
+def members_of(corpus: Corpus, classes: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
     """Return which label is in which class of a corpus, and the labels: those of a fitted model, or those that occur.
 
     Raises CorpusError: a label is not among those of the model.
     """
-    sets = corpus.header.label_sets
-    sets = tuple((label,) for label in corpus.header.classes) if sets is None else sets  # type: ignore[misc]
-    names = list(all_labels(sets)) if known is None else known.tolist()
+    sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
+    names = list(all_labels(sets)) if classes is None else classes.tolist()
     try:
         return membership(sets, names), names
     except KeyError as error:

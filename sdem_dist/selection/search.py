@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus, DenseMemoryCorpus
+from sdem_dist.corpus import Corpus
 from sdem_dist.engine.checkpoint import identity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import forgetting
@@ -381,6 +381,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 def _longest_ngrams(source: Source) -> int:
     """Return the longest n-grams of words of a corpus of text."""
     settings = source.vectorizer or {}
-    if isinstance(source.corpus, DenseMemoryCorpus) or source.vocabulary is None or settings.get("analyzer") != "word":
+    if source.corpus.header.layout == "dense" or source.vocabulary is None or settings.get("analyzer") != "word":
         return 1
     return int(cast("Sequence[int]", settings.get("ngram_range", (1, 1)))[1])

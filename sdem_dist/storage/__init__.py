@@ -1,4 +1,1 @@
-"""Bytes on disk: atomic publication, zarr arrays and groups, and one-file archives of arrays.
-
-This is the only package that imports zarr.
-"""
+"""Bytes on disk and in buckets: atomic publication, arrays in zarr's format, and one-file archives of arrays."""

@@ -20,82 +20,6 @@ from sdem_dist.errors import BucketError
 if TYPE_CHECKING:
     from obstore.store import ObjectStore
 
-
-_CODE = re.compile(r"<Code>(\w+)</Code>")
-_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
-_EXPIRED = {"ExpiredToken", "TokenRefreshRequired", "RequestExpired", "RequestTimeTooSkewed"}
-_UNKNOWN = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
-_NO_CREDENTIALS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata/identity")
-
-
-class ChangedError(Exception):
-    """A conditional PUT failed: the object is there already, or is not the one that was seen."""
-
-
-def missing_credentials(bucket: str) -> BucketError:
-    """Return the error of an environment without credentials."""
-    return BucketError(
-        f"{bucket}: there are no credentials: set those of the environment (for s3:// AWS_ACCESS_KEY_ID and "
-        "AWS_SECRET_ACCESS_KEY, or run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for "
-        "abfs:// AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY)"
-    )
-
-
-def named(error: Exception, url: str) -> Exception:
-    """Return what obstore raised about the object at `url` as an error of ours.
-
-    Parameters
-    ----------
-    error : Exception
-    url : str
-
-    Returns
-    -------
-    BucketError
-        It will not pass: no such bucket, denied, missing, unknown or expired credentials, the wrong region.
-    ChangedError
-        A condition of a PUT does not hold.
-    FileNotFoundError
-        There is no such object.
-    OSError
-        Anything else, after the retries: it may pass.
-    """
-    if not type(error).__module__.startswith("obstore") and not isinstance(error, FileNotFoundError):
-        return error
-    text, kind = str(error), type(error).__name__
-    code = found[1] if (found := _CODE.search(text)) else ""
-    scheme, _, rest = url.partition("://")
-    bucket = f"{scheme}://{rest.partition('/')[0]}"
-    if kind in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or code == "ConditionalRequestConflict":
-        return ChangedError(url)
-    if code in _NO_BUCKET:
-        return BucketError(f"there is no bucket {bucket}: check the name, or make the bucket first")
-    if isinstance(error, FileNotFoundError):
-        return FileNotFoundError(errno.ENOENT, "there is no such object", url)
-    if code in _EXPIRED:
-        return BucketError(f"{url}: the credentials have expired ({code}): renew those of the environment")
-    if "Missing AccessKeyId" in text or "Missing SecretAccessKey" in text or any(p in text for p in _NO_CREDENTIALS):
-        return missing_credentials(bucket)
-    if "without LOCATION" in text or code == "PermanentRedirect":
-        return BucketError(f"{bucket} is in another region: set AWS_REGION to the one of the bucket")
-    if kind in ("PermissionDeniedError", "UnauthenticatedError") or code in (*_UNKNOWN, "AccessDenied"):
-        why = f" ({code})" if code else ""
-        what = "the credentials are not known there, or wrong" if code in _UNKNOWN else "access is denied"
-        return BucketError(f"{url}: {what}{why}: check the credentials of the environment and what they may do")
-    return OSError(errno.EIO, f"the bucket fails, also when asked again: {plain(text)}", url)
-
-
-def is_cut_short(error: Exception) -> bool:
-    """Whether a connection ended in the middle of an answer, after which obstore does not ask again."""
-    return type(error).__module__.startswith("obstore") and "body error" in str(error)
-
-
-def plain(text: str) -> str:
-    """Return the first words of a message of obstore: no body of an answer, no credentials of an address."""
-    first = " ".join(re.split(r"<\?xml|<Error>|Debug source", text, maxsplit=1)[0].split())
-    return re.sub(r"//[^/@\s]*@", "//", first)[:300]
-
-
 SCHEMES = ("s3", "gs", "abfs", "abfss", "az", "memory")  # ``memory`` is of one process, for tests and examples
 SETTINGS: dict[str, Any] = {
     "client_options": {"connect_timeout": "10s", "timeout": "300s"},
@@ -105,14 +29,24 @@ SETTINGS: dict[str, Any] = {
         "retry_timeout": timedelta(seconds=90),
     },
 }
-TRIES = 5
+TRIES = 5  # of what obstore does not retry itself
+Result = TypeVar("Result")
+_CODE = re.compile(r"<Code>(\w+)</Code>")
+_NO_BUCKET = {"NoSuchBucket", "ContainerNotFound", "InvalidBucketName"}
+_EXPIRED = {"ExpiredToken", "TokenRefreshRequired", "RequestExpired", "RequestTimeTooSkewed"}
+_UNKNOWN = {"InvalidAccessKeyId", "SignatureDoesNotMatch", "InvalidToken", "AuthorizationHeaderMalformed"}
+_METADATA_SERVERS = ("169.254.169.254", "169.254.170.2", "metadata.google.internal", "metadata/identity")
+_NO_CREDENTIALS = ("Missing AccessKeyId", "Missing SecretAccessKey", *_METADATA_SERVERS)
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
-Found = TypeVar("Found")
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_stores.clear)
+
+
+class ChangedError(Exception):
+    """A conditional PUT failed: the object is there already, or is not the one that was read."""
 
 
 class Tag(NamedTuple):
@@ -123,12 +57,54 @@ class Tag(NamedTuple):
 
 
 class Object(NamedTuple):
-    """What is known of an object."""
+    """What a bucket tells of an object."""
 
     url: str
     size: int
     modified_ns: int
     tag: Tag
+
+
+def named(error: Exception, url: str) -> Exception:
+    """Return what obstore raised about the object at `url` as an error of ours.
+
+    BucketError will not pass: no such bucket, denied, missing, unknown or expired credentials, the wrong region.
+    ChangedError: a condition of a PUT does not hold. FileNotFoundError: there is no such object. OSError is anything
+    else, after the retries: it may pass.
+    """
+    if not type(error).__module__.startswith("obstore") and not isinstance(error, FileNotFoundError):
+        return error
+    text, kind = str(error), type(error).__name__
+    code = match[1] if (match := _CODE.search(text)) else ""
+    scheme, _, rest = url.partition("://")
+    bucket = f"{scheme}://{rest.partition('/')[0]}"
+    if kind in ("AlreadyExistsError", "PreconditionError", "NotModifiedError") or code == "ConditionalRequestConflict":
+        return ChangedError(url)
+    if code in _NO_BUCKET:
+        return BucketError(f"there is no bucket {bucket}: check the name, or make the bucket first")
+    if isinstance(error, FileNotFoundError):
+        return FileNotFoundError(errno.ENOENT, "there is no such object", url)
+    if code in _EXPIRED:
+        return BucketError(f"{url}: the credentials have expired ({code}): renew those of the environment")
+    if any(words in text for words in _NO_CREDENTIALS):
+        return _missing_credentials(bucket)
+    if "without LOCATION" in text or code == "PermanentRedirect":
+        return BucketError(f"{bucket} is in another region: set AWS_REGION to the one of the bucket")
+    if kind in ("PermissionDeniedError", "UnauthenticatedError") or code in (*_UNKNOWN, "AccessDenied"):
+        what = "the credentials are not known there, or wrong" if code in _UNKNOWN else "access is denied"
+        return BucketError(f"{url}: {what} ({code or kind}): check the credentials of the environment")
+    # The first words of the message: no body of an answer, no credentials of an address.
+    first = " ".join(re.split(r"<\?xml|<Error>|Debug source", text, maxsplit=1)[0].split())
+    reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
+    return OSError(errno.EIO, f"the bucket fails, also when asked again: {reason}", url)
+
+
+def _missing_credentials(bucket: str) -> BucketError:
+    return BucketError(
+        f"{bucket}: there are no credentials: set those of the environment (for s3:// AWS_ACCESS_KEY_ID and "
+        "AWS_SECRET_ACCESS_KEY, or run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for "
+        "abfs:// AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY)"
+    )
 
 
 def split(url: str) -> tuple[str, str]:
@@ -150,17 +126,17 @@ def split(url: str) -> tuple[str, str]:
     return f"{scheme}://{bucket}", key.strip("/")
 
 
-def store(bucket: str) -> ObjectStore:
+def _store(bucket: str) -> ObjectStore:
     """Return the connection of this process to a bucket, with the environment's credentials as they are now."""
     relevant = sorted((k, v) for k, v in os.environ.items() if k.startswith(("AWS_", "GOOGLE_", "AZURE_")))
     key = bucket, 0 if bucket == "memory://" else hash(tuple(relevant))
     with _lock:
         if key not in _stores:
-            _stores[key] = _connected(bucket)
+            _stores[key] = _connect(bucket)
         return _stores[key]
 
 
-def _connected(bucket: str) -> ObjectStore:
+def _connect(bucket: str) -> ObjectStore:
     try:
         from obstore.store import MemoryStore, from_url
     except ImportError as error:
@@ -171,8 +147,7 @@ def _connected(bucket: str) -> ObjectStore:
         return MemoryStore()
     options: dict[str, Any] = {**SETTINGS}
     if bucket.startswith("s3:"):
-        endpoint = os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL")
-        if endpoint:
+        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
             options["endpoint"] = endpoint
             options["client_options"] = {**SETTINGS["client_options"], "allow_http": endpoint.startswith("http://")}
         if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
@@ -181,44 +156,47 @@ def _connected(bucket: str) -> ObjectStore:
     try:
         return from_url(bucket, **options)
     except Exception as error:
-        if (told := named(error, bucket)) is error:
+        if (cause := named(error, bucket)) is error:
             raise
-        raise told from None
+        raise cause from None
 
 
 def _check_for_credentials(bucket: str) -> None:
     """Raise BucketError where there are no credentials: to ask a machine for its role would take minutes to fail."""
-    given = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
-    if any(name in given or name.startswith("AWS_CONTAINER_") for name in os.environ):
+    names = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
+    if any(name in names or name.startswith("AWS_CONTAINER_") for name in os.environ):
         return
     try:
         socket.create_connection(("169.254.169.254", 80), timeout=1).close()
     except OSError:
-        raise missing_credentials(bucket) from None
+        raise _missing_credentials(bucket) from None
 
 
-def _asked(url: str, ask: Callable[[ModuleType, ObjectStore, str], Found]) -> Found:
-    """Return what ``ask(obstore, connection, name of the object)`` returns, its errors named."""
+def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -> Result:
+    """Return what ``send(obstore, connection, name of the object)`` returns, its errors named.
+
+    It is sent again where the connection ended in the middle of an answer, after which obstore does not retry.
+    """
     bucket, key = split(url)
-    connection = store(bucket)
+    connection = _store(bucket)
     import obstore
 
     for attempt in range(TRIES):
         try:
-            return ask(obstore, connection, key)
+            return send(obstore, connection, key)
         except Exception as error:
-            if is_cut_short(error) and attempt + 1 < TRIES:
-                time.sleep(pause(attempt))
+            cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
+            if cut_short and attempt + 1 < TRIES:
+                _pause(attempt)
                 continue
-            if (told := named(error, url)) is error:
+            if (cause := named(error, url)) is error:
                 raise
-            raise told from None  # the cause may quote what the server said of the credentials
+            raise cause from None  # obstore's may quote what the server said of the credentials
     raise AssertionError("unreachable")
 
 
-def pause(attempt: int) -> float:
-    """Return how many seconds to wait before a request is sent again."""
-    return float(0.2 * 2**attempt)
+def _pause(attempt: int) -> None:
+    time.sleep(0.2 * 2**attempt)
 
 
 def get(url: str, start: int = 0, stop: int | None = None, tag: Tag | None = None) -> bytes:
@@ -228,15 +206,15 @@ def get(url: str, start: int = 0, stop: int | None = None, tag: Tag | None = Non
     )
     if tag is not None and tag.e_tag:
         options["if_match"] = tag.e_tag
-    return _asked(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
+    return _request(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
 
 
 def head(url: str) -> Object:
-    """Return what is known of the object at `url`; FileNotFoundError without one."""
+    """Return what a bucket tells of the object at `url`; FileNotFoundError without one."""
     if not split(url)[1]:
         raise FileNotFoundError(errno.ENOENT, "a bucket is a folder, not an object", url)
     try:
-        return _described(url, _asked(url, lambda o, s, key: o.head(s, key)))
+        return _described(url, _request(url, lambda o, s, key: o.head(s, key)))
     except FileNotFoundError:
         raise
     except (BucketError, OSError):
@@ -255,22 +233,22 @@ def _tag(meta: Mapping[str, Any]) -> Tag:
 def get_with_tag(url: str) -> tuple[bytes, Tag]:
     """Return an object's bytes and its tag, of the same moment."""
 
-    def ask(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Tag]:
-        found = o.get(s, key)
-        return bytes(found.bytes()), _tag(found.meta)
+    def send(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Tag]:
+        answer = o.get(s, key)
+        return bytes(answer.bytes()), _tag(answer.meta)
 
-    return _asked(url, ask)
+    return _request(url, send)
 
 
 def put(url: str, content: bytes | Path) -> None:
     """Write an object whole, replacing what is there; of a Path the file's content."""
-    _asked(url, lambda o, s, key: o.put(s, key, content))
+    _request(url, lambda o, s, key: o.put(s, key, content))
 
 
 def put_new(url: str, content: bytes | Path) -> None:
     """Write an object where there is none; an existing one stays, since all writers write the same."""
     with suppress(ChangedError):
-        _asked(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
+        _request(url, lambda o, s, key: o.put(s, key, content, mode="create", use_multipart=False))
 
 
 def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
@@ -283,67 +261,62 @@ def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
     mode = "create" if tag is None else {name: value for name, value in tag._asdict().items() if value is not None}
     for attempt in range(TRIES):
         try:
-            done = _asked(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False))
-            return _tag(done)
+            return _tag(_request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False)))
         except (ChangedError, OSError) as error:
-            try:
-                there, found = get_with_tag(url)
-            except OSError:
-                there = b""
-            if there == content:
-                return found
+            with suppress(OSError):
+                current, current_tag = get_with_tag(url)
+                if current == content:
+                    return current_tag
             if isinstance(error, ChangedError) or attempt + 1 == TRIES:
                 raise
-            time.sleep(pause(attempt))
+            _pause(attempt)
     raise AssertionError("unreachable")
 
 
 def delete(url: str) -> None:
     """Remove an object; a missing one is no error."""
     with suppress(FileNotFoundError):
-        _asked(url, lambda o, s, key: o.delete(s, key))
+        _request(url, lambda o, s, key: o.delete(s, key))
 
 
 def below(url: str) -> list[Object]:
     """Return the objects in the folder `url` and its folders, in order."""
-    base, key = _folder(url)
-    found = _asked(url, lambda o, s, _: [meta for part in o.list(s, prefix=key) for meta in part])
-    return [_described(base + meta["path"], meta) for meta in sorted(found, key=lambda meta: meta["path"])]
+    bucket, key = split(url)
+    entries = _request(url, lambda o, s, _: [meta for part in o.list(s, prefix=key or None) for meta in part])
+    return [_described(_url(bucket, meta["path"]), meta) for meta in sorted(entries, key=lambda meta: meta["path"])]
 
 
 def children(url: str) -> tuple[list[str], list[str]]:
     """Return the names of the folders and of the objects in the folder `url`, in order."""
-    _, key = _folder(url)
-    found = _asked(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key))
-    folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in found["common_prefixes"]]
-    return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in found["objects"])
+    _, key = split(url)
+    answer = _request(url, lambda o, s, _: o.list_with_delimiter(s, prefix=key or None))
+    folders = [name.rstrip("/").rsplit("/", 1)[-1] for name in answer["common_prefixes"]]
+    return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in answer["objects"])
 
 
-def _folder(url: str) -> tuple[str, str | None]:
-    """Return what the URLs of a bucket's objects begin with, and the prefix of those in a folder."""
-    bucket, key = split(url)
-    return bucket if bucket.endswith("/") else f"{bucket}/", key or None
+def _url(bucket: str, name: str) -> str:
+    return f"{bucket.rstrip('/')}/{name}" if bucket != "memory://" else f"memory://{name}"
 
 
 def remove(url: str) -> None:
     """Remove all objects below a folder."""
-    names = [split(found.url)[1] for found in below(url)]
-    for first in range(0, len(names), 1000):
-        _removed(url, names[first : first + 1000])
+    urls = [entry.url for entry in below(url)]
+    for first in range(0, len(urls), 1000):
+        _remove_some(url, urls[first : first + 1000])
 
 
-def _removed(url: str, names: list[str]) -> None:
-    for attempt in range(TRIES):  # obstore does not ask twice
+def _remove_some(url: str, urls: list[str]) -> None:
+    names = [split(one)[1] for one in urls]
+    for attempt in range(TRIES):  # obstore does not retry this
         try:
-            _asked(url, lambda o, s, _: o.delete(s, names))
+            _request(url, lambda o, s, _: o.delete(s, names))
             return
         except FileNotFoundError:
             # Another process removes them, too: on Azure and Google that ends the request in the middle.
-            base, _ = _folder(url)
-            for name in names:
-                delete(base + name)
+            for one in urls:
+                delete(one)
             return
         except OSError:
             if attempt + 1 == TRIES:
                 raise
-            time.sleep(pause(attempt))
+            _pause(attempt)

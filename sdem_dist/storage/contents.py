@@ -1,4 +1,4 @@
-"""A zarr group in a bucket: its root is one small object, which names the contents.
+"""A corpus in a bucket: its root is one small object, which names the folder of the contents.
 
 The root is replaced by a conditional PUT when the contents are complete, so that readers see the old or the new. A
 writer first puts its mark into the root: then writers that began earlier can no longer publish, and what they left is
@@ -8,14 +8,16 @@ removed. So no clock and no lock is needed.
 import json
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 
 from sdem_dist.errors import BucketError, CorpusError, SdemError
 from sdem_dist.storage import buckets
-from sdem_dist.storage.arrays import Group, get_attributes, open_group
+from sdem_dist.storage.arrays import group_json, read_attributes
 from sdem_dist.storage.buckets import ChangedError, Tag
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.storage.urls import place
 
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
 _NAME = re.compile(r"contents-[0-9a-f]{16}")
@@ -27,19 +29,18 @@ def contents_of(attributes: JsonObject) -> str | None:
     return name if isinstance(name, str) and _NAME.fullmatch(name) else None
 
 
-def open_contents(location: str) -> tuple[Group, JsonObject]:
-    """Open for reading what the root at `location` points to, or the root itself; return it and its attributes."""
+def open_contents(location: str) -> tuple[Path, JsonObject]:
+    """Return the folder that the root at `location` points to, or the root itself, and its attributes."""
+    root = place(location)
     while True:
-        group = open_group(location)
-        attributes = get_attributes(group)
+        attributes = read_attributes(root)
         name = contents_of(attributes)
         if name is None:
-            return group, attributes
+            return root, attributes
         try:
-            group = open_group(f"{location}/{name}")
-            return group, get_attributes(group)
+            return root / name, read_attributes(root / name)
         except CorpusError:
-            if contents_of(get_attributes(open_group(location))) == name:  # nobody replaced them meanwhile
+            if contents_of(read_attributes(root)) == name:  # nobody replaced them meanwhile
                 raise
 
 
@@ -54,13 +55,13 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
     """
     name = f"contents-{secrets.token_hex(8)}"
     try:
-        before, tag, others = _claimed(url, name)
+        before, tag, others = _claim(url, name)
     except OSError as cause:
         raise error(f"cannot write {url}: {cause.strerror or cause}") from None
     try:
         yield f"{url}/{name}"
         try:
-            buckets.put_if(_root(url), _document({CONTENTS: name}), tag)
+            buckets.put_if(_root(url), group_json({CONTENTS: name}), tag)
         except ChangedError:
             raise error(
                 f"{url}: another process began to write there in the meantime, and what this one wrote is removed"
@@ -79,42 +80,39 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
         _clear(url, others)
 
 
-def _claimed(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
+def _claim(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
     """Put a mark into the root; return the root as it was, the tag it has now, and which contents it pointed to.
 
     Contents that are listed before the root is read are of writers that began earlier, and so can never be published
     when the mark is there. Those of a writer that begins later are not in the list.
     """
     while True:
-        listed = [child for child in buckets.children(url)[0] if _NAME.fullmatch(child)]
-        before: bytes | None
-        seen: Tag | None
+        listed = {child for child in buckets.children(url)[0] if _NAME.fullmatch(child)}
+        before, old_tag = None, None
+        with suppress(FileNotFoundError):
+            before, old_tag = buckets.get_with_tag(_root(url))
+        attributes = {} if before is None else _attributes(before)
         try:
-            before, seen = buckets.get_with_tag(_root(url))
-            attributes = _attributes(before)
-        except FileNotFoundError:
-            before, seen, attributes = None, None, {}
-        try:
-            tag = buckets.put_if(_root(url), _document({**attributes, WRITER: name}), seen)
+            tag = buckets.put_if(_root(url), group_json({**attributes, WRITER: name}), old_tag)
         except ChangedError:
             continue  # another writer was quicker
-        if before is not None and set(attributes) <= {WRITER}:
-            before = None  # only the mark of a dead writer was there
-        kept = contents_of(attributes)
-        _clear(url, [child for child in listed if child != kept])
-        return before, tag, [] if kept is None else [kept]
+        if set(attributes) <= {WRITER}:
+            before = None  # only the mark of a dead writer was there, or nothing
+        current = contents_of(attributes)
+        _clear(url, listed - {current})
+        return before, tag, [] if current is None else [current]
 
 
 def _unclaim(url: str, before: bytes | None, tag: Tag) -> None:
     """Put the root back, unless another writer has put its mark there."""
     if before is not None:
         attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
-        buckets.put_if(_root(url), _document(attributes), tag)
+        buckets.put_if(_root(url), group_json(attributes), tag)
     elif buckets.head(_root(url)).tag.e_tag == tag.e_tag:
         buckets.delete(_root(url))
 
 
-def _clear(url: str, names: list[str]) -> None:
+def _clear(url: str, names: Iterable[str]) -> None:
     for name in names:
         buckets.remove(f"{url}/{name}")
 
@@ -123,13 +121,8 @@ def _root(url: str) -> str:
     return f"{url}/zarr.json"
 
 
-def _document(attributes: JsonObject) -> bytes:
-    return json.dumps({"attributes": attributes, "zarr_format": 3, "node_type": "group"}, indent=1).encode()
-
-
 def _attributes(root: bytes) -> JsonObject:
-    try:
-        found = json.loads(root)["attributes"]
-        return found if isinstance(found, dict) else {}
-    except (ValueError, KeyError, TypeError):
-        return {}
+    with suppress(ValueError, KeyError, TypeError):
+        attributes = json.loads(root)["attributes"]
+        return attributes if isinstance(attributes, dict) else {}
+    return {}

@@ -8,7 +8,10 @@ from typing import Any, TypeAlias, overload
 
 import numpy as np
 
-from sdem_dist.documents import offsets_of, offsets_of_lengths
+from sdem_dist.documents import offsets_of_lengths
+
+JsonObject: TypeAlias = dict[str, Any]  # a JSON object: its values are what JSON has
+_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def crc32c(array: np.ndarray) -> int:
@@ -17,10 +20,6 @@ def crc32c(array: np.ndarray) -> int:
 
     little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
     return int(google_crc32c.value(little.reshape(-1).view(np.uint8)))
-
-
-JsonObject: TypeAlias = dict[str, Any]  # a JSON object: its values are what JSON has
-_NAMES = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def to_json(value: object, lacking: Callable[[float], object] = lambda v: {"float": str(float(v))}) -> Any:
@@ -43,16 +42,11 @@ def from_json(value: object) -> Any:
         if value.keys() == {"float"} and value["float"] in _NAMES:
             return _NAMES[value["float"]]
         return {name: from_json(v) for name, v in value.items()}
-    if isinstance(value, list):
-        return [from_json(v) for v in value]
-    return value
-
-
-_AT_A_TIME = 1 << 16  # strings that are decoded together
+    return [from_json(v) for v in value] if isinstance(value, list) else value
 
 
 class Strings(Sequence[str]):
-    """Strings that are encoded already; each is decoded when it is asked for.
+    """Strings that are encoded already; each is decoded when it is read.
 
     `offsets`: int64: string ``i`` is the UTF-8 of ``joined[offsets[i]:offsets[i + 1]]``.
     `joined`: uint8: the bytes, or a file of them, which is in memory only while it is read.
@@ -83,7 +77,7 @@ class Strings(Sequence[str]):
 def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
     """Yield an array in parts of a number of rows, and where each begins.
 
-    Of a whole file that `Strings` looks at no more than one part is in memory.
+    Of a whole file that `Strings` maps no more than one part is in memory.
     """
     file = array if isinstance(array, np.memmap) and not isinstance(array.base, np.ndarray) else None
     for first in range(0, len(array), rows):
@@ -109,8 +103,7 @@ def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
         if not isinstance(string, str):
             raise TypeError(f"element {position} is a {type(string).__name__}, not a string")
         encoded.append(string.encode("utf-8"))
-    offsets = offsets_of_lengths(encoded)
-    return np.frombuffer(b"".join(encoded), np.uint8), offsets
+    return np.frombuffer(b"".join(encoded), np.uint8), offsets_of_lengths(encoded)
 
 
 def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
@@ -119,40 +112,17 @@ def decode_strings(joined: np.ndarray, offsets: np.ndarray) -> list[str]:
     Raises ValueError: the arrays have wrong dtypes or shapes, the offsets do not climb from 0 to the number of bytes,
     or a string is not UTF-8 (`UnicodeDecodeError`, with the string's position in its reason).
     """
-    check_offsets(joined, offsets)
-    strings: list[str] = []
-    for first in range(0, len(offsets) - 1, _AT_A_TIME):
-        bounds = offsets[first : first + _AT_A_TIME + 1]
-        strings += _cut(joined[bounds[0] : bounds[-1]], bounds - bounds[0], first)
-    return strings
-
-
-def _cut(joined: np.ndarray, bounds: np.ndarray, first: int) -> list[str]:
-    """Return some strings, of which the number `first` is the first: decoded as one text, which is cut."""
-    raw = joined.tobytes()
-    try:
-        text = raw.decode("utf-8")
-        begins = (joined & 0xC0) != 0x80  # the other bytes go on with a code point
-        if not begins[bounds[bounds < len(joined)]].all():
-            raise UnicodeDecodeError("utf-8", raw, 0, len(raw), "a string ends within a code point")
-    except UnicodeDecodeError:
-        for number, (start, stop) in enumerate(pairwise(bounds.tolist()), first):
-            try:
-                raw[start:stop].decode("utf-8")
-            except UnicodeDecodeError as error:
-                error.reason += f" (string {number})"
-                raise
-        raise
-    if len(text) < len(raw):
-        bounds = offsets_of(begins)[bounds]
-    return [text[start:stop] for start, stop in pairwise(bounds.tolist())]
-
-
-def check_offsets(joined: np.ndarray, offsets: np.ndarray) -> None:
-    """Raise ValueError unless `offsets` cut the bytes `joined` into consecutive strings."""
     if joined.dtype != np.uint8 or joined.ndim != 1:
         raise ValueError(f"the bytes of the strings are {joined.dtype} of {joined.ndim} dimensions, not uint8 of one")
     if offsets.dtype != np.int64 or offsets.ndim != 1 or len(offsets) == 0:
         raise ValueError("the offsets of the strings are not a one-dimensional int64 array of one element or more")
     if offsets[0] != 0 or offsets[-1] != len(joined) or np.any(offsets[1:] < offsets[:-1]):
         raise ValueError(f"the offsets of the strings do not climb from 0 to the number of bytes, {len(joined)}")
+    raw, strings = joined.tobytes(), list[str]()
+    try:
+        for start, stop in pairwise(offsets.tolist()):
+            strings.append(raw[start:stop].decode("utf-8"))
+    except UnicodeDecodeError as error:
+        error.reason += f" (string {len(strings)})"
+        raise
+    return strings

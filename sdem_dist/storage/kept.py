@@ -1,4 +1,4 @@
-"""Finished parts of a job, kept in folders until the whole is done, so that a run after a kill does not repeat them."""
+"""Finished parts of a job, stored in folders until the job is done, so that a run after a kill does not repeat them."""
 
 import fcntl
 import io
@@ -8,8 +8,7 @@ import re
 import secrets
 import shutil
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -17,64 +16,23 @@ import numpy as np
 
 from sdem_dist.errors import BucketError, ClusterError, SdemError
 from sdem_dist.storage import buckets
+from sdem_dist.storage.arrays import map_requests
 from sdem_dist.storage.encoding import JsonObject, crc32c
-from sdem_dist.storage.publish import clear_abandoned, opened
+from sdem_dist.storage.publish import clear_abandoned, opened, to_disk
 from sdem_dist.storage.urls import is_url, place
 
-REQUESTS = 16  # objects that are read or written at once: each waits for answers
+SUMMARY, OWNER = "summary.json", "owner"
+CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
 
 
 @contextmanager
 def at_hand(folder: Path) -> Iterator[Path]:
     """Yield a folder of this machine with the files of `folder`: itself, or a copy of objects, removed in the end."""
-    if not is_url(folder):
-        yield folder
-        return
-    with tempfile.TemporaryDirectory(prefix="sdem-") as name, ThreadPoolExecutor(REQUESTS) as pool:
-        here = Path(name)
-
-        def copy(file: str) -> None:
-            (here / file).write_bytes((folder / file).read_bytes())
-
-        list(pool.map(copy, buckets.children(str(folder))[1]))
+    with driver_folder(folder) as here:
+        if here != folder:
+            names = buckets.children(str(folder))[1]
+            map_requests(lambda name: (here / name).write_bytes((folder / name).read_bytes()), names, folder)
         yield here
-
-
-def put_files(here: Path, folder: Path, names: Iterable[str], *, new: bool = False) -> None:
-    """Put files of `here` into the shared folder at a URL, or do nothing if they are there; `new` ones replace none."""
-    if here == folder:
-        return
-    put = buckets.put_new if new else buckets.put
-    with ThreadPoolExecutor(REQUESTS) as pool:
-        list(pool.map(lambda name: put(str(folder / name), here / name), names))
-
-
-def read_values(path: Path, dtype: np.dtype | type, start: int, stop: int | None = None) -> np.ndarray:
-    """Return the values `start` up to `stop`, or to the end, of a file of nothing else."""
-    size = np.dtype(dtype).itemsize
-    if not is_url(path):
-        return np.fromfile(path, dtype, -1 if stop is None else stop - start, offset=start * size)
-    if start == stop or (start and stop is None and start * size >= buckets.head(str(path)).size):
-        return np.zeros(0, dtype)  # a bucket refuses to read from the end on
-    return np.frombuffer(buckets.get(str(path), start * size, None if stop is None else stop * size), dtype)
-
-
-def save_array(path: Path, array: np.ndarray) -> None:
-    """Write an array to a file, which appears whole, without pickle."""
-    if is_url(path):
-        stream = io.BytesIO()
-        np.save(stream, array, allow_pickle=False)
-        buckets.put(str(path), stream.getvalue())
-        return
-    with tempfile.NamedTemporaryFile(dir=path.parent, prefix=f".{path.name}.", delete=False) as file:
-        np.save(file, array, allow_pickle=False)
-    Path(file.name).replace(path)
-
-
-def load_array(path: Path) -> np.ndarray:
-    """Read what `save_array` wrote."""
-    found: np.ndarray = np.load(io.BytesIO(path.read_bytes()) if is_url(path) else path, allow_pickle=False)
-    return found
 
 
 @contextmanager
@@ -87,8 +45,30 @@ def driver_folder(scratch: Path) -> Iterator[Path]:
         yield Path(folder)
 
 
-SUMMARY, OWNER = "summary.json", "owner"
-CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
+def read_values(path: Path, dtype: np.dtype | type, start: int, stop: int | None = None) -> np.ndarray:
+    """Return the values `start` up to `stop`, or to the end, of a file of nothing else."""
+    size = np.dtype(dtype).itemsize
+    if not is_url(path):
+        return np.fromfile(path, dtype, -1 if stop is None else stop - start, offset=start * size)
+    if start == stop or (start and stop is None and start * size >= path.stat().st_size):
+        return np.zeros(0, dtype)  # a bucket refuses to read from the end on
+    return np.frombuffer(buckets.get(str(path), start * size, None if stop is None else stop * size), dtype)
+
+
+def save_array(path: Path, array: np.ndarray) -> None:
+    """Write an array to a file, which appears whole, without pickle."""
+    stream = io.BytesIO()
+    np.save(stream, array, allow_pickle=False)
+    partial = path if is_url(path) else _unique(path)
+    partial.write_bytes(stream.getbuffer())
+    if partial != path:
+        partial.replace(path)
+
+
+def load_array(path: Path) -> np.ndarray:
+    """Read what `save_array` wrote."""
+    array: np.ndarray = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
+    return array
 
 
 @contextmanager
@@ -103,38 +83,37 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
 
     Raises SdemError: another process works in it.
     """
-    if is_url(path):
-        with _kept_objects(place(path), purpose, identity) as objects:
-            yield objects
-        return
     prefix = f".{path.name}.{purpose}-"
     folder = path.parent / f"{prefix}{identity}"
-    clear_abandoned(path.parent, prefix, 32, folder.name)
-    folder.mkdir(exist_ok=True, mode=0o700)
-    descriptor = opened(folder)
-    try:
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SdemError(f"another process makes {path} just now, from the same sources") from error
-        except OSError:
-            pass  # a file system without locks
+    with _owned(place(path), folder, prefix) if is_url(path) else _locked(path, folder, prefix) as remove:
         try:
             yield folder
         except ClusterError:
             raise
         except Exception:
-            shutil.rmtree(folder, ignore_errors=True)
+            remove()
             raise
-        shutil.rmtree(folder, ignore_errors=True)
+        remove()
+
+
+@contextmanager
+def _locked(path: Path, folder: Path, prefix: str) -> Iterator[Callable[[], None]]:
+    clear_abandoned(path.parent, prefix, 32, folder.name)
+    folder.mkdir(exist_ok=True, mode=0o700)
+    descriptor = opened(folder)
+    try:
+        with suppress(OSError):  # a file system without locks
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError as error:
+                raise SdemError(f"another process makes {path} just now, from the same sources") from error
+        yield lambda: shutil.rmtree(folder, ignore_errors=True)
     finally:
         os.close(descriptor)
 
 
 @contextmanager
-def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
-    prefix = f".{url.name}.{purpose}-"
-    folder = url.with_name(f"{prefix}{identity}")
+def _owned(url: Path, folder: Path, prefix: str) -> Iterator[Callable[[], None]]:
     ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}")
     for name in buckets.children(str(url.parent))[0]:
         if ours.fullmatch(name) and name != folder.name:
@@ -144,17 +123,10 @@ def _kept_objects(url: Path, purpose: str, identity: str) -> Iterator[Path]:
 
     def remove() -> None:
         with suppress(OSError, BucketError):
-            if (folder / OWNER).read_bytes() == mark:
+            if buckets.get(str(folder / OWNER)) == mark:
                 buckets.remove(str(folder))
 
-    try:
-        yield folder
-    except ClusterError:
-        raise
-    except Exception:
-        remove()
-        raise
-    remove()
+    yield remove
 
 
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
@@ -167,28 +139,22 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     if is_url(folder):
         if not (folder / SUMMARY).is_file():
             _put_once(folder, make)
-        found: JsonObject = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        return found
-    if (intact := _intact(folder)) is not None:
-        return intact
+        stored: JsonObject = json.loads((folder / SUMMARY).read_bytes())
+        return stored
+    try:
+        summary: JsonObject = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
+        if all(_checksum(folder / name) == checksum for name, checksum in summary[CHECKSUMS].items()):
+            return summary
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        pass
     with suppress(FileNotFoundError):
         damaged = folder.rename(_unique(folder))  # at once: another process may be about to look
         shutil.rmtree(damaged, ignore_errors=True)
     return _make_once(folder, make)
 
 
-def _intact(folder: Path) -> JsonObject | None:
-    """Return the summary of a folder whose files are as they were written, else None."""
-    try:
-        summary: JsonObject = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        intact = all(_checksum(folder / name) == checksum for name, checksum in summary[CHECKSUMS].items())
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        return None
-    return summary if intact else None
-
-
-def _unique(folder: Path) -> Path:
-    return folder.with_name(f"{folder.name}.{secrets.token_hex(8)}")
+def _unique(path: Path) -> Path:
+    return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
 
 
 def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
@@ -199,8 +165,8 @@ def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
         files = sorted(file for file in partial.iterdir() if file.is_file())
         summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
         (partial / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
-        for file in [*files, partial / SUMMARY, partial]:
-            _to_disk(file)
+        for file in [*files, partial / SUMMARY, partial]:  # a loss of power leaves the name of a file first
+            to_disk(file)
         try:
             partial.rename(folder)
         except OSError:
@@ -212,22 +178,13 @@ def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
 
 
 def _checksum(file: Path) -> int:
-    size = file.stat().st_size
-    return crc32c(np.memmap(file, np.uint8, "r")) if size else 0
-
-
-def _to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk: a loss of power leaves the name of a file first."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    return crc32c(np.memmap(file, np.uint8, "r")) if file.stat().st_size else 0
 
 
 def _put_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:
     with tempfile.TemporaryDirectory(prefix="sdem-") as name:
         here = Path(name)
-        made = make(here)
-        put_files(here, folder, [file.name for file in here.iterdir() if file.is_file()], new=True)
-        buckets.put_new(str(folder / SUMMARY), json.dumps(made).encode())
+        summary = make(here)
+        names = [file.name for file in here.iterdir() if file.is_file()]
+        map_requests(lambda name: buckets.put_new(str(folder / name), here / name), names, folder)
+        buckets.put_new(str(folder / SUMMARY), json.dumps(summary).encode())

@@ -1,4 +1,4 @@
-"""Files and directories that appear under their name whole, or not at all."""
+"""Files and directories that appear under their name complete, or not at all."""
 
 import ctypes
 import errno
@@ -21,6 +21,9 @@ from sdem_dist.storage.urls import is_url, place
 _AT_FDCWD = -100
 _RENAME_EXCHANGE = 2
 _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
+_DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
+"""Errors of the device, for any file; other OSErrors are turned into ours only if they name one of our paths."""
+FLUSHES_AT_A_TIME = 16
 
 
 def exchange(a: Path, b: Path) -> bool:
@@ -55,24 +58,19 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
         path = Path(tempfile.gettempdir(), path.name)
     prefix = f".{path.name}.{purpose}-"
     clear_abandoned(path.parent, prefix, 16)
-    folder, descriptor = _made_and_locked(path.parent, prefix)
+    folder, descriptor = _make_and_lock(path.parent, prefix)
     try:
         yield folder
     finally:
-        _removed(folder)
+        for pause in (0.0, 0.01, 0.1, 1.0):  # threads that began to write before an error still put files there
+            time.sleep(pause)
+            shutil.rmtree(folder, ignore_errors=True)
+            if not folder.exists():
+                break
         os.close(descriptor)
 
 
-def _removed(folder: Path) -> None:
-    """Remove a folder; repeat this while threads that began to write before an error still put files there."""
-    for pause in (0.0, 0.01, 0.1, 1.0):
-        time.sleep(pause)
-        shutil.rmtree(folder, ignore_errors=True)
-        if not folder.exists():
-            return
-
-
-def _made_and_locked(parent: Path, prefix: str) -> tuple[Path, int]:
+def _make_and_lock(parent: Path, prefix: str) -> tuple[Path, int]:
     while True:
         folder = parent / f"{prefix}{secrets.token_hex(8)}"
         folder.mkdir()
@@ -111,11 +109,6 @@ def opened(folder: Path) -> int:
     return os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
 
 
-# Errors of the device, for any file; other OSErrors are turned into ours only if they name one of our paths.
-_DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
-FLUSHES_AT_A_TIME = 16
-
-
 def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type[SdemError] = SdemError) -> None:
     """Write a file in a hidden folder beside `path`, flush it, then rename it to `path`, replacing what was there.
 
@@ -125,42 +118,26 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
     Raises SdemError: an OSError about the file, as `error`. Whatever `write` raises passes through. In every case a
     file that was at `path` is untouched and nothing else is left behind.
     """
-    if is_url(path):
-        _put_object(place(path), write, error)
-        return
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "partial") as folder:
         partial = folder / path.name
         write(partial)
-        _fsync(partial)
+        if is_url(path):
+            buckets.put(str(path), partial)
+            return
+        to_disk(partial)
         os.replace(partial, path)
-        _fsync(path.parent)
-
-
-def _put_object(url: Path, write: Callable[[Path], None], error: type[SdemError]) -> None:
-    """Write a file in a temporary folder, and put it into a bucket as one object, which appears whole."""
-    with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
-        partial = Path(folder, url.name)
-        write(partial)
-        try:
-            buckets.put(str(url), partial)
-        except OSError as cause:
-            raise error(f"cannot write {url}: {cause.strerror or cause}") from None
+        to_disk(path.parent)
 
 
 def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> None:
     """Raise `error` if no file can be written to the folder of `path`: better before the work than after it."""
-    if is_url(path):
-        probe = place(path).with_name(f".{place(path).name}.probe-{secrets.token_hex(8)}")
-        try:
-            buckets.put(str(probe), b"")
-            buckets.delete(str(probe))
-        except OSError as cause:
-            raise error(f"cannot write {path}: {cause.strerror or cause}") from None
-        return
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "probe"):
-        pass
+        if is_url(path):
+            probe = path.with_name(f".{path.name}.probe-{secrets.token_hex(8)}")
+            probe.write_bytes(b"")
+            probe.unlink()
 
 
 @contextmanager
@@ -175,14 +152,18 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
     """
     path = _resolved(path)
     with _explained(path, CorpusError):
-        _recover(path)
+        for old in reversed(set_aside(path)):  # by a process that died while it replaced `path`
+            if path.exists():
+                _remove(old)
+            else:
+                old.rename(path)
     _refuse_existing(path, overwrite)
     with _explained(path, CorpusError), hidden_folder(path, "partial") as partial:
         yield partial
-        _fsync_tree(partial)
+        _flush_tree(partial)
         _refuse_existing(path, overwrite)
         _put(partial, path, overwrite)
-        _fsync(path.parent)
+        to_disk(path.parent)
 
 
 def _put(partial: Path, path: Path, overwrite: bool) -> None:
@@ -198,11 +179,8 @@ def _put(partial: Path, path: Path, overwrite: bool) -> None:
             return
         except OSError as cause:
             # Another process wrote or moved the same path meanwhile.
-            if (
-                not overwrite
-                or cause.errno not in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
-                or not partial.exists()
-            ):
+            moved = cause.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
+            if not (overwrite and moved and partial.exists()):
                 raise
 
 
@@ -223,11 +201,9 @@ def _put_in_two_steps(partial: Path, path: Path) -> None:
 
 def _remove(old: Path) -> None:
     """Clear what was replaced: the new one is in place, and a failure here must not undo that."""
-    if old.is_dir():
-        shutil.rmtree(old, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            old.unlink()
+    shutil.rmtree(old, ignore_errors=True)
+    with suppress(OSError):
+        old.unlink()
 
 
 def set_aside(path: str | Path) -> list[Path]:
@@ -237,15 +213,6 @@ def set_aside(path: str | Path) -> list[Path]:
     with suppress(OSError):
         return sorted((p for p in path.parent.iterdir() if ours.fullmatch(p.name)), key=lambda p: p.stat().st_mtime_ns)
     return []
-
-
-def _recover(path: Path) -> None:
-    """Undo what a process left when it died while replacing `path`."""
-    for old in reversed(set_aside(path)):
-        if path.exists():
-            _remove(old)
-        else:
-            old.rename(path)
 
 
 def _refuse_existing(path: Path, overwrite: bool) -> None:
@@ -262,7 +229,8 @@ def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
         ours = (str(path), str(path.with_name(f".{path.name}.")))  # as `hidden_folder` names them
         if cause.errno not in _DEVICE_ERRORS and not str(cause.filename).startswith(ours):
             raise
-        raise error(f"cannot write {path}: {cause.strerror or cause}{free_space(path.parent)}") from cause
+        room = "" if is_url(path) else free_space(path.parent)
+        raise error(f"cannot write {path}: {cause.strerror or cause}{room}") from cause
 
 
 def free_space(folder: Path) -> str:
@@ -278,19 +246,19 @@ def free_space(folder: Path) -> str:
 
 def _resolved(path: str | Path) -> Path:
     """Follow symbolic links, so that what they point to is replaced and not the link."""
-    return Path(os.path.realpath(path))
+    return place(path) if is_url(path) else Path(os.path.realpath(path))
 
 
-def _fsync_tree(folder: Path) -> None:
+def _flush_tree(folder: Path) -> None:
     """Flush every file, several at a time since each waits for the device, and then the folders."""
     tree = [(Path(parent), names) for parent, _, names in os.walk(folder)]
     with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:
         for paths in ([parent / name for parent, names in tree for name in names], [parent for parent, _ in tree]):
-            for _ in pool.map(_fsync, paths):
-                pass
+            list(pool.map(to_disk, paths))
 
 
-def _fsync(path: Path) -> None:
+def to_disk(path: Path) -> None:
+    """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -8,17 +8,16 @@ from itertools import islice
 from queue import SimpleQueue
 from typing import TypeVar
 
-Given = TypeVar("Given")
-Made = TypeVar("Made")
-Worker = Callable[[Given], Made]
+Job = TypeVar("Job")
+Result = TypeVar("Result")
 
 
 def in_threads(
-    jobs: Iterable[Given], make_worker: Callable[[], Worker[Given, Made]], n_jobs: int | None
-) -> Generator[Made, None, None]:
+    jobs: Iterable[Job], make_worker: Callable[[], Callable[[Job], Result]], n_jobs: int | None
+) -> Generator[Result, None, None]:
     """Yield the results of jobs, in their order.
 
-    `jobs`: taken only as fast as they are done: no more than two a thread are in memory.
+    `jobs`: read only as fast as they are done: no more than two a thread are in memory.
     `make_worker`: makes a function of one job; no two threads call the same one at a time.
     `n_jobs`: number of threads; None takes one per core. 1 works in this thread.
     """
@@ -26,18 +25,18 @@ def in_threads(
     if n_jobs == 1:
         yield from map(make_worker(), jobs)
         return
-    free: SimpleQueue[Worker[Given, Made]] = SimpleQueue()
+    workers: SimpleQueue[Callable[[Job], Result]] = SimpleQueue()
     for _ in range(n_jobs):
-        free.put(make_worker())
+        workers.put(make_worker())
 
-    def work(job: Given) -> Made:
-        worker = free.get()
+    def work(job: Job) -> Result:
+        worker = workers.get()
         try:
             return worker(job)
         finally:
-            free.put(worker)
+            workers.put(worker)
 
-    waiting: deque[Future[Made]] = deque()
+    waiting: deque[Future[Result]] = deque()
     pool = ThreadPoolExecutor(n_jobs, thread_name_prefix="text")
     try:
         while True:

@@ -65,14 +65,14 @@ def test_damaged_ids_vocabulary_and_document_frequencies(path):
         corpus.ids(1)
     with pytest.raises(CorpusError, match="vocabulary"):
         corpus.vocabulary()
-    with pytest.raises(CorpusError, match="'document_frequency'"):
+    with pytest.raises(CorpusError, match="document_frequency"):
         corpus.document_frequency  # noqa: B018
     assert [p.shard for p in check_corpus(corpus)] == [1, None, None]
 
 
 def test_missing_array_and_shard(path):
     (chunk(path, "indptr", 0).parents[1] / "zarr.json").unlink()
-    with pytest.raises(CorpusError, match="shard 0: .*indptr' is missing"):
+    with pytest.raises(CorpusError, match="shard 0: array 'indptr'"):
         open_corpus(path).read(0, 5)
 
 
@@ -285,11 +285,11 @@ def test_unfinished_remote_corpus_is_none(tmp_path, monkeypatch):
 
     url = f"memory://{tmp_path.name}/c"
     with monkeypatch.context() as patch:
-        patch.setattr(arrays, "set_attributes", refuse)
+        patch.setattr(arrays, "write_group", refuse)
         with pytest.raises(OSError, match="lost"):
             write_corpus(url, X, Y)
     assert not list(buckets.below(url))  # nothing is left
-    with pytest.raises(CorpusError, match="there is none"):
+    with pytest.raises(CorpusError, match="not there"):
         open_corpus(url)
     assert write_corpus(url, X, Y, overwrite=True).n_documents == N
 

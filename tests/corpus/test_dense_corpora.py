@@ -102,7 +102,7 @@ def test_damage_is_named(corpus):
         p for p in (Path(corpus.path) / "shards/00002/values").rglob("*") if p.is_file() and p.name != "zarr.json"
     )
     file.unlink()
-    with pytest.raises(CorpusError, match=r"shard 2: array 'values' does not match its checksum"):
+    with pytest.raises(CorpusError, match=r"shard 2: array 'values'"):
         corpus.read(0, N)
     with pytest.warns(UserWarning, match="1 of 5 shards are damaged"):
         model = GaussianNB(n_epochs=2).fit(corpus, skip_damaged=True)

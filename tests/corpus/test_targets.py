@@ -86,7 +86,7 @@ def test_damage_is_named(corpus, tmp_path):
     shutil.rmtree(tmp_path / "c.zarr/shards/00001/targets/c")
     problems = list(check_corpus(corpus))
     assert [p.shard for p in problems] == [1]
-    assert "array 'targets' does not match its checksum" in problems[0].message
+    assert "array 'targets'" in problems[0].message
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ import scipy.sparse as sp
 
 from sdem_dist import CorpusError, GaussianRegressor, MixedNB, MultinomialNB, PoissonNB, open_corpus, write_corpus
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.fitting import scoring
 
 N, WIDTH = 60, 12
@@ -50,9 +50,8 @@ def test_the_bits_are_those_in_memory(name, tmp_path, monkeypatch):
         corpus = write_corpus(tmp_path / "c", stored, dense=True, shuffle=False, shard_documents=11)
     else:
         corpus = write_corpus(tmp_path / "c", X, dense=dense, shuffle=False, shard_documents=11)
-    in_memory = (
-        DenseMemoryCorpus(X, np.zeros(N), ("?",), shuffle=False) if dense else MemoryCorpus(X, None, (), shuffle=False)
-    )
+    labels, classes = (np.zeros(N), ("?",)) if dense else (None, ())
+    in_memory = MemoryCorpus(X, labels, classes, shuffle=False, dense=dense)
     methods = [method for method in METHODS if hasattr(model, method)]
     assert methods
     for method in methods:

@@ -12,7 +12,7 @@ from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_l
 from sdem_dist.engine.events import EpochEnded, StageStarted
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.fitting.temperature import held_out_of
-from sdem_dist.inputs.weighted import HeldOut
+from sdem_dist.inputs.weighted import held_out_documents
 
 KINDS = {
     "EM": (sd.EMMixtureClassifier, {"n_epochs": 15}),
@@ -173,5 +173,5 @@ def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
 def test_words_that_held_out_documents_alone_have_are_unknown(tmp_path):
     X = sp.csr_matrix(np.array([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]))
     corpus = sd.write_corpus(tmp_path / "c", X, ["a", "b", "a"], shuffle=False)
-    read = HeldOut(corpus.subset([1]), frequency=corpus.document_frequency).read(0, 3)
+    read = held_out_documents(corpus.subset([1]), frequency=corpus.document_frequency).read(0, 3)
     assert read.to_csr().toarray().tolist() == [[1, 0, 0, 0]] and read.weights.tolist() == [1]

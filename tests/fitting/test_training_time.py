@@ -15,7 +15,7 @@ from sdem_dist.engine.events import StageEnded
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, SHORT_LANE
 from sdem_dist.fitting.holdout import share_held_out
-from sdem_dist.inputs.weighted import HeldOut
+from sdem_dist.inputs.weighted import held_out_documents
 from sdem_dist.models.heads import trained_part
 
 ALL, LABELS = random_counts(2_600, 60, 3, seed=4, length=20.0)
@@ -131,7 +131,7 @@ def test_words_that_only_held_out_documents_have_are_unknown():
     own = sp.hstack([X, sp.csr_matrix(np.isin(np.arange(len(Y)), rows).astype(int)[:, None])]).tocsr()
     shared = sp.hstack([X, sp.csr_matrix(np.ones((len(Y), 1), int))]).tocsr()
     for with_more, n_words in ((own, X.shape[1]), (shared, X.shape[1] + 1)):
-        found = HeldOut(MemoryCorpus(with_more, Y, (0, 1, 2), random_state=0), 0, 0.1).read(0, len(Y))
+        found = held_out_documents(MemoryCorpus(with_more, Y, (0, 1, 2), random_state=0), 0, 0.1).read(0, len(Y))
         expected = with_more[rows, :n_words].sorted_indices()
         assert (found.to_csr()[:, :n_words] != expected).nnz == 0
         assert found.n_nonzeros == expected.nnz

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist.corpus import DenseMemoryCorpus, MemoryCorpus
+from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.surveys import Survey, examples_of
 from sdem_dist.models.nonnegative_rows import RowTransform, row_sums, scale_of
@@ -16,7 +16,7 @@ X = RNG.poisson(1.0, (90, 5)).astype(float)
 X[3] = 0.0
 Y = np.arange(90) % 3
 WEIGHTS = np.where(np.arange(90) < 30, 0.0, 1.0)
-DENSE = DenseMemoryCorpus(X, Y, (0, 1, 2), weights=WEIGHTS, shuffle=False)
+DENSE = MemoryCorpus(X, Y, (0, 1, 2), weights=WEIGHTS, shuffle=False, dense=True)
 SPARSE = MemoryCorpus(sp.csr_matrix(X), Y, (0, 1, 2), weights=WEIGHTS, shuffle=False)
 
 
@@ -43,7 +43,7 @@ def test_examples_are_distinct_documents_of_their_class_that_weigh_something():
 
 def test_examples_are_drawn_in_proportion_to_their_weights():
     weights = np.where(np.arange(90) == 7, 60.0, 1.0)  # of 30 documents of its class
-    corpus = DenseMemoryCorpus(X, Y, (0, 1, 2), weights=weights, shuffle=False)
+    corpus = MemoryCorpus(X, Y, (0, 1, 2), weights=weights, shuffle=False, dense=True)
     first = [int(surveyed(corpus, n_examples=1, seed=seed).positions[1, 0]) for seed in range(200)]
     assert first.count(7) / 200 == pytest.approx(60 / 89, abs=0.1)
 
@@ -67,5 +67,5 @@ def test_sums_and_scale():
     np.testing.assert_allclose(row_sums(SPARSE.read(0, 90)), X.sum(axis=1))
     expanded = surveyed(DENSE, transform=RowTransform(transform.scale, True))
     assert expanded.largest_sum == pytest.approx(RowTransform(transform.scale, True).dense(X).sum(axis=1).max())
-    gaps = DenseMemoryCorpus(np.where(X == 1, np.nan, X), Y, (0, 1, 2), shuffle=False)
+    gaps = MemoryCorpus(np.where(X == 1, np.nan, X), Y, (0, 1, 2), shuffle=False, dense=True)
     assert surveyed(gaps).n_missing == (X == 1).sum()

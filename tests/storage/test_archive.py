@@ -146,61 +146,60 @@ def both(name: str, **changes):
     return renewed(change)
 
 
+def nothing(header, contents, data):
+    header["__metadata__"].clear()
+    header["__metadata__"]["crc32c"] = "0"
+
+
 ATTACKS = {
-    "another kind": (lambda h, c, d: h["__metadata__"].update(format="other"), "'other' file, where"),
+    "another kind": (lambda h, c, d: h["__metadata__"].update(format="other"), "'other'"),
     "a newer format": (lambda h, c, d: h["__metadata__"].update(format_version="4"), "another version"),
-    "an older format": (lambda h, c, d: h["__metadata__"].update(format_version="1"), "another version"),
-    "a version that is a number": (lambda h, c, d: h["__metadata__"].update(format_version=3), "cut short or altered"),
-    "metadata with an old checksum": (lambda h, c, d: c["metadata"].update(x=1), "does not match its checksum"),
-    "an array more": (renewed(lambda h, c, d: h.update(evil=h["mu"])), "'evil' is missing or does not belong"),
-    "an array less": (renewed(lambda h, c, d: h.pop("mu")), "'mu' is missing or does not belong"),
-    "nothing about itself": (lambda h, c, d: h["__metadata__"].clear() or d.clear(), None),
-    "more than it holds": (both("mu", shape=[2**40, 3], data_offsets=[0, 2**40 * 24]), "cut short|not where"),
-    "a shape beyond numbers": (both("mu", shape=[2**80, 3]), "not where|cut short"),
-    "a negative shape": (both("mu", shape=[-1, 3]), "cannot be read"),
-    "another dtype of the same length": (lambda h, c, d: h["mu"].update(dtype="I64"), "not what it says"),
-    "objects": (both("mu", dtype="O"), "cannot be read"),
-    "an overlap": (both("zeros", data_offsets=[0, 36]), "not where the header says"),
-    "a byte too many": (lambda h, c, d: d.append(0), "the file holds"),
+    "an older format": (lambda h, c, d: h["__metadata__"].update(format_version="2"), "another version"),
+    "a version that is a number": (lambda h, c, d: h["__metadata__"].update(format_version=3), "damaged"),
+    "metadata with an old checksum": (lambda h, c, d: c["metadata"].update(x=1), "table of contents"),
+    "an array more": (renewed(lambda h, c, d: c["arrays"].update(evil=c["arrays"]["mu"])), "'evil'"),
+    "an array less": (renewed(lambda h, c, d: c["arrays"].pop("mu")), "'mu'"),
+    "nothing about itself": (nothing, "damaged"),
+    "more than it holds": (both("mu", shape=[2**40, 3], data_offsets=[0, 2**40 * 24]), "damaged"),
+    "a shape beyond numbers": (both("mu", shape=[2**80, 3]), "damaged"),
+    "a negative shape": (both("mu", shape=[-1, 3]), "damaged"),
+    "another dtype of the same length": (lambda h, c, d: h["mu"].update(dtype="I64"), "checksum"),
+    "objects": (both("mu", dtype="O"), "damaged"),
+    "an overlap": (both("zeros", data_offsets=[0, 36]), "damaged"),
+    "a byte too many": (lambda h, c, d: d.append(0), "damaged"),
     "other values": (lambda h, c, d: d.__setitem__(slice(0, 480), bytes(480)), "checksum"),
-    "metadata that are a list": (renewed(lambda h, c, d: c.update(metadata=[1])), "not a JSON object"),
-    "metadata without end": (renewed(lambda h, c, d: c.update(metadata=None)), "not a JSON object"),
+    "metadata that are a list": (renewed(lambda h, c, d: c.update(metadata=[1])), "damaged"),
+    "no metadata": (renewed(lambda h, c, d: c.update(metadata=None)), "damaged"),
 }
 
 
 @pytest.mark.parametrize("name", ATTACKS)
 def test_crafted_files_are_refused(tmp_path, name):
-    change, message = ATTACKS[name]
-    if name == "nothing about itself":
-        (tmp_path / "m").write_bytes((2).to_bytes(8, "little") + b"{}")
-        message = "does not say what it is"
-    else:
-        (tmp_path / "m").write_bytes(crafted(change))
-    with pytest.raises(ModelError, match=message):
+    change, word = ATTACKS[name]
+    (tmp_path / "m").write_bytes(crafted(change))
+    with pytest.raises(ModelError, match=word) as caught:
         read_archive(tmp_path / "m", KIND)
+    assert caught.value.path == str(tmp_path / "m")
 
 
 def test_json_without_end_is_refused(tmp_path):
     deep = b"[" * 200_000
     (tmp_path / "m").write_bytes(len(deep).to_bytes(8, "little") + deep)
-    with pytest.raises(ModelError, match="cut short or altered"):
+    with pytest.raises(ModelError, match="damaged"):
         read_archive(tmp_path / "m", KIND)
 
 
 def test_oversized_json(tmp_path, monkeypatch):
     monkeypatch.setattr("sdem_dist.storage.archive.MAX_JSON_BYTES", 200)
-    (tmp_path / "m").write_bytes(sample())
-    with pytest.raises(ModelError, match="above 200"):
-        read_archive(tmp_path / "m", KIND)
-    with pytest.raises(ModelError, match="as JSON, above"):
+    with pytest.raises(ModelError, match="above"):
         write_archive(tmp_path / "n", KIND, {}, METADATA)
     assert not (tmp_path / "n").exists()
 
 
 def test_missing_file_and_directory(tmp_path):
-    with pytest.raises(ModelError, match="no such file"):
+    with pytest.raises(ModelError):
         read_archive(tmp_path / "none", KIND)
-    with pytest.raises(ModelError, match="directory"):
+    with pytest.raises(ModelError):
         read_archive(tmp_path, KIND)
 
 
@@ -251,5 +250,5 @@ def test_models_of_other_packages_are_named(tmp_path):
     joblib.dump({"a": np.ones(3)}, tmp_path / "lr.joblib")
     np.save(tmp_path / "a.npy", np.ones(3))
     for name, what in (("lr.joblib", "a file of pickle or joblib"), ("a.npy", "an array of NumPy")):
-        with pytest.raises(ModelError, match=f"{name}: {what}.*not a {KIND} file"):
+        with pytest.raises(ModelError, match=what):
             read_archive(tmp_path / name, KIND)
