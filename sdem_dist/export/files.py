@@ -19,6 +19,8 @@ from sdem_dist.export.sklearn import LinearClassifier, linear_classifier, to_skl
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.vectorizer import TOKEN_PATTERN, VectorizerSettings, stopped_words
 
+OPSET = 17
+LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
 DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
 LOCALE = "C.UTF-8"
 """Of the operator for lower case. It must be there where the file is used; most Linux systems have it, Windows not."""
@@ -83,10 +85,6 @@ def word_characters() -> str:
     return "".join(rf"\x{{{run[0][1]:x}}}-\x{{{run[-1][1]:x}}}" for run in runs)
 
 
-OPSET = 17
-LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
-
-
 def needed(module: str, extra: str) -> ModuleType:
     """Import a module of an extra, or raise SdemError with the command that installs it."""
     try:
@@ -125,27 +123,23 @@ def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> Non
     if type(model).__name__ != "MultinomialNB":
         raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
     linear = linear_classifier(model)
-    words = json.dumps(model.vocabulary_)
-    of_texts = not from_counts and not why_from_counts(model)
-    if (size := linear.coef.nbytes + 2 * len(words) + 2**16) > LARGEST:
+    metadata = {"vectorizer": model.vectorizer_, "vocabulary": model.vocabulary_}
+    entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}
+    size = linear.coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
+    if size > LARGEST:
         raise ModelError(
             f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
             "words (min_df, max_features)"
         )
-    graph = _graph(onnx, linear, model if of_texts else None)
-    if model.vectorizer_ is not None:
-        entry = graph.metadata_props.add()
-        entry.key, entry.value = "vectorizer", json.dumps(model.vectorizer_)
-    if model.vocabulary_ is not None:
-        entry = graph.metadata_props.add()
-        entry.key, entry.value = "vocabulary", words
+    graph = _graph(onnx, linear, None if from_counts or why_from_counts(model) else model)
+    onnx.helper.set_model_props(graph, entries)
     onnx.checker.check_model(graph)
     publish_file(path, lambda partial: onnx.save(graph, partial), error=ModelError)
 
 
-def _graph(onnx: Any, found: LinearClassifier, counting: Any) -> Any:
+def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
     """Return the ONNX model of a linear classifier of counts, or of texts as the model `counting` counts them."""
-    helper, double = onnx.helper, onnx.TensorProto.DOUBLE
+    helper, types = onnx.helper, onnx.TensorProto
     constants, nodes = [], []
 
     def constant(name: str, value: np.ndarray) -> str:
@@ -156,50 +150,40 @@ def _graph(onnx: Any, found: LinearClassifier, counting: Any) -> Any:
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    zero, one, x = constant("zero", np.zeros(1)), constant("one", np.ones(1)), "counts"
-    if found.form != "counts":
-        positive = node("Greater", [x, zero], "occurs")
-        if found.form == "binary":
-            x = node("Where", [positive, one, zero], "ones")
-        elif found.form == "log":
-            x = node("Log", [node("Add", [x, one], "raised")], "logarithms")
-        else:
-            logarithm = node("Log", [node("Where", [positive, x, one], "at_least_one")], "logarithms")
-            x = node("Where", [positive, node("Add", [logarithm, one], "sublinear"), zero], "weights")
-    if found.factors is not None:
-        x = node("Mul", [x, constant("factors", found.factors)], "multiplied")
-    if found.unit:
-        axes = constant("columns", np.array([1], np.int64))
-        squares = node("ReduceSum", [node("Mul", [x, x], "squared"), axes], "squares", keepdims=1)
-        length = node("Sqrt", [squares], "length")
-        there = node("Where", [node("Greater", [length, zero], "not_empty"), length, one], "positive_length")
-        x = node("Div", [x, there], "unit")
-    scores = node("MatMul", [x, constant("coefficients", found.coef.T)], "products")
-    scores = node("Add", [scores, constant("intercepts", found.intercept)], "scores")
-    node("Softmax", [scores], "probabilities", axis=1)
-    classes = found.classes
-    whole = classes.dtype.kind in "iub"
-    kind = onnx.TensorProto.INT64 if whole else onnx.TensorProto.STRING
-    constants.append(
-        helper.make_tensor(
-            "classes", kind, [len(classes)], [int(c) if whole else str(c).encode() for c in classes.tolist()]
-        )
-    )
-    node("Gather", ["classes", node("ArgMax", ["scores"], "best", axis=1, keepdims=0)], "label", axis=0)
-    taken, domains = helper.make_tensor_value_info("counts", double, [None, found.coef.shape[1]]), {"": OPSET}
+    taken, domains = helper.make_tensor_value_info("counts", types.DOUBLE, [None, linear.coef.shape[1]]), {"": OPSET}
     if counting is not None:
-        nodes = [*text_nodes(helper, VectorizerSettings.from_json(counting.vectorizer_), counting.vocabulary_), *nodes]
-        taken = helper.make_tensor_value_info("texts", onnx.TensorProto.STRING, [None])
+        nodes += text_nodes(helper, VectorizerSettings.from_json(counting.vectorizer_), counting.vocabulary_)
+        taken = helper.make_tensor_value_info("texts", types.STRING, [None])
         domains[DOMAIN] = 1
-    graph = helper.make_graph(
-        nodes,
-        "sdem_dist_MultinomialNB",
-        [taken],
-        [
-            helper.make_tensor_value_info("label", kind, [None]),
-            helper.make_tensor_value_info("probabilities", double, [None, len(classes)]),
-        ],
-        constants,
-    )
+    zero, one, x = constant("zero", np.zeros(1)), constant("one", np.ones(1)), "counts"
+    if linear.form == "log":
+        x = node("Log", [node("Add", [x, one], "raised")], "logarithms")
+    elif linear.form in ("binary", "tfidf"):
+        occurs, weight = node("Greater", [x, zero], "occurs"), one
+        if linear.form == "tfidf":
+            logarithm = node("Log", [node("Where", [occurs, x, one], "at_least_one")], "logarithms")
+            weight = node("Add", [logarithm, one], "sublinear")
+        x = node("Where", [occurs, weight, zero], "weights")
+    if linear.factors is not None:
+        x = node("Mul", [x, constant("factors", linear.factors)], "multiplied")
+    if linear.unit:
+        squares = [node("Mul", [x, x], "squared"), constant("columns", np.array([1], np.int64))]
+        length = node("Sqrt", [node("ReduceSum", squares, "squares", keepdims=1)], "length")
+        x = node(
+            "Div", [x, node("Where", [node("Greater", [length, zero], "not_empty"), length, one], "divisor")], "unit"
+        )
+    products = node("MatMul", [x, constant("coefficients", linear.coef.T)], "products")
+    scores = node("Add", [products, constant("intercepts", linear.intercept)], "scores")
+    node("Softmax", [scores], "probabilities", axis=1)
+    integral, classes = linear.classes.dtype.kind in "iub", linear.classes.tolist()
+    kind = types.INT64 if integral else types.STRING
+    names = [int(c) if integral else str(c).encode() for c in classes]
+    constants.append(helper.make_tensor("classes", kind, [len(classes)], names))
+    node("Gather", ["classes", node("ArgMax", [scores], "best", axis=1, keepdims=0)], "label", axis=0)
+    outputs = [
+        helper.make_tensor_value_info("label", kind, [None]),
+        helper.make_tensor_value_info("probabilities", types.DOUBLE, [None, len(classes)]),
+    ]
+    graph = helper.make_graph(nodes, "sdem_dist_MultinomialNB", [taken], outputs, constants)
     opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)

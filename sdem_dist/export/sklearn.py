@@ -68,6 +68,7 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
     `from_counts`: leave out the step from text to counts.
     Raises ModelError: the model is another, or scikit-learn has no step for its way from text to counts.
     """
+    from sklearn.linear_model import LinearRegression
     from sklearn.pipeline import Pipeline
 
     name = type(model).__name__
@@ -76,11 +77,11 @@ def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
         if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
             steps.insert(0, ("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
         return Pipeline(steps)
-    tables = {"GaussianNB": _gaussian, "BernoulliNB": _bernoulli, "CategoricalNB": _categorical}
-    if name in tables:
-        return Pipeline([("classes", tables[name](model))])
     if name == "GaussianRegressor":
-        return Pipeline([("target", _linear_regression(model))])
+        coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": model.n_features_in_}
+        return Pipeline([("target", _with(LinearRegression(), **coefficients))])
+    if name in EXPRESSIBLE:
+        return Pipeline([("classes", _naive_bayes_of_table(name, model))])
     raise ModelError(
         f"a {name} cannot be exported to scikit-learn yet; {', '.join(EXPRESSIBLE)} can. save(path) keeps a {name} for "
         "places where this package is installed"
@@ -120,84 +121,49 @@ def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
     from sklearn.linear_model import LogisticRegression
     from sklearn.preprocessing import Binarizer, FunctionTransformer
 
-    found = linear_classifier(model)
+    linear = linear_classifier(model)
+    n_features = linear.coef.shape[1]
     steps: list[tuple[str, Any]] = []
-    if found.form == "log":
+    if linear.form == "log":
         steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
-    elif found.form == "binary":
-        steps.append(("ones", Binarizer()))
-        steps[-1][1].n_features_in_ = found.coef.shape[1]
-    if found.form == "tfidf" or found.factors is not None or found.unit:
-        weigh = TfidfTransformer(
-            norm="l2" if found.unit else None,
-            sublinear_tf=found.form == "tfidf",
-            use_idf=found.factors is not None,
-            smooth_idf=True,
-        )
-        if found.factors is not None:
-            weigh.idf_ = found.factors
-        weigh.n_features_in_ = found.coef.shape[1]
-        steps.append(("weights", weigh))
-    linear = LogisticRegression()
-    linear.classes_ = found.classes
-    two = len(found.classes) == 2
-    linear.coef_ = found.coef[1:] - found.coef[:1] if two else found.coef
-    linear.intercept_ = found.intercept[1:] - found.intercept[:1] if two else found.intercept
-    linear.n_features_in_, linear.n_iter_ = found.coef.shape[1], np.array([model.n_iter_], np.int32)
-    return [*steps, ("classes", linear)]
+    elif linear.form == "binary":
+        steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
+    if linear.form == "tfidf" or linear.factors is not None or linear.unit:
+        norm, use_idf = "l2" if linear.unit else None, linear.factors is not None
+        weigh = TfidfTransformer(norm=norm, sublinear_tf=linear.form == "tfidf", use_idf=use_idf)
+        idf = {"idf_": linear.factors} if use_idf else {}
+        steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
+    # Of two classes scikit-learn has one row: that of the second against the first.
+    coef, intercept = linear.coef, linear.intercept
+    if len(linear.classes) == 2:
+        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    fitted = {"classes_": linear.classes, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
+    return [*steps, ("classes", _with(LogisticRegression(), coef_=coef, intercept_=intercept, **fitted))]
 
 
-def _gaussian(model: Any) -> Any:
-    from sklearn.naive_bayes import GaussianNB
-
-    peer = GaussianNB()
-    peer.classes_, peer.class_count_ = model.classes_, model.class_count_
-    peer.class_prior_ = np.exp(model.class_log_prior_)
-    peer.theta_, peer.var_, peer.epsilon_ = model.theta_, model.var_, 0.0
-    peer.n_features_in_ = model.n_features_in_
+def _with(peer: Any, **attributes: Any) -> Any:
+    """Return an estimator of scikit-learn with what a fit would have learned."""
+    for name, value in attributes.items():
+        setattr(peer, name, value)
     return peer
 
 
-def _bernoulli(model: Any) -> Any:
-    from sklearn.naive_bayes import BernoulliNB
+def _naive_bayes_of_table(name: str, model: Any) -> Any:
+    from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
 
-    peer = _counting(BernoulliNB(binarize=model.binarize), model)
-    (_, theta), *_ = _blocks_of(model)
-    peer.feature_log_prob_ = log_expit(theta[..., 0])
-    return peer
-
-
-def _categorical(model: Any) -> Any:
-    from sklearn.naive_bayes import CategoricalNB
-
-    peer = _counting(CategoricalNB(), model)
-    tables: dict[int, np.ndarray] = {}
-    for columns, theta in _blocks_of(model):
-        of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # that of category 0 is 0
-        tables |= dict(zip(columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
-    peer.feature_log_prob_ = [tables[column] for column in range(model.n_features_in_)]
-    peer.n_categories_ = np.array([p.shape[1] for p in peer.feature_log_prob_])
-    return peer
-
-
-def _blocks_of(model: Any) -> list[tuple[tuple[int, ...], np.ndarray]]:
-    """Return columns of one kind and their theta, shape (n_classes, n_columns, n_statistics)."""
+    shared = {k: getattr(model, k) for k in ("classes_", "class_count_", "class_log_prior_", "n_features_in_")}
+    if name == "GaussianNB":
+        prior = np.exp(model.class_log_prior_)
+        return _with(GaussianNB(), **shared, class_prior_=prior, theta_=model.theta_, var_=model.var_, epsilon_=0.0)
     variables = model.learner_.model.variables
-    thetas = variables.split(model._parameters.theta)
-    return [(block.columns, theta) for block, theta in zip(variables.blocks, thetas, strict=True)]
-
-
-def _counting(made: Any, model: Any) -> Any:
-    """Return a naive Bayes of scikit-learn with what the kinds of it that count have in common."""
-    made.classes_, made.class_count_ = model.classes_, model.class_count_
-    made.class_log_prior_, made.n_features_in_ = model.class_log_prior_, model.n_features_in_
-    return made
-
-
-def _linear_regression(model: Any) -> Any:
-    from sklearn.linear_model import LinearRegression
-
-    peer = LinearRegression()
-    peer.coef_, peer.intercept_ = model.coef_, model.intercept_
-    peer.n_features_in_ = model.n_features_in_
-    return peer
+    blocks = list(zip(variables.blocks, variables.split(model._parameters.theta), strict=True))
+    if name == "BernoulliNB":
+        ((_, theta), *_) = blocks  # theta: shape (n_classes, n_columns, n_statistics)
+        return _with(BernoulliNB(binarize=model.binarize), **shared, feature_log_prob_=log_expit(theta[..., 0]))
+    tables: dict[int, np.ndarray] = {}
+    for block, theta in blocks:
+        of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # that of category 0 is 0
+        tables |= dict(zip(block.columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
+    log_p = [tables[column] for column in range(model.n_features_in_)]
+    n_categories = np.array([p.shape[1] for p in log_p])
+    return _with(CategoricalNB(), **shared, feature_log_prob_=log_p, n_categories_=n_categories)

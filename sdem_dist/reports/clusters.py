@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from functools import cached_property
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -18,11 +17,12 @@ if TYPE_CHECKING:
     from sdem_dist.reports.top_words import Topic
 
 
-@dataclass(frozen=True, repr=False)
 class RegressionReport(ErrorReport):
-    """Figures of a regressor over documents whose targets are known.
+    """Figures of a regressor over documents whose targets are known: R2, MSE, its root, MAE and the mean error (bias).
 
-    Attributes
+    Errors are all documents, the largest first.
+
+    Parameters
     ----------
     targets, predictions : ndarray of shape (n_documents, n_targets), float64
     positions : ndarray of shape (n_documents,), int64
@@ -30,55 +30,35 @@ class RegressionReport(ErrorReport):
     """
 
     kind, kinds, digits = "target", "targets", ".4g"
-    targets: np.ndarray
-    predictions: np.ndarray
-    positions: np.ndarray
 
-    @property
-    def names(self) -> Sequence[int]:
-        """The targets are numbered from 0."""
-        return range(self.targets.shape[1])
-
-    @cached_property
-    def columns(self) -> dict[str, np.ndarray]:
-        """R2, mean squared error, its root, mean absolute error and mean error (bias) of each target."""
+    def __init__(self, targets: np.ndarray, predictions: np.ndarray, positions: np.ndarray) -> None:
         from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
 
-        both = self.targets, self.predictions
+        self.targets, self.predictions = targets, predictions
         r2, mse, mae = (
-            np.asarray(score(*both, multioutput="raw_values"))
+            np.asarray(score(targets, predictions, multioutput="raw_values"))
             for score in (r2_score, mean_squared_error, mean_absolute_error)
         )
-        bias = (self.predictions - self.targets).mean(axis=0)
-        return {"r2": r2, "mse": mse, "rmse": np.sqrt(mse), "mae": mae, "bias": bias}
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Means over targets by name."""
-        return {name: float(values.mean()) for name, values in self.columns.items()}
-
-    @property
-    def errors(self) -> np.ndarray:
-        """Rows of all documents, the largest error first."""
-        return np.argsort(-np.abs(self.predictions - self.targets).max(axis=1), kind="stable")
+        bias = (predictions - targets).mean(axis=0)
+        columns = {"r2": r2, "mse": mse, "rmse": np.sqrt(mse), "mae": mae, "bias": bias}
+        figures = {name: float(values.mean()) for name, values in columns.items()}
+        super().__init__(positions, figures, range(targets.shape[1]), columns)
+        self.errors = np.argsort(-np.abs(predictions - targets).max(axis=1), kind="stable")
 
     def error_columns(self, rows: np.ndarray) -> Columns:
-        """Return target, prediction and error; of several targets with their numbers."""
         errors = self.predictions - self.targets
         columns = {"target": self.targets, "prediction": self.predictions, "error": errors}
-        numbers = [f"_{k}" for k in self.names] if len(self.names) > 1 else [""]
         return {
-            f"{name}{number}": values[rows, k].tolist()
-            for k, number in enumerate(numbers)
+            f"{name}_{k}" if len(self.names) > 1 else name: values[rows, k].tolist()
+            for k in self.names
             for name, values in columns.items()
         }
 
 
-@dataclass(frozen=True, repr=False)
 class ClusterReport(Report):
-    """Documents by cluster.
+    """Documents by cluster; where labels are known purity, normalised mutual information and adjusted Rand index.
 
-    Attributes
+    Parameters
     ----------
     probabilities : ndarray of shape (n_documents, n_clusters), float64
     words : list of str
@@ -91,34 +71,22 @@ class ClusterReport(Report):
     """
 
     kind, kinds = "cluster", "clusters"
-    probabilities: np.ndarray
-    words: list[str]
-    labels: np.ndarray | None
-    classes: np.ndarray
-    positions: np.ndarray
 
-    @property
-    def names(self) -> Sequence[int]:
-        """The clusters are numbered from 0."""
-        return range(self.probabilities.shape[1])
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Documents whose most probable cluster each one is, int64."""
-        return np.bincount(self.probabilities.argmax(axis=1), minlength=len(self.names))
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """Words, documents and share of each cluster."""
-        words = self.words or [""] * len(self.names)
-        return {"words": words, "documents": self.sizes, "share": self.sizes / max(self.n_documents, 1)}
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """Purity, normalised mutual information and adjusted Rand index, where labels are known."""
-        if self.labels is None or not (labelled := self.labels >= 0).any():
-            return {}
-        return cluster_scores(self.labels[labelled], self.probabilities.argmax(axis=1)[labelled])
+    def __init__(
+        self,
+        probabilities: np.ndarray,
+        words: list[str],
+        labels: np.ndarray | None,
+        classes: np.ndarray,
+        positions: np.ndarray,
+    ) -> None:
+        self.probabilities, self.labels, self.classes = probabilities, labels, classes
+        clusters, n = probabilities.argmax(axis=1), probabilities.shape[1]
+        self.sizes = np.bincount(clusters, minlength=n)
+        labelled = np.zeros(0, bool) if labels is None else labels >= 0
+        figures = cluster_scores(labels[labelled], clusters[labelled]) if labels is not None and labelled.any() else {}
+        columns = {"words": words or [""] * n, "documents": self.sizes, "share": self.sizes / max(len(clusters), 1)}
+        super().__init__(positions, figures, range(n), columns)
 
     def tables(self) -> list[Table]:
         """Return the clusters, the largest first."""
@@ -157,11 +125,10 @@ def cluster_scores(y: object, labels: object) -> dict[str, float]:
     }
 
 
-@dataclass(frozen=True, repr=False)
 class TopicReport(Report):
     """Topics over documents.
 
-    Attributes
+    Parameters
     ----------
     topics : sequence of Topic
     proportions : ndarray of shape (n_documents, n_topics), float64
@@ -170,55 +137,42 @@ class TopicReport(Report):
     classes : ndarray of shape (n_classes,)
     positions : ndarray of shape (n_documents,), int64
         Which of the documents given each one is.
+
+    Attributes
+    ----------
+    shares : ndarray of shape (n_topics,)
+        Mean proportion of each topic over documents.
+    prevalence : ndarray of shape (n_classes, n_topics), or None
+        The same of the documents of each class; NaN for a class without any.
     """
 
     kind, kinds = "topic", "topics"
-    topics: Sequence[Topic]
-    proportions: np.ndarray
-    labels: np.ndarray | None
-    classes: np.ndarray
-    positions: np.ndarray
 
-    @property
-    def names(self) -> list[str]:
-        """How topics are called: by number, and by what each speaks for."""
-        return [topic.title for topic in self.topics]
-
-    @property
-    def shares(self) -> np.ndarray:
-        """Mean proportion of each topic over documents, shape (n_topics,)."""
-        return np.asarray(self.proportions.mean(axis=0))
-
-    @cached_property
-    def prevalence(self) -> np.ndarray | None:
-        """Mean proportion of topics in each class, shape (n_classes, n_topics); NaN for a class without documents."""
-        if self.labels is None:
-            return None
-        means = np.full((len(self.classes), len(self.topics)), np.nan)
-        for k in np.unique(self.labels[self.labels >= 0]):
-            means[k] = self.proportions[self.labels == k].mean(axis=0)
-        return means
-
-    @property
-    def columns(self) -> dict[str, Any]:
-        """The most distinctive words of each topic, the most probable ones, its two main classes, and its share."""
-        columns: dict[str, Any] = {"distinctive": [" ".join(t.distinctive) for t in self.topics]}
-        columns["probable"] = [" ".join(t.words) for t in self.topics]
-        if self.prevalence is not None:
+    def __init__(
+        self,
+        topics: Sequence[Topic],
+        proportions: np.ndarray,
+        labels: np.ndarray | None,
+        classes: np.ndarray,
+        positions: np.ndarray,
+    ) -> None:
+        self.topics, self.proportions, self.labels, self.classes = topics, proportions, labels, classes
+        self.shares = proportions.mean(axis=0)
+        columns: dict[str, Any] = {"distinctive": [" ".join(t.distinctive) for t in topics]}
+        columns["probable"] = [" ".join(t.words) for t in topics]
+        self.prevalence = None
+        if labels is not None:
+            self.prevalence = np.full((len(classes), len(topics)), np.nan)
+            for k in np.unique(labels[labels >= 0]):
+                self.prevalence[k] = proportions[labels == k].mean(axis=0)
             means = np.nan_to_num(self.prevalence)
-            main = [np.argsort(-column, kind="stable")[:2] for column in means.T]
+            main = np.argsort(-means, axis=0, kind="stable")[:2].T.tolist()
             columns["classes"] = [
-                ", ".join(f"{self.classes[c]} {means[c, k]:.0%}" for c in best) for k, best in enumerate(main)
+                ", ".join(f"{classes[c]} {means[c, k]:.0%}" for c in two) for k, two in enumerate(main)
             ]
-        return columns | {"share": self.shares}
-
-    @property
-    def figures(self) -> dict[str, float]:
-        """None: no single number measures topics."""
-        return {}
+        super().__init__(positions, {}, [topic.title for topic in topics], columns | {"share": self.shares})
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain values, as JSON can hold them."""
         prevalence = None if self.prevalence is None else self.prevalence.tolist()
         return super().to_dict() | {"prevalence": prevalence, "classes": self.classes.tolist()}
 
@@ -237,4 +191,4 @@ class TopicReport(Report):
         """Return the topics with their words, classes and shares, the largest share first."""
         table = self.table(np.argsort(-self.shares, kind="stable"))
         # At a terminal there is room for the words that set a topic apart.
-        return [replace(table, widths={0: 20, 1: 46, 2: 0} | ({} if self.prevalence is None else {3: 0}))]
+        return [replace(table, widths={0: 20, 1: 46} | dict.fromkeys(range(2, len(self.columns)), 0))]

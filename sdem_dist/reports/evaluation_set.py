@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from itertools import accumulate
 from typing import Any
@@ -146,7 +146,8 @@ def with_errors(report: ErrorReport, estimator: Any, given: Any, X: Any) -> Erro
         rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, kept)
         texts = [texts_of_strings([str(text) for text in _safe_indexing(given, kept)])] if are_texts(given) else []
         examined = EvaluationSet(rows, texts=texts, ids=kept.tolist(), positions=kept)
-    return replace(report, blocks=partial(error_blocks, estimator, examined))
+    report.blocks = partial(error_blocks, estimator, examined)
+    return report
 
 
 def was_trained_on(model: Any, documents: Any) -> bool:

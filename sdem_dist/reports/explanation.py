@@ -103,6 +103,10 @@ class Explained(ABC):
     """What parts are of."""
     digits: ClassVar[tuple[str, str]]
     """How parts are written in tables and in texts."""
+    sides: ClassVar[tuple[str, str]]
+    """What positive and negative parts speak for."""
+    probability_heads: ClassVar[tuple[str, ...]] = ()
+    """Heads of ln p(word | class) in a table; none where they are not known."""
 
     @property
     @abstractmethod
@@ -110,39 +114,31 @@ class Explained(ABC):
         """The answer, in a line."""
 
     @property
-    @abstractmethod
-    def sides(self) -> tuple[str, str]:
-        """What positive and negative parts speak for."""
+    def _sums(self) -> dict[str, float]:
+        """What is added to the words."""
+        return {self.offset_name: self.offset} if self.offset_name else {}
 
     def word_table(self) -> Table:
-        """Return the largest parts, and the sum of the others; words whose part rounds to 0 are summed up."""
-        form, _ = self.digits
+        """Return the largest parts, and the sum of the others, also of those that round to 0."""
+        form, heads = self.digits[0], self.probability_heads
         n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
-        rows = [(w.word, format(w.part, form), f"{w.weight:.4g}", *self._probabilities(w)) for w in self.words[:n]]
-        rest = sum(w.part for w in self.words[n:])
-        sums = {counted(len(self.words) - n, "other word"): rest} if n < len(self.words) else {}
-        sums |= self._prior() | ({self.offset_name: self.offset} if self.offset_name else {})
-        rows += [(name, format(value, form), "", *("" for _ in self._heads())) for name, value in sums.items()]
-        return Table(("word", self.part_name, "weight", *self._heads()), rows, widths={0: 20, 3: 18, 4: 18})
-
-    def _prior(self) -> dict[str, float]:
-        return {}
-
-    def _heads(self) -> tuple[str, ...]:
-        """Return the heads of `_probabilities`."""
-        return ()
-
-    def _probabilities(self, word: WordPart) -> tuple[str, ...]:
-        return ()
+        rows = [
+            (w.word, format(w.part, form), f"{w.weight:.4g}", *(f"{np.exp(p):.3e}" for p in w[3:][: len(heads)]))
+            for w in self.words[:n]
+        ]
+        n_other = len(self.words) - n
+        others = {counted(n_other, "other word"): sum(w.part for w in self.words[n:])} if n_other else {}
+        empty = [""] * (1 + len(heads))
+        rows += [(name, format(value, form), *empty) for name, value in (others | self._sums).items()]
+        return Table(("word", self.part_name, "weight", *heads), rows, widths={0: 20, 3: 18, 4: 18})
 
     def topic_table(self) -> Table:
         """Return the topics, with their parts where there are any."""
-        has_parts = any(t.part is not None for t in self.topics)
-        rows = [
-            (t.topic, f"{t.share:.0%}", *(() if t.part is None else (format(t.part, self.digits[0]),)))
-            for t in self.topics[:MAX_TOPICS]
-        ]
-        return Table(("topic", "of the document", *([self.part_name] if has_parts else [])), rows, widths={0: 48})
+        heads, rows = ["topic", "of the document"], [[t.topic, f"{t.share:.0%}"] for t in self.topics[:MAX_TOPICS]]
+        parts = [format(t.part, self.digits[0]) for t in self.topics[:MAX_TOPICS] if t.part is not None]
+        if parts:
+            heads, rows = [*heads, self.part_name], [[*row, part] for row, part in zip(rows, parts, strict=True)]
+        return Table(heads, rows, widths={0: 48})
 
     def to_dict(self) -> dict[str, object]:
         """Return plain values, as JSON can hold them: None for NaN and infinities."""
@@ -155,13 +151,11 @@ class Explained(ABC):
 
         return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
 
-    def __str__(self) -> str:
-        text = self.marked_text() if self.text else ""
+    def __repr__(self) -> str:
+        text = [self.marked_text()] if self.text else []
         if self.marks:
-            text = f"Each place in the text has its share of its word's {self.part_name}:\n{text}"
-        return "\n\n".join(part for part in (self.without_text(), text) if part)
-
-    __repr__ = __str__
+            text.insert(0, f"Each place in the text has its share of its word's {self.part_name}:")
+        return "\n\n".join([self.without_text(), *(["\n".join(text)] if text else [])])
 
     @property
     def _notes(self) -> list[str]:
@@ -182,43 +176,36 @@ class Explained(ABC):
         text = f'{key_of_colors(self.sides)}<p class="text">{self.html_text()}</p>' if self.text else ""
         return f'<div class="sdem">{head}{topics}{text}{self.word_table().html()}</div>'
 
-    def stretches(self, least: float = 0.1) -> list[tuple[str, float]]:
-        """Return the text cut into stretches with the value of each.
+    def stretches(self, least: float = 0.1) -> list[tuple[str, float, float]]:
+        """Return the text cut into stretches with the value of each, and its share of the loudest one.
 
-        0 for what lies between marks, or says less than `least` of what the loudest says.
+        Both are 0 for what lies between marks, or has a share below `least`.
         """
         text, stretches, end = self.text or "", [], 0
-        top = max((abs(value) for _, _, value in self.marks), default=0.0)
+        top = max((abs(value) for _, _, value in self.marks), default=0.0) or 1.0
         for start, stop, value in self.marks:
             if start >= end and value != 0 and abs(value) >= least * top:
-                stretches += [(text[end:start], 0.0), (text[start:stop], value)]
+                stretches += [(text[end:start], 0.0, 0.0), (text[start:stop], value, abs(value) / top)]
                 end = stop
-        return [(part, value) for part, value in [*stretches, (text[end:], 0.0)] if part]
+        return [one for one in [*stretches, (text[end:], 0.0, 0.0)] if one[0]]
 
     def marked_text(self) -> str:
         """Return the text with the loudest words in brackets, with their parts; not those whose part rounds to 0."""
-        values = ((visible(text), format(value, self.digits[1])) for text, value in self.stretches(0.25))
+        values = ((visible(text), format(value, self.digits[1])) for text, value, _ in self.stretches(0.25))
         return "".join(f"[{text} {value}]" if float(value) else text for text, value in values)
 
     def styled(self) -> list[tuple[str, str]]:
         """Return the text as (stretch, style) for rich: blue for the class, orange against it, loud words bold."""
-        stretches = self.stretches()
-        top = max((abs(v) for _, v in stretches), default=0.0)
-        styles = (
-            f"{'bold ' if abs(v) > top / 3 else ''}{'deep_sky_blue1' if v > 0 else 'dark_orange'}" if v else ""
-            for _, v in stretches
-        )
-        return [(visible(text), style) for (text, _), style in zip(stretches, styles, strict=True)]
+        return [
+            (visible(text), f"{'bold ' * (share > 1 / 3)}{'deep_sky_blue1' if v > 0 else 'dark_orange'}" if v else "")
+            for text, v, share in self.stretches()
+        ]
 
     def html_text(self) -> str:
         """Return the text as HTML with its words marked: blue for the class, orange against it."""
-        stretches = self.stretches()
-        top = max((abs(v) for _, v in stretches), default=0.0) or 1.0
         return "".join(
-            highlight(text, FOR if value > 0 else AGAINST, 0.15 + 0.45 * abs(value) / top, f"{value:+.3f}")
-            if value
-            else cell(text)
-            for text, value in stretches
+            highlight(text, FOR if v > 0 else AGAINST, 0.15 + 0.45 * share, f"{v:+.3f}") if v else cell(text)
+            for text, v, share in self.stretches()
         )
 
 
@@ -273,7 +260,6 @@ class Explanation(Explained):
 
     @property
     def summary(self) -> str:
-        """The classes with their probabilities, their log-odds, and what a word's part is the product of."""
         answer = (
             f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
             f"log-odds {self.log_odds:+.2f}"
@@ -286,19 +272,17 @@ class Explanation(Explained):
         return f"{answer} (scores{divided})" if divided else answer
 
     @property
-    def sides(self) -> tuple[str, str]:
-        """What colours stand for."""
+    def sides(self) -> tuple[str, str]:  # type: ignore[override]
         return f"for {self.label}", f"for {self.against}"
 
-    def _prior(self) -> dict[str, float]:
-        return {"prior of the classes": self.prior}
+    @property
+    def _sums(self) -> dict[str, float]:
+        return {"prior of the classes": self.prior} | super()._sums
 
-    def _heads(self) -> tuple[str, ...]:
-        has_any = any(w.log_p == w.log_p or w.log_p_against == w.log_p_against for w in self.words)
+    @property
+    def probability_heads(self) -> tuple[str, ...]:  # type: ignore[override]
+        has_any = any(w.log_p == w.log_p for w in self.words)
         return (f"p(word|{self.label})", f"p(word|{self.against})") if self.generative and has_any else ()
-
-    def _probabilities(self, word: WordPart) -> tuple[str, ...]:
-        return tuple("" if np.isnan(p) else f"{np.exp(p):.3e}" for p in word[3:]) if self._heads() else ()
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)
@@ -322,17 +306,14 @@ class NumberExplanation(Explained):
 
     @property
     def summary(self) -> str:
-        """The number, and how far it is from the mean."""
         return f"{self.prediction:.4g}, {self.prediction - self.mean:+.4g} from the mean of training, {self.mean:.4g}"
 
 
 class Explanations(list[Any]):
     """Explanations that a notebook and a terminal show one after another."""
 
-    def __str__(self) -> str:
-        return "\n\n".join(map(str, self))
-
-    __repr__ = __str__
+    def __repr__(self) -> str:
+        return "\n\n".join(map(repr, self))
 
     def _repr_html_(self) -> str:
         return "<hr>".join(explanation._repr_html_() for explanation in self)

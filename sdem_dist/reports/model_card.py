@@ -156,7 +156,7 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
     yield _table(report.figure_table().rows, ("figure", "value"))
     if isinstance(report, ByClassReport):
         order = np.argsort(report.columns["f1"], kind="stable")
-        yield Report.table(report, order).markdown()
+        yield report.table(order).markdown()
 
 
 def _limits(model: EngineEstimator) -> Iterator[str]:

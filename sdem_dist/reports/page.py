@@ -112,7 +112,7 @@ def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, 
             for figure, value in glossary.named(report.figures).items()
         )
         figures = f'<div class="cards">{"".join(cards)}</div>'
-        by_class = report.table(), report.confusion_table(15)
+        by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)
         sections["Confusion"] = _confusion(report)
         sections["How far to trust probabilities"] = _trust(report)

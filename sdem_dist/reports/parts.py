@@ -1,6 +1,6 @@
 """Log-odds of documents as sums over their words, for each kind of classifier; pure functions over arrays."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -15,80 +15,73 @@ from sdem_dist.models.supervised_lda import TopicParameters
 from sdem_dist.reports.explanation import DocumentParts, TopicPart
 
 Densities = Callable[[np.ndarray], np.ndarray]
-"""From a row, NaN where a value is missing, to ln p(column | class or component), shape (n_features, n_classes)."""
+"""From words, or from a row (NaN where a value is missing), to ln p(column | class or component), a column a row."""
 
 
 class Row(NamedTuple):
     """The columns that a document has."""
 
-    number: int
     columns: np.ndarray  # shape (n_columns,), integers
     values: np.ndarray
     times: np.ndarray | float  # how often each ln p(column | class) counts
+    log_p: np.ndarray  # shape (n_columns, n_classes or n_components)
 
 
-def _of_counts(documents: Documents) -> Iterator[Row]:
-    for i, (start, stop) in enumerate(pairwise(documents.indptr.tolist())):
-        x = documents.data[start:stop].astype(np.float64)
-        yield Row(i, documents.indices[start:stop].astype(np.int64), x, x)
+def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield each document's words and their weights."""
+    for start, stop in pairwise(documents.indptr.tolist()):
+        yield documents.indices[start:stop].astype(np.int64), documents.data[start:stop].astype(np.float64)
 
 
-def _of_table(table: np.ndarray) -> Iterator[Row]:
-    for i, row in enumerate(table):
+def _of_words(parameters: NaturalParameters, documents: Documents) -> Iterator[Row]:
+    for words, x in _entries(documents):
+        yield Row(words, x, x, parameters.log_words[words] - parameters.log_totals)
+
+
+def _of_table(densities: Densities, values: np.ndarray) -> Iterator[Row]:
+    for row in values:
         present = np.flatnonzero(~np.isnan(row))
-        yield Row(i, present, row[present], 1.0)
+        yield Row(present, row[present], 1.0, densities(row)[present])
 
 
-def _exact(
-    rows: Iterable[Row], pairs: np.ndarray, log_p: Callable[[Row, np.ndarray], np.ndarray], log_prior: np.ndarray
-) -> Iterator[DocumentParts]:
-    """Yield the parts of naive Bayes, which are exact: ``x_w ln(p(w | a) / p(w | b))``.
+def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float = 1.0) -> DocumentParts:
+    """Return the parts of naive Bayes, which are exact: ``x_w ln(p(w | a) / p(w | b)) / temperature``.
 
     The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
-
-    `pairs`: shape (n_documents, 2), integers: classes a and b of each document.
-    `log_p`: from a row and two classes to ln p(column | class), shape (n_columns, 2).
     """
-    for row, pair in zip(rows, pairs, strict=True):
-        (p, q), (prior_a, prior_b) = log_p(row, pair).T, log_prior[pair]
-        yield DocumentParts(row.columns, row.values, p, q, row.times * (p - q), float(prior_a - prior_b))
-
-
-def _tempered(parts: Iterable[DocumentParts], temperature: float) -> list[DocumentParts]:
-    return [one._replace(parts=one.parts / temperature, prior=one.prior / temperature) for one in parts]
+    p, q, prior = row.log_p[:, a], row.log_p[:, b], float(log_prior[a] - log_prior[b]) / temperature
+    return DocumentParts(row.columns, row.values, p, q, row.times * (p - q) / temperature, prior)
 
 
 def of_naive_bayes(
     parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, temperature: float
 ) -> list[DocumentParts]:
-    """Return the parts of naive Bayes of words; `documents` as the model weighs them."""
+    """Return the parts of naive Bayes of words.
 
-    def log_p(row: Row, pair: np.ndarray) -> np.ndarray:
-        return np.asarray(parameters.log_words[row.columns[:, None], pair] - parameters.log_totals[pair])
-
-    return _tempered(_exact(_of_counts(documents), pairs, log_p, parameters.log_prior), temperature)
+    `documents`: as the model weighs them.
+    `pairs`: shape (n_documents, 2), integers: the class of each document that is explained, and the other one.
+    """
+    rows = zip(_of_words(parameters, documents), pairs.tolist(), strict=True)
+    return [_exact(row, a, b, parameters.log_prior, temperature) for row, (a, b) in rows]
 
 
 def of_many_classes(
     parameters: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float
 ) -> list[DocumentParts]:
-    """Return the parts of naive Bayes of many classes."""
-
-    def log_p(row: Row, pair: np.ndarray) -> np.ndarray:
-        return np.stack([parameters.log_words(row.columns, k) for k in pair], axis=1)
-
-    return _tempered(_exact(_of_counts(documents), pairs, log_p, parameters.log_prior), temperature)
+    """Return the parts of naive Bayes of many classes: only those of a pair are read."""
+    found = []
+    for (words, x), pair in zip(_entries(documents), pairs, strict=True):
+        log_p = np.stack([parameters.log_words(words, k) for k in pair], axis=1)
+        found.append(_exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
+    return found
 
 
 def of_columns(
     densities: Densities, log_prior: np.ndarray, values: np.ndarray, pairs: np.ndarray
 ) -> list[DocumentParts]:
     """Return the parts of naive Bayes of columns; `values`: shape (n_documents, n_features), float64."""
-
-    def log_p(row: Row, pair: np.ndarray) -> np.ndarray:
-        return densities(values[row.number])[row.columns[:, None], pair]
-
-    return list(_exact(_of_table(values), pairs, log_p, log_prior))
+    rows = zip(_of_table(densities, values), pairs.tolist(), strict=True)
+    return [_exact(row, a, b, log_prior) for row, (a, b) in rows]
 
 
 def of_labels(
@@ -101,36 +94,28 @@ def of_labels(
     `temperatures`: shape (n_labels,).
     """
     found = []
-    for (_, words, x, _), k in zip(_of_counts(documents), labels.tolist(), strict=True):
-        odds = parameters.log_words[words, k] - parameters.log_totals[k]
-        unknown, prior = np.full(len(words), np.nan), float(parameters.log_prior[k] / temperatures[k])
-        found.append(DocumentParts(words, x, unknown, unknown, x * odds / temperatures[k], prior))
+    for row, k in zip(_of_words(parameters, documents), labels.tolist(), strict=True):
+        parts, prior = row.times * row.log_p[:, k] / temperatures[k], float(parameters.log_prior[k] / temperatures[k])
+        unknown = np.full(len(parts), np.nan)
+        found.append(DocumentParts(row.columns, row.values, unknown, unknown, parts, prior))
     return found
 
 
 def _mixed(
-    rows: Iterable[Row],
-    pairs: np.ndarray,
-    log_p: Callable[[Row], np.ndarray],
-    log_prior: np.ndarray,
-    component_class: tuple[int, ...],
-) -> Iterator[DocumentParts]:
-    """Yield the parts of classes that are mixtures.
+    row: Row, pair: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
+) -> DocumentParts:
+    """Return the parts of classes that are mixtures.
 
     With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
     means over components by q, and the entropies are the rest.
-
-    `log_p`: from a row to ln p(column | component), shape (n_columns, n_components).
     """
-    for row, pair in zip(rows, pairs, strict=True):
-        p = log_p(row)
-        scores = (row.times * p.T).sum(axis=1) + log_prior
-        posteriors = by_class(scores[None], component_class)[1][0]
-        q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
-        p_a, p_b = (np.where(one > 0, p, 0.0) @ one for one in q)
-        prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
-        parts = row.times * (p_a - p_b)
-        yield DocumentParts(row.columns, row.values, p_a, p_b, parts, prior_a - prior_b, (), "mixing of the components")
+    scores = (row.times * row.log_p.T).sum(axis=1) + log_prior
+    posteriors = by_class(scores[None], component_class)[1][0]
+    q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
+    p_a, p_b = (np.where(one > 0, row.log_p, 0.0) @ one for one in q)
+    prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
+    parts, prior = row.times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
+    return DocumentParts(row.columns, row.values, p_a, p_b, parts, prior, (), "mixing of the components")
 
 
 def of_components(
@@ -141,11 +126,8 @@ def of_components(
     temperature: float,
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures of multinomials."""
-
-    def log_p(row: Row) -> np.ndarray:
-        return np.asarray(parameters.log_words[row.columns] - parameters.log_totals)
-
-    return _tempered(_mixed(_of_counts(documents), pairs, log_p, parameters.log_prior, component_class), temperature)
+    rows = zip(_of_words(parameters, documents), pairs, strict=True)
+    return [_mixed(row, pair, parameters.log_prior, component_class, temperature) for row, pair in rows]
 
 
 def of_component_columns(
@@ -157,11 +139,8 @@ def of_component_columns(
     temperature: float,
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures of densities of columns."""
-
-    def log_p(row: Row) -> np.ndarray:
-        return densities(values[row.number])[row.columns]
-
-    return _tempered(_mixed(_of_table(values), pairs, log_p, log_prior, component_class), temperature)
+    rows = zip(_of_table(densities, values), pairs, strict=True)
+    return [_mixed(row, pair, log_prior, component_class, temperature) for row, pair in rows]
 
 
 def of_lda(
@@ -172,17 +151,14 @@ def of_lda(
     `proportions`: shape (n_documents, n_topics, n_classes), float64.
     `titles`: of the topics, class by class.
     """
-
-    def log_p(row: Row, pair: np.ndarray) -> np.ndarray:
-        topics = np.exp(log_word_probabilities(parameters._replace(words=parameters.words[row.columns])))
-        return np.log(np.stack([proportions[row.number, :, k] @ topics[k] for k in pair], axis=1))
-
     found, n_topics = [], parameters.n_topics
-    exact = _exact(_of_counts(documents), pairs, log_p, parameters.log_prior)
-    for parts, a, shares in zip(exact, pairs[:, 0].tolist(), proportions.transpose(0, 2, 1), strict=True):
-        order = np.argsort(-shares[a], kind="stable").tolist()
-        topics = tuple(TopicPart(titles[a * n_topics + z], float(shares[a, z]), None) for z in order)
-        found.append(parts._replace(topics=topics, offset_name="topics of the document"))
+    for (words, x), (a, b), shares in zip(_entries(documents), pairs.tolist(), proportions, strict=True):
+        topics = np.exp(log_word_probabilities(parameters._replace(words=parameters.words[words])))
+        log_p = np.log(np.stack([shares[:, k] @ topics[k] for k in (a, b)], axis=1))
+        order = np.argsort(-shares[:, a], kind="stable").tolist()
+        of_document = tuple(TopicPart(titles[a * n_topics + z], float(shares[z, a]), None) for z in order)
+        parts = _exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[[a, b]])
+        found.append(parts._replace(topics=of_document, offset_name="topics of the document"))
     return found
 
 
@@ -203,7 +179,7 @@ def of_supervised_topics(
     `proportions`: shape (n_documents, n_topics), float64.
     """
     found = []
-    for (_, words, x, _), output, theta in zip(_of_counts(documents), outputs, proportions, strict=True):
+    for (words, x), output, theta in zip(_entries(documents), outputs, proportions, strict=True):
         mixed = parameters.topics[words] * theta
         of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
         parts, unknown = x / max(x.sum(), 1e-300) * (of_topics @ output), np.full(len(words), np.nan)
@@ -221,9 +197,10 @@ def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) 
     `values`: shape (n_documents, n_features), float64: NaN where a value is missing.
     """
     found, slopes = [], dict[bytes, np.ndarray]()
-    for _, present, x, _ in _of_table(values):
-        if (key := present.tobytes()) not in slopes:
+    for row in values:
+        present = np.flatnonzero(~np.isnan(row))
+        x, key, unknown = row[present], present.tobytes(), np.full(len(present), np.nan)
+        if key not in slopes:
             slopes[key] = np.linalg.solve(covariance[np.ix_(present, present)], covariance[present, -1])
-        unknown = np.full(len(present), np.nan)
         found.append(DocumentParts(present, x, unknown, unknown, slopes[key] * (x - mean[present]), 0.0))
     return found

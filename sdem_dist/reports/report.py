@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
+from abc import abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -27,39 +25,34 @@ NAME_WIDTH = 24
 Columns = dict[str, list[Any]]
 
 
-class Report(ABC):
+class Report:
     """Figures and tables about documents, for a terminal, a notebook, pandas and JSON.
 
     Attributes
     ----------
     positions : ndarray of shape (n_documents,), int64
         Which of the documents given each one is.
+    figures : dict of str to float
+        Over all documents.
+    names : sequence
+        Classes, labels, targets, clusters or topics: what `columns` have a row for.
+    columns : dict of str to ndarray or list
+        Figures and words by row.
     """
 
     kind: ClassVar[str]
     kinds: ClassVar[str]
     digits: ClassVar[str] = ".3f"
-    positions: np.ndarray
+
+    def __init__(
+        self, positions: np.ndarray, figures: dict[str, float], names: Sequence[Any], columns: Mapping[str, Any]
+    ) -> None:
+        self.positions, self.figures, self.names, self.columns = positions, figures, names, columns
 
     @property
     def n_documents(self) -> int:
         """Documents that are reported on."""
         return len(self.positions)
-
-    @property
-    @abstractmethod
-    def figures(self) -> dict[str, float]:
-        """Figures over all documents by name."""
-
-    @property
-    @abstractmethod
-    def names(self) -> Sequence[Any]:
-        """What `columns` have a row for: classes, labels, targets, clusters or topics."""
-
-    @property
-    @abstractmethod
-    def columns(self) -> dict[str, Any]:
-        """Figures and words by row: arrays and lists as long as `names`."""
 
     def to_frame(self) -> pd.DataFrame:
         """Return all classes, labels, targets, clusters or topics with their figures, as a pandas table."""
@@ -77,17 +70,14 @@ class Report(ABC):
     def table(self, rows: np.ndarray | None = None, caption: str = "", note: str = "") -> Table:
         """Return `columns` at some rows."""
         rows = np.arange(len(self.names)) if rows is None else rows
-        columns = {name: np.asarray(values)[rows] for name, values in self.columns.items()}
-        forms = [{"i": ",", "f": self.digits}.get(values.dtype.kind, "") for values in columns.values()]
-        names = [self.names[k] for k in rows.tolist()]
-        cells = [
-            (name, *map(format, row, forms))
-            for name, row in zip(names, zip(*(c.tolist() for c in columns.values()), strict=True), strict=True)
-        ]
+        columns = [np.asarray(values)[rows] for values in self.columns.values()]
+        forms = [{"i": ",", "f": self.digits}.get(values.dtype.kind, "") for values in columns]
+        texts = [[format(v, form) for v in values.tolist()] for values, form in zip(columns, forms, strict=True)]
+        cells = list(zip([self.names[k] for k in rows.tolist()], *texts, strict=True))
         left = [0, *(i for i, form in enumerate(forms, 1) if not form)]
         widths = {i: NAME_WIDTH if i == 0 else 2 * NAME_WIDTH for i in left}
-        bars = [i for i, name in enumerate(columns, 1) if name in ("f1", "share")]
-        return Table((self.kind, *columns), cells, caption, note, left, widths, bars)
+        bars = [i for i, name in enumerate(self.columns, 1) if name in ("f1", "share")]
+        return Table((self.kind, *self.columns), cells, caption, note, left, widths, bars)
 
     def tables(self) -> list[Table]:
         """Return the tables that are shown."""
@@ -114,19 +104,19 @@ class Report(ABC):
         return f'<div class="sdem">{"".join(table.html() for table in [*tables, *self.tables()])}</div>'
 
 
-@dataclass(frozen=True, repr=False)
 class ErrorReport(Report):
     """A report that says which documents are wrong.
 
-    `blocks`: from the report to its errors, worst first, some at a time, with their ids, texts and words.
+    Attributes
+    ----------
+    errors : ndarray
+        Rows of the documents that are wrong, the worst first; `positions` says which documents they are.
+    blocks : callable, or None
+        From the report to its errors, some at a time, with their ids, texts and words.
     """
 
-    blocks: Callable[[ErrorReport], Iterator[Columns]] | None = field(default=None, kw_only=True)
-
-    @property
-    @abstractmethod
-    def errors(self) -> np.ndarray:
-        """Rows of the documents that are wrong, the worst first; `positions` says which documents they are."""
+    errors: np.ndarray
+    blocks: Callable[[ErrorReport], Iterator[Columns]] | None = None
 
     @abstractmethod
     def error_columns(self, rows: np.ndarray) -> Columns:
@@ -150,27 +140,28 @@ class ErrorReport(Report):
 
 
 class ByClassReport(ErrorReport):
-    """A report by classes, or labels, that documents have and that are predicted."""
+    """A report by classes, or labels, that documents have and that are predicted.
 
-    classes: np.ndarray
+    Its columns are precision, recall, F1 and the number of documents; 0 where there is nothing to divide by.
 
-    @property
-    @abstractmethod
-    def counts(self) -> np.ndarray:
-        """Documents that have each class, that it was predicted for, and rightly, shape (3, n_classes), int64."""
+    Attributes
+    ----------
+    counts : ndarray of shape (3, n_classes), int64
+        Documents that have each class, that it was predicted for, and rightly.
+    """
 
-    @property
-    def names(self) -> Sequence[Any]:
-        """The classes, or labels."""
-        return self.classes.tolist()  # type: ignore[no-any-return]
-
-    @cached_property
-    def columns(self) -> dict[str, np.ndarray]:
-        """Precision, recall, F1 and number of documents of each class; 0 where there is nothing to divide by."""
-        present, predicted, right = self.counts
-        f1 = 2 * right / np.maximum(present + predicted, 1)
-        shares = {"precision": right / np.maximum(predicted, 1), "recall": right / np.maximum(present, 1), "f1": f1}
-        return shares | {"documents": present}
+    def __init__(
+        self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray
+    ) -> None:
+        self.classes, self.counts = classes, counts
+        present, predicted, right = counts
+        columns = {
+            "precision": right / np.maximum(predicted, 1),
+            "recall": right / np.maximum(present, 1),
+            "f1": 2 * right / np.maximum(present + predicted, 1),
+            "documents": present,
+        }
+        super().__init__(positions, figures, classes.tolist(), columns)
 
     @property
     def worst(self) -> np.ndarray:
@@ -178,7 +169,7 @@ class ByClassReport(ErrorReport):
         present, predicted, right = self.counts
         return np.sort(np.lexsort((-present, 2 * right - present - predicted))[:MAX_ROWS])
 
-    def table(self, rows: np.ndarray | None = None, caption: str = "", note: str = "") -> Table:
+    def tables(self) -> list[Table]:
         """Return figures by class, the lowest F1 first; of very many those with most errors."""
         present, predicted, _ = self.counts
         occurs, rows = present + predicted > 0, self.worst
@@ -191,11 +182,11 @@ class ByClassReport(ErrorReport):
                 f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(left_out, 'other')} "
                 f"({documents}) are in to_frame() and in sdem evaluate --report --json"
             )
-        absent = [one_line(name, NAME_WIDTH) for name in self.classes[~occurs].tolist()]
+        note, absent = "", [one_line(name, NAME_WIDTH) for name in self.classes[~occurs].tolist()]
         if absent:
             more = f" and {len(absent) - MAX_NAMED:,} more" if len(absent) > MAX_NAMED else ""
             note = (
                 f"No documents, and never predicted: {', '.join(absent[:MAX_NAMED])}{more}. Macro-F1 is the mean of the "
                 f"other {counted(len(occurs) - len(absent), self.kind, self.kinds)}."
             )
-        return super().table(rows, caption, note)
+        return [self.table(rows, caption, note)]

@@ -16,7 +16,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
-from sdem_dist.reports.classification import ClassificationReport, classification_report
+from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.clusters import ClusterReport, RegressionReport, TopicReport, cluster_scores
 from sdem_dist.reports.evaluation_set import with_errors
 from sdem_dist.reports.labels import LabelReport
@@ -64,7 +64,7 @@ def _of_classes(estimator: Any, X: object, y: object) -> ClassificationReport:
 
     log_probabilities = over_corpus(estimator, source.corpus, score)
     positions = _positions(source.corpus, len(log_probabilities))
-    return classification_report(estimator.classes_, np.concatenate(labels), log_probabilities, positions)
+    return ClassificationReport(estimator.classes_, np.concatenate(labels), log_probabilities, positions)
 
 
 def _of_labels(estimator: Any, X: object, y: object) -> LabelReport:

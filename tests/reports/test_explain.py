@@ -127,7 +127,7 @@ def test_marks_lie_on_the_text(name):
         spans = [m[:2] for m in one.marks]
         assert spans == sorted(spans) and all(0 <= a < b <= len(text) for a, b in spans)
         assert sum(m[2] for m in one.marks) == pytest.approx(sum(w.part for w in one.words), abs=1e-9)
-        assert "".join(stretch for stretch, _ in one.stretches()) == text
+        assert "".join(stretch for stretch, *_ in one.stretches()) == text
         assert "\x1b" not in str(one) + one._repr_html_() and "<script>" not in one._repr_html_()
     assert "<mark" in one._repr_html_() and (name != "words" or "[bread " in str(one))
 

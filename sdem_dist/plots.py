@@ -1,0 +1,289 @@
+"""Pictures of trainings and answers, with matplotlib: axes go in and come out.
+
+``plots.history(clf.history_, "accuracy", axes)``, ``plots.confusion(clf.report(X, y))``, and so on. Without axes a new
+figure of pyplot is made. `histories` and `topics` return a figure, which ``savefig`` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sdem_dist import glossary
+from sdem_dist.counted import one_line
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from numpy.typing import ArrayLike
+
+    from sdem_dist.reports.classification import ClassificationReport
+    from sdem_dist.reports.top_words import Topic
+
+History = Sequence[Mapping[str, float]]
+FOUR = ("accuracy", "ncll", "hinge", "perplexity")
+DOCUMENTS = {"": "training", "validation_": "held-out", "held_out_": "held-out part"}
+"""What the documents of a metric are called, by what its name begins with: `held-out part` is of the training data."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
+"""Of Okabe and Ito."""
+MARKERS = "osD^vP"
+WIDTH = 32
+"""Characters of a label."""
+MAX_NUMBERED = 12
+"""Classes up to which every cell of a matrix has its number."""
+
+
+def _axes_or_new(axes: Axes | None) -> Axes:
+    """Return the axes, or those of a new figure of pyplot."""
+    if axes is not None:
+        return axes
+    import matplotlib.pyplot as plt
+
+    new_axes: Axes = plt.subplots(layout="constrained")[1]
+    return new_axes
+
+
+def _refuse_model(value: object, instead: str) -> None:
+    """Raise TypeError for an estimator, where a part of it or what it returns is drawn."""
+    if hasattr(value, "get_params"):
+        raise TypeError(f"this is a {type(value).__name__}, and the picture is of {instead}")
+
+
+def _plain(text: object, width: int = WIDTH) -> str:
+    """Return a text as matplotlib shows it letter by letter: dollars begin no formula; a legend leaves nothing out."""
+    line = one_line(text, width).replace("$", r"\$")
+    return f" {line}" if line.startswith("_") else line
+
+
+def points(history: History, name: str) -> list[tuple[float, float]]:
+    """Return the epochs and values of a metric, by its name in the history."""
+    return [(h["epoch"], h[name]) for h in history if np.isfinite(h.get(name, np.nan))]
+
+
+def history(
+    histories: History | Mapping[str, History],
+    metric: str = "accuracy",
+    axes: Axes | None = None,
+    *,
+    prefix: str | None = None,
+) -> Axes:
+    """Draw a metric by epoch: a line for each training, or of one training a line for each kind of documents.
+
+    Parameters
+    ----------
+    histories : ``history_`` of a model, or dict of name to such
+    metric : str, default="accuracy"
+        As the history has it, without its prefix.
+    prefix : str, default=None
+        ``""`` draws the values of training documents, ``"validation_"`` of held-out documents that it was given,
+        ``"held_out_"`` of those that it held out itself. None: of one history all of these, of several the first that
+        one has.
+
+    Raises
+    ------
+    ValueError
+        No history has the metric.
+    """
+    from matplotlib.ticker import MaxNLocator
+
+    _refuse_model(histories, "its history: clf.history_")
+    trainings = histories if isinstance(histories, Mapping) else {"": histories}
+    names = {name for one in trainings.values() for entry in one for name in entry}
+    title, unit = glossary.metric(metric, prefix or "")
+    colors = dict(zip(DOCUMENTS.values(), COLORS, strict=False))
+    if not isinstance(histories, Mapping) and prefix is None:
+        lines = {kind: points(histories, start + metric) for start, kind in DOCUMENTS.items()}
+        lines = {kind: line for kind, line in lines.items() if line}
+    else:
+        if prefix is None:
+            prefix = next((start for start in glossary.PREFIXES if start + metric in names), "")
+        title = f"{title}, {glossary.PREFIXES.get(prefix, prefix)} documents"
+        lines = {name: points(one, prefix + metric) for name, one in trainings.items()}
+    if not any(lines.values()):
+        known = ", ".join(sorted(names - {"epoch", "seconds"}))
+        raise ValueError(f"no history has {(prefix or '') + metric!r}; they have {known or 'nothing'}")
+    axes = _axes_or_new(axes)
+    for i, (name, line) in enumerate(lines.items()):
+        color, label = colors.get(name, COLORS[i % len(COLORS)]), _plain(name) if name else None
+        if len(line) == 1:  # a single pass: drawn as a level to compare with
+            axes.axhline(line[0][1], color=color, linestyle="--", label=label)
+        elif line:
+            marker = MARKERS[i % len(MARKERS)]
+            axes.plot(*zip(*line, strict=True), color=color, marker=marker, markersize=4, label=label)
+    axes.set(title=title, xlabel="epoch", ylabel=unit)
+    axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+    axes.ticklabel_format(axis="y", useOffset=False)
+    if metric == "perplexity":
+        axes.set_yscale("log")
+    axes.grid(alpha=0.3)
+    if any(lines):
+        axes.legend()
+    return axes
+
+
+def histories(trainings: Mapping[str, History], *, prefix: str = "", metrics: Sequence[str] = FOUR) -> Figure:
+    """Draw several metrics by epoch, a panel each.
+
+    Parameters
+    ----------
+    trainings : dict of name to ``history_``
+    prefix : str, default=""
+        As for `history`.
+    metrics : sequence of str
+        Those that no history has are left out.
+    """
+    from matplotlib.figure import Figure
+
+    names = {name for one in trainings.values() for entry in one for name in entry}
+    drawn = [metric for metric in metrics if prefix + metric in names]
+    columns = 1 if len(drawn) < 2 else 2
+    rows = max(-(-len(drawn) // columns), 1)
+    figure = Figure(figsize=(5.5 * columns, 3.5 * rows), layout="constrained")
+    for i, metric in enumerate(drawn):
+        history(trainings, metric, figure.add_subplot(rows, columns, i + 1), prefix=prefix)
+    return figure
+
+
+def learning_curve(
+    sizes: ArrayLike, scores: Mapping[str, ArrayLike], axes: Axes | None = None, *, metric: str = "accuracy"
+) -> Axes:
+    """Draw scores by the number of training documents, a line each; of repeats the mean with a band of one deviation.
+
+    Parameters
+    ----------
+    sizes : array-like of shape (n_sizes,)
+        As ``sklearn.model_selection.learning_curve`` returns them.
+    scores : dict of name to array-like of shape (n_sizes,) or (n_sizes, n_repeats)
+    metric : str, default="accuracy"
+    """
+    axes, x = _axes_or_new(axes), np.asarray(sizes)
+    for i, (name, values) in enumerate(scores.items()):
+        repeats = np.asarray(values, np.float64).reshape(len(x), -1)
+        mean, deviation, color = repeats.mean(axis=1), repeats.std(axis=1), COLORS[i % len(COLORS)]
+        axes.plot(x, mean, color=color, marker=MARKERS[i % len(MARKERS)], markersize=4, label=_plain(name))
+        if repeats.shape[1] > 1:
+            axes.fill_between(x, mean - deviation, mean + deviation, color=color, alpha=0.2, linewidth=0)
+    title, unit = glossary.metric(metric)
+    label = f"{title}, {unit}" if unit else title
+    axes.set(title=f"{title} by number of documents", xlabel="training documents", ylabel=label, xscale="log")
+    axes.set_xticks(x, [f"{n:,}" for n in x.tolist()])  # sizes, not powers of ten
+    axes.minorticks_off()
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return axes
+
+
+def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
+    """Draw the share of each class's documents that was taken for each class; of many classes, those with most errors.
+
+    Parameters
+    ----------
+    report : ClassificationReport
+        What ``clf.report(X, y)`` returns.
+    """
+    _refuse_model(report, "a report: clf.report(X, y)")
+    axes, pairs = _axes_or_new(axes), report.worst
+    counts, n = report.confusion_among(pairs), len(pairs)
+    shares = counts / np.maximum(report.columns["documents"][pairs, None], 1)
+    image = axes.imshow(shares, cmap="cividis", vmin=0.0, vmax=1.0)
+    axes.figure.colorbar(image, ax=axes, label="share of the class's documents", shrink=0.8)
+    names = [_plain(c, 24) for c in report.classes[pairs].tolist()]
+    size = 10 if n <= MAX_NUMBERED else max(4.0, 160.0 / n)
+    axes.set_xticks(np.arange(n), names, rotation=90, fontsize=size)
+    axes.set_yticks(np.arange(n), names, fontsize=size)
+    some = "" if n == len(report.classes) else f" of the {n} classes with most errors, of {len(report.classes):,}"
+    axes.set(title=f"Confusion{some}", xlabel="prediction", ylabel="class")
+    for i, j in np.argwhere(counts > 0) if n <= MAX_NUMBERED else ():
+        color = "black" if shares[i, j] > 0.5 else "white"
+        axes.text(j, i, f"{counts[i, j]:,}", ha="center", va="center", fontsize=8, color=color)
+    return axes
+
+
+def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
+    """Draw the accuracy of predictions by their probability, beside what it should be; areas of dots are documents.
+
+    Parameters
+    ----------
+    report : ClassificationReport
+    """
+    _refuse_model(report, "a report: clf.report(X, y)")
+    axes, bins = _axes_or_new(axes), report.reliability
+    filled = bins.documents > 0
+    axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")
+    x, y, n = bins.confidence[filled], bins.accuracy[filled], bins.documents[filled]
+    axes.plot(x, y, color=COLORS[0], linewidth=1)
+    axes.scatter(x, y, s=20 + 300 * n / max(n.max(initial=1), 1), color=COLORS[0], alpha=0.8, label="predictions")
+    axes.set(
+        title=f"Reliability: ECE {bins.ece:.3f}",
+        xlabel="probability of the prediction",
+        ylabel="share of right predictions",
+        xlim=(0, 1.02),
+        ylim=(0, 1.02),
+    )
+    axes.grid(alpha=0.3)
+    axes.legend()
+    return axes
+
+
+def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "", unit: str = "log-odds") -> Axes:
+    """Draw the weights of words as bars: blue for, orange against.
+
+    Parameters
+    ----------
+    weights : dict of str to float
+        Such as ``{w.word: w.part for w in clf.explain([text])[0].words[:20]}``, or the members of
+        `sdem_dist.reports.top_words.word_weights`.
+    title, unit : str
+    """
+    _refuse_model(weights, "words: {w.word: w.part for w in clf.explain([text])[0].words[:20]}")
+    axes, places = _axes_or_new(axes), np.arange(len(weights))
+    colors = [COLORS[0] if v >= 0 else COLORS[1] for v in weights.values()]
+    axes.barh(places, list(weights.values()), color=colors)
+    axes.set_yticks(places, [_plain(word) for word in weights])
+    axes.invert_yaxis()
+    axes.axvline(0, color="0.5", linewidth=0.8)
+    axes.set(title=_plain(title, 60), xlabel=unit)
+    axes.grid(alpha=0.3, axis="x")
+    return axes
+
+
+def topic(topic: Topic, axes: Axes | None = None, *, n_words: int = 8) -> Axes:
+    """Write the most probable and the most distinctive words of a topic.
+
+    Parameters
+    ----------
+    topic : Topic
+        A member of ``model.topics()``.
+    n_words : int, default=8
+    """
+    axes = _axes_or_new(axes)
+    axes.set_axis_off()
+    axes.set_title(f"{_plain(f'topic {topic.title}', 40)}: {topic.share:.0%}", loc="left", fontsize=10)
+    for x, heading, words in ((0.0, "most probable", topic.words), (0.5, "most distinctive", topic.distinctive)):
+        axes.text(x, 1.0, heading, va="top", fontsize=8, color="0.5")
+        for i, word in enumerate(words[:n_words]):
+            axes.text(x, 1.0 - (i + 1) / (n_words + 1), _plain(word, 20), va="top", fontsize=9)
+    return axes
+
+
+def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
+    """Write the words of topics, a panel each.
+
+    Parameters
+    ----------
+    topics : sequence of Topic
+        Of classes: a row each. Others fill rows of four.
+    n_words : int, default=8
+    """
+    from matplotlib.figure import Figure
+
+    _refuse_model(topics, "its topics: model.topics()")
+    numbers = [t.number for t in topics]
+    columns = max(numbers) + 1 if len(set(numbers)) < len(topics) else min(4, len(topics))
+    rows = -(-len(topics) // columns)
+    figure = Figure(figsize=(4.2 * columns, 0.6 + (0.25 * n_words + 0.5) * rows), layout="constrained")
+    for i, one in enumerate(topics, 1):
+        topic(one, figure.add_subplot(rows, columns, i), n_words=n_words)
+    return figure
