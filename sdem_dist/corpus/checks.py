@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reprlib import repr as brief
-from typing import TYPE_CHECKING, SupportsFloat
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 LARGEST = float(np.finfo(np.float32).max)
 VALUE_RULE = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
+_BROKEN = ": the matrix is broken; make it again from its documents"
 
 
 def first_invalid(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
@@ -50,7 +51,9 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     `what`: what the message calls it.
     """
     if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
-        _check_compressed(X, what)
+        block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
+        n, bound = (X.shape[0] // block[0], X.shape[1] // block[1]) if X.format != "csc" else X.shape[::-1]
+        _check_compressed(X, n, bound, what, ("column", "row") if X.format == "csc" else ("row", "column"))
     elif X.format == "coo":
         for name, places, bound in zip(("row", "column"), X.coords, X.shape, strict=True):
             _check_bounds(places, bound, len(X.data), what, name)
@@ -59,33 +62,27 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
             _check_bounds(np.asarray(places, np.int64), X.shape[1], len(X.data[row]), f"{what}, row {row}", "column")
 
 
-def _check_compressed(X: sp.sparray | sp.spmatrix, what: str) -> None:
-    block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
-    n, bound = (X.shape[::-1] if X.format == "csc" else X.shape)[:2]
-    n, bound = n // block[0], bound // block[1]
-    major, minor = ("column", "row") if X.format == "csc" else ("row", "column")
-    indptr = X.indptr
-    if indptr.shape != (n + 1,) or not {indptr.dtype.kind, X.indices.dtype.kind} <= {"i", "u"}:
-        raise CorpusError(
-            f"{what}: indptr is {indptr.dtype} of shape {indptr.shape} and indices are {X.indices.dtype}, where {n + 1} and "
-            f"as many integers as entries belong{_BROKEN}"
+def _check_compressed(X: Any, n: int, bound: int, what: str, names: tuple[str, str]) -> None:
+    indptr, indices, (major, minor) = X.indptr, X.indices, names
+    n_entries = min(len(indices), len(X.data))
+    problem = ""
+    if indptr.shape != (n + 1,) or not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
+        problem = (
+            f"indptr is {indptr.dtype} of shape {indptr.shape} and indices are {indices.dtype}, where {n + 1} and as many "
+            "integers as entries belong"
         )
-    if indptr[0] != 0:
-        raise CorpusError(f"{what}: indptr begins with {indptr[0]}, not with 0{_BROKEN}")
-    if (falls := indptr[1:] < indptr[:-1]).any():
-        raise CorpusError(f"{what}: indptr falls at {major} {int(falls.argmax())} (from 0){_BROKEN}")
-    held = min(len(X.indices), len(X.data))
-    if indptr[-1] > held:
-        raise CorpusError(
-            f"{what}: indptr ends with {indptr[-1]}, and there are {held} entries, too few from {major} "
-            f"{int(np.searchsorted(indptr, held, side='right')) - 1} (from 0) on{_BROKEN}"
-        )
-    places = X.indices[: indptr[-1]]
-    if (entry := _out_of_bounds(places, bound)) is not None:
+    elif indptr[0] != 0:
+        problem = f"indptr begins with {indptr[0]}, not with 0"
+    elif (falls := indptr[1:] < indptr[:-1]).any():
+        problem = f"indptr falls at {major} {int(falls.argmax())} (from 0)"
+    elif indptr[-1] > n_entries:
+        first = int(np.searchsorted(indptr, n_entries, side="right")) - 1
+        problem = f"indptr ends with {indptr[-1]}, and there are {n_entries} entries, too few from {major} {first} on"
+    elif (entry := _out_of_bounds(indices[: indptr[-1]], bound)) is not None:
         row = int(np.searchsorted(indptr, entry, side="right")) - 1
-        raise CorpusError(
-            f"{what}: {major} {row} (from 0) has an entry in {minor} {places[entry]} of {bound} (from 0){_BROKEN}"
-        )
+        problem = f"{major} {row} (from 0) has an entry in {minor} {indices[entry]} of {bound} (from 0)"
+    if problem:
+        raise CorpusError(f"{what}: {problem}{_BROKEN}")
 
 
 def _check_bounds(places: np.ndarray, bound: int, length: int, what: str, name: str) -> None:
@@ -102,9 +99,6 @@ def _out_of_bounds(places: np.ndarray, bound: int) -> int | None:
     return int(np.argmax((places < 0) | (places >= bound)))
 
 
-_BROKEN = ": the matrix is broken; make it again from its documents"
-
-
 def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
     """Return targets as float64.
 
@@ -113,18 +107,13 @@ def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
     try:
         return np.asarray(targets, np.float64)
     except (TypeError, ValueError):
-        entries = np.ndenumerate(np.asarray(targets, object))
-        (row, *column), odd = next(((place or (0,), v) for place, v in entries if not _is_number(v)), ((0,), targets))
-        of = f"document {row} (from 0)" + (f", column {column[0]}" if column else "")
-        raise CorpusError(f"{where} has targets that are not numbers, first {brief(odd)} of {of}") from None
-
-
-def _is_number(value: SupportsFloat | str) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError):
-        return value is None  # NumPy makes NaN of it
-    return True
+        for place, value in np.ndenumerate(np.asarray(targets, object)):
+            try:
+                float(np.nan if value is None else value)  # NumPy makes NaN of None
+            except (TypeError, ValueError):
+                of = f"document {place[0] if place else 0} (from 0)" + (f", column {place[1]}" if place[1:] else "")
+                raise CorpusError(f"{where} has targets that are not numbers, first {brief(value)} of {of}") from None
+        raise CorpusError(f"{where} has targets that are not numbers") from None
 
 
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:

@@ -12,10 +12,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.manifest import Classes, ClassLabel, LabelSet
+from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.errors import CorpusError
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
+
+_DATES = "dates and times are not labels; make texts of them (y.astype(str))"
 
 
 def array_of(classes: Classes) -> np.ndarray:
@@ -29,7 +32,7 @@ def array_of(classes: Classes) -> np.ndarray:
 class LabelEncoder:
     """Turns labels into codes, batch by batch, and the codes into positions at the end.
 
-    `classes`: the classes in their order. None: those found, sorted, once all batches have been seen.
+    `classes`: the classes in their order. None: those that occur, sorted, once all batches have been encoded.
     `unlabelled`: the value for no label; its code is -1. If it is given, None, NaN and pandas' NA are no labels, too.
     """
 
@@ -37,7 +40,7 @@ class LabelEncoder:
         self._unlabelled = unlabelled
         self._fixed = classes is not None
         self._codes: dict[ClassLabel | LabelSet, int] = {}
-        self._seen: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
+        self._cache: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
         for label in () if classes is None else classes:
             plain = _plain(label)
             if plain in self._codes:
@@ -49,7 +52,7 @@ class LabelEncoder:
 
     @property
     def labelled(self) -> bool:
-        """Whether the batches seen had labels."""
+        """Whether the batches had labels."""
         return bool(self._labelled)
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
@@ -73,19 +76,20 @@ class LabelEncoder:
                 f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
             )
         if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
-            values = labels.tolist()
-            pairs = list(zip(map(type, values), values, strict=True))
-            try:
-                if not all(map(self._seen.__contains__, pairs)):
-                    for i, pair in enumerate(pairs):
-                        if pair not in self._seen:
-                            self._seen[pair] = self._code(pair[1], first + i)
-                return np.fromiter(map(self._seen.__getitem__, pairs), np.int32, n_documents)
-            except TypeError:  # one is not hashable
-                return np.array([self._code(v, first + i) for i, v in enumerate(labels)], np.int32)
+            codes = (self._cached(label, first + i) for i, label in enumerate(labels.tolist()))
+            return np.fromiter(codes, np.int32, n_documents)
         distinct, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
-        codes = [self._code(label, first + int(at)) for label, at in zip(distinct, where, strict=True)]
-        return np.array(codes, np.int32)[inverse]
+        of_distinct = [self._code(label, first + int(at)) for label, at in zip(distinct, where, strict=True)]
+        return np.array(of_distinct, np.int32)[inverse]
+
+    def _cached(self, label: object, document: int) -> int:
+        try:
+            return self._cache[type(label), label]
+        except KeyError:
+            code = self._cache[type(label), label] = self._code(label, document)
+            return code
+        except TypeError:  # it is not hashable
+            return self._code(label, document)
 
     def _code(self, label: object, document: int) -> int:
         if self._unlabelled is not None and (is_missing(label) or label == self._unlabelled):
@@ -94,11 +98,9 @@ class LabelEncoder:
             plain = _plain(label)
         except CorpusError as error:
             raise CorpusError(f"document {document}: {error}") from error
-        if plain not in self._codes:
-            if self._fixed:
-                raise CorpusError(f"document {document} has the label {plain!r}, which is not among the classes")
-            self._codes[plain] = len(self._codes)
-        return self._codes[plain]
+        if plain not in self._codes and self._fixed:
+            raise CorpusError(f"document {document} has the label {plain!r}, which is not among the classes")
+        return self._codes.setdefault(plain, len(self._codes))
 
     def finish(self) -> tuple[Classes, np.ndarray]:
         """Return the classes in their final order, and the position there of each code: int32."""
@@ -114,9 +116,6 @@ class LabelEncoder:
         return tuple(labels[code] for code in order), positions
 
 
-_DATES = "dates and times are not labels; make texts of them (y.astype(str))"
-
-
 def _plain(label: object) -> ClassLabel | LabelSet:
     """Return a label, or a set of labels, as plain values."""
     return tuple(map(plain_label, label)) if isinstance(label, tuple) else plain_label(label)
@@ -124,23 +123,20 @@ def _plain(label: object) -> ClassLabel | LabelSet:
 
 def plain_label(label: object) -> ClassLabel:
     """Return a label as a Python string, integer, float or boolean; raise CorpusError for anything else."""
-    if isinstance(label, np.datetime64 | np.timedelta64):
-        raise CorpusError(f"{label!r} cannot be a class label: {_DATES}")
     plain = label.item() if isinstance(label, np.generic) else label
-    if isinstance(plain, float) and not math.isfinite(plain):
-        raise CorpusError(f"{plain} cannot be a class label")
-    if isinstance(plain, str):
+    problem = "strings, integers, floats and booleans can; make texts of others"
+    if isinstance(label, np.datetime64 | np.timedelta64):
+        plain, problem = label, _DATES
+    elif isinstance(plain, str):
         if plain.endswith("\0"):
-            raise CorpusError(f"{plain!r} cannot be a class label: it ends with a NUL, which NumPy drops")
-        try:
-            plain.encode()
-        except UnicodeEncodeError as error:
-            raise CorpusError(f"{plain!r} cannot be a class label: it holds half of a surrogate pair") from error
-    if isinstance(plain, str | int | float):
+            problem = "it ends with a NUL, which NumPy drops"
+        elif any("\ud800" <= c <= "\udfff" for c in plain):
+            problem = "it holds half of a surrogate pair"
+        else:
+            return plain
+    elif isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain
-    raise CorpusError(
-        f"{plain!r} cannot be a class label: strings, integers, floats and booleans can; make texts of others"
-    )
+    raise CorpusError(f"{plain!r} cannot be a class label: {problem}")
 
 
 def is_missing(value: object) -> bool:
@@ -181,29 +177,22 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
     """
     from scipy.sparse import csr_matrix, issparse
 
+    is_list = isinstance(y, list | tuple)
     if not issparse(y):
-        kinds = {type(row) for row in y} if isinstance(y, list) else set()
-        if (kinds and not kinds <= {list, np.ndarray}) or (isinstance(y, np.ndarray | Sequence) and _ragged(y)):
+        rows = y if is_list or isinstance(y, np.ndarray) else ()
+        if (isinstance(y, list) and not {type(row) for row in y} <= {list, np.ndarray}) or len(
+            {np.size(row) if not isinstance(row, str | set | frozenset) else -1 for row in rows}
+        ) > 1:
             return None
-        table = np.asarray(y)
-        if table.ndim != 2 or table.dtype.kind not in "buif":
+        y = np.asarray(y)
+        if y.ndim != 2 or y.dtype.kind not in "buif" or (is_list and not np.isin(y, (0, 1)).all()):
             return None
-        if not np.isin(table, (0, 1)).all():
-            if isinstance(y, list):
-                return None
-            raise ValueError("y is a matrix of several columns but not an indicator matrix: its values must be 0 and 1")
-        y = table
-    matrix = csr_matrix(y)
+    matrix = csr_matrix(y, copy=True)  # the caller's is not changed
+    matrix.eliminate_zeros()
     if (matrix.data != 1).any():
-        matrix.eliminate_zeros()
-        if (matrix.data != 1).any():
-            raise ValueError("y is a sparse matrix but not an indicator matrix: its values must be 0 and 1")
+        raise ValueError("y is a matrix of several columns but not an indicator matrix: its values must be 0 and 1")
     matrix.sort_indices()
     return matrix
-
-
-def _ragged(rows: Any) -> bool:
-    return len({np.size(row) if not isinstance(row, str | set | frozenset) else -1 for row in rows}) != 1
 
 
 def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]:
@@ -217,11 +206,11 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
     indicator = indicator_of(y)
     if indicator is not None:
         n = indicator.shape[1]
-        if names is not None and len(names) != n:
-            raise ValueError(f"y has {n} columns, and there are {len(names)} labels: give a column for each")
-        named = range(n) if names is None else names
+        columns = range(n) if names is None else names
+        if len(columns) != n:
+            raise ValueError(f"y has {n} columns, and there are {len(columns)} labels: give a column for each")
         places, bounds = indicator.indices.tolist(), indicator.indptr.tolist()
-        return [tuple(named[k] for k in places[a:b]) for a, b in pairwise(bounds)]
+        return [tuple(columns[k] for k in places[a:b]) for a, b in pairwise(bounds)]
     sets = []
     for i, labels in enumerate(y):
         if isinstance(labels, str) or not isinstance(labels, Iterable):
@@ -235,11 +224,11 @@ def sets_of(y: Any, names: Sequence[ClassLabel] | None = None) -> list[LabelSet]
 
 def as_column(y: object) -> object:
     """Return labels as one value per document: sets as an array of tuples, lists as an array, all else as it is."""
-    if not are_label_sets(y):
-        if isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
-            return np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
-        return y
-    return column_of(sets_of(y))
+    if are_label_sets(y):
+        return column_of(sets_of(y))
+    if isinstance(y, list | tuple) and 0 < sum(isinstance(label, str) for label in y) < len(y):
+        return np.asarray(y, object)  # otherwise NumPy turns NaN and numbers among texts into texts
+    return y
 
 
 def column_of(sets: Sequence[object]) -> np.ndarray:
@@ -262,10 +251,9 @@ def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr
     """
     from scipy.sparse import csr_matrix
 
-    place = {label: i for i, label in enumerate(labels)}
-    indices = [place[label] for members in sets for label in members]
-    indptr = np.cumsum([0, *map(len, sets)])
-    return csr_matrix((np.ones(len(indices), np.uint8), indices, indptr), shape=(len(sets), len(labels)))
+    column = {label: i for i, label in enumerate(labels)}
+    indices = [column[label] for members in sets for label in members]
+    return csr_matrix((np.ones(len(indices), np.uint8), indices, offsets_of_lengths(sets)), (len(sets), len(labels)))
 
 
 def name_of(labels: LabelSet) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from io import BufferedReader, BytesIO
 from typing import BinaryIO, NamedTuple
@@ -10,6 +10,10 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 
 from sdem_dist.documents import offsets_of
+
+Layout = tuple[tuple[str, int], ...]
+Ragged = tuple[np.ndarray, ...]
+"""Offsets of ranges, and the arrays that they cut."""
 
 
 class Canonical(NamedTuple):
@@ -39,12 +43,10 @@ class KeyedRows:
 
     @property
     def n_documents(self) -> int:
-        """Number of documents."""
         return len(self.keys)
 
     @property
     def nbytes(self) -> int:
-        """Bytes held by all arrays."""
         return sum(a.nbytes for a in self._arrays())
 
     def _arrays(self) -> list[np.ndarray]:
@@ -64,13 +66,13 @@ class KeyedRows:
 
     def slice(self, start: int, stop: int) -> KeyedRows:
         """Return the documents from `start` up to `stop`, as views where possible."""
-        rows, ids, id_bytes = slice(start, stop), self.ids, self.id_bytes
-        indptr, data, indices = _sliced(self.indptr, self.data, self.indices, start=start, stop=stop)
-        if id_bytes is None:
-            ids = ids[rows]
-        else:
-            ids, id_bytes = _sliced(ids, id_bytes, start=start, stop=stop)
-        return KeyedRows(self.keys[rows], data, indices, indptr, self.labels[rows], self.targets[rows], ids, id_bytes)
+
+        def ragged(sources: Sequence[Ragged]) -> Ragged:
+            offsets, *values = sources[0]
+            entries = slice(int(offsets[start]), int(offsets[stop]))
+            return offsets[start : stop + 1] - offsets[start], *(array[entries] for array in values)
+
+        return _combined([self], lambda columns: columns[0][start:stop], ragged)
 
     @classmethod
     def gathered(cls, parts: Sequence[KeyedRows], order: np.ndarray) -> KeyedRows:
@@ -78,28 +80,38 @@ class KeyedRows:
 
         Without copies of the parts, which have ``data`` of one dtype: see `alike`.
         """
+        from sdem_dist.kernels.csr import gather  # numba comes with it
+
         borders = offsets_of([part.n_documents for part in parts])
         by_position = np.argsort(order, kind="stable")
         cuts = np.searchsorted(order, borders, sorter=by_position).tolist()
+        # Of each part that has some of them: its number, their rows there, and where they go.
         picks = [
-            (part, order[by_position[a:b]] - border, by_position[a:b])
-            for part, border, a, b in zip(parts, borders.tolist(), cuts, cuts[1:], strict=False)
+            (number, order[by_position[a:b]] - border, by_position[a:b])
+            for number, (border, a, b) in enumerate(zip(borders.tolist(), cuts, cuts[1:], strict=False))
             if a < b
         ]
-        indptr, data, indices = _gathered([((p.indptr, p.data, p.indices), *where) for p, *where in picks], len(order))
-        first = picks[0][0]
-        keys, labels, targets, ids = (
-            np.empty((len(order), *like.shape[1:]), like.dtype)
-            for like in (first.keys, first.labels, first.targets, first.ids)
-        )
-        for part, rows, to in picks:
-            keys[to], labels[to], targets[to] = part.keys[rows], part.labels[rows], part.targets[rows]
-            if part.id_bytes is None:
-                ids[to] = part.ids[rows]
-        if first.id_bytes is None:
-            return cls(keys, data, indices, indptr, labels, targets, ids)
-        ids, id_bytes = _gathered([((p.ids, p.id_bytes), *where) for p, *where in picks], len(order))
-        return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
+
+        def column(columns: Sequence[np.ndarray]) -> np.ndarray:
+            taken = np.empty((len(order), *columns[0].shape[1:]), columns[0].dtype)
+            for number, rows, to in picks:
+                taken[to] = columns[number][rows]
+            return taken
+
+        def ragged(sources: Sequence[Ragged]) -> Ragged:
+            moved = np.zeros(len(order) + 1, np.int64)
+            for number, rows, to in picks:
+                offsets = sources[number][0]
+                moved[to + 1] = offsets[rows + 1] - offsets[rows]
+            np.cumsum(moved, out=moved)
+            arrays = [np.empty(int(moved[-1]), values.dtype) for values in sources[0][1:]]
+            for number, rows, to in picks:
+                offsets, *values = sources[number]
+                for array, out in zip(values, arrays, strict=True):
+                    gather(array.view(np.uint8), offsets, rows, array.itemsize, moved[to], out.view(np.uint8))
+            return moved, *arrays
+
+        return _combined(parts, column, ragged)
 
     @property
     def layout(self) -> Layout:
@@ -121,40 +133,43 @@ class KeyedRows:
 
     @classmethod
     def concatenate(cls, parts: list[KeyedRows]) -> KeyedRows:
-        """Join `parts`, one at least, in the given order; ``data`` takes the widest of their dtypes."""
-        if len(parts) == 1:
-            return parts[0]
-        parts = alike(parts)
-        keys, data, indices, labels, targets = (
-            np.concatenate([getattr(p, name) for p in parts])
-            for name in ("keys", "data", "indices", "labels", "targets")
-        )
-        indptr = _joined_offsets([p.indptr for p in parts])
-        letters = [p.id_bytes for p in parts if p.id_bytes is not None]
-        if not letters:
-            return cls(keys, data, indices, indptr, labels, targets, np.concatenate([p.ids for p in parts]))
-        ids, id_bytes = _joined_offsets([p.ids for p in parts]), np.concatenate(letters)
-        return cls(keys, data, indices, indptr, labels, targets, ids, id_bytes)
+        """Join `parts`, one at least, in the given order; ``data`` has the widest of their dtypes."""
+
+        def ragged(sources: Sequence[Ragged]) -> Ragged:
+            starts = offsets_of([int(offsets[-1]) for offsets, *_ in sources])
+            ends = [offsets[1:] + start for (offsets, *_), start in zip(sources, starts[:-1], strict=True)]
+            values = list(zip(*sources, strict=True))[1:]
+            return np.concatenate([starts[:1], *ends]), *map(np.concatenate, values)
+
+        return parts[0] if len(parts) == 1 else _combined(alike(parts), np.concatenate, ragged)
 
 
-Layout = tuple[tuple[str, int], ...]
-Picks = list[tuple[tuple[np.ndarray, ...], np.ndarray, np.ndarray]]
+def _combined(
+    parts: Sequence[KeyedRows],
+    column: Callable[[Sequence[np.ndarray]], np.ndarray],
+    ragged: Callable[[Sequence[Ragged]], Ragged],
+) -> KeyedRows:
+    """Return rows whose arrays two functions make of those of all parts: of columns, and of ranges."""
+    keys, labels, targets = (column([getattr(p, name) for p in parts]) for name in ("keys", "labels", "targets"))
+    indptr, data, indices = ragged([(p.indptr, p.data, p.indices) for p in parts])
+    with_bytes = [(p.ids, p.id_bytes) for p in parts if p.id_bytes is not None]
+    ids = ragged(with_bytes) if with_bytes else (column([p.ids for p in parts]),)
+    return KeyedRows(keys, data, indices, indptr, labels, targets, *ids)
 
 
 def cut(stream: Iterable[KeyedRows], sizes: Iterable[int]) -> Iterator[KeyedRows]:
     """Cut a stream of documents, in pieces of any length, into pieces of `sizes` documents; these add up to all."""
     source = iter(stream)
-    held: list[KeyedRows] = []
-    n_held = 0
+    pieces: list[KeyedRows] = []
+    n_read = 0
     for size in sizes:
-        while n_held < size:
-            rows = next(source)
-            held.append(rows)
-            n_held += rows.n_documents
-        joined_rows = KeyedRows.concatenate(held)
-        yield joined_rows.slice(0, size)
-        n_held -= size
-        held = [joined_rows.slice(size, joined_rows.n_documents)] if n_held else []
+        while n_read < size:
+            pieces.append(next(source))
+            n_read += pieces[-1].n_documents
+        rows = KeyedRows.concatenate(pieces)
+        yield rows.slice(0, size)
+        n_read -= size
+        pieces = [rows.slice(size, rows.n_documents)] if n_read else []
 
 
 def alike(parts: list[KeyedRows]) -> list[KeyedRows]:
@@ -166,33 +181,3 @@ def alike(parts: list[KeyedRows]) -> list[KeyedRows]:
     if widest == np.float64 and widest not in dtypes:  # of uint32 and float32
         widest = np.dtype(np.float32)
     return [replace(part, data=part.data.astype(widest, copy=False)) for part in parts]
-
-
-def _gathered(picks: Picks, n: int) -> list[np.ndarray]:
-    """Return the offsets of `n` ranges, and what is in them.
-
-    `picks` are the offsets and values of several sources, which ranges of each are taken, and where they go.
-    """
-    from sdem_dist.kernels.csr import gather  # numba comes with it
-
-    moved = np.zeros(n + 1, np.int64)
-    for (offsets, *_), rows, to in picks:
-        moved[to + 1] = offsets[rows + 1] - offsets[rows]
-    np.cumsum(moved, out=moved)
-    (_, *like), _, _ = picks[0]
-    arrays = [np.empty(int(moved[-1]), array.dtype) for array in like]
-    for (offsets, *values), rows, to in picks:
-        for array, out in zip(values, arrays, strict=True):
-            gather(array.view(np.uint8), offsets, rows, array.itemsize, moved[to], out.view(np.uint8))
-    return [moved, *arrays]
-
-
-def _sliced(offsets: np.ndarray, *values: np.ndarray, start: int, stop: int) -> tuple[np.ndarray, ...]:
-    """Return the offsets of the ranges from `start` up to `stop`, and what of each array is in them."""
-    entries = slice(int(offsets[start]), int(offsets[stop]))
-    return offsets[start : stop + 1] - offsets[start], *(array[entries] for array in values)
-
-
-def _joined_offsets(parts: list[np.ndarray]) -> np.ndarray:
-    bases = offsets_of([int(p[-1]) for p in parts])
-    return np.concatenate([np.zeros(1, np.int64), *(p[1:] + b for p, b in zip(parts, bases[:-1], strict=True))])

@@ -37,12 +37,13 @@ def write_shard(
     dense: bool,
     labelled: bool,
     weights: bool = False,
-    texts: TextsAt | None = None,
+    texts: tuple[np.ndarray, np.ndarray] | None = None,
     groups: np.ndarray | None = None,
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 
-    `groups` are the hashes of the rows' groups. One that a killed process began is replaced.
+    `texts` are their joined bytes and offsets, `groups` the hashes of the rows' groups. One that a killed process began
+    is replaced.
     The dtype of its entries is chosen from the shard's own: those they arrived with must not matter.
     """
     from sdem_dist.storage import arrays
@@ -69,7 +70,7 @@ def write_shard(
     else:
         contents |= {"ids_bytes": rows.id_bytes, "ids_offsets": rows.ids}
     if texts is not None:
-        contents["texts_bytes"], contents["texts_offsets"] = texts(ids_of_rows(rows))
+        contents["texts_bytes"], contents["texts_offsets"] = texts
     if groups is not None:
         contents["groups"] = groups
     folder = parent / shard_name(shard)

@@ -239,9 +239,9 @@ class SortedDocuments(CorpusStats):
             if frequency is not None:
                 with counting:
                     add_each(frequency, rows.counted_words(self.has_weights))
-            texts_at = None if texts is None else lambda _: texts(rows)
+            joined = None if texts is None else texts(rows)
             hashes = None if groups is None else groups(rows)
-            return write_shard(parent, job[0], rows, self.n_features, **self._kind, texts=texts_at, groups=hashes)
+            return write_shard(parent, job[0], rows, self.n_features, **self._kind, texts=joined, groups=hashes)
 
         jobs = enumerate(pairwise(self._bounds(np.cumsum(sizes).tolist())))
         with closing(in_threads(jobs, lambda: write, n_jobs)) as shards:

@@ -43,19 +43,24 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
     if not frame.columns.is_unique:
         raise ValueError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
     if categories is None:
-        columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
-        categories = {i: _categories(column) for i, column in enumerate(columns) if not _is_number(column)}
-        for i, found in categories.items():
-            if found.dtype.kind == "U" and len(found) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
+        categories = {i: np.array(values) for i, values in categories_by_column(frame).items()}
+        for i, column in categories.items():
+            if column.dtype.kind == "U" and len(column) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
                 warnings.warn(
-                    f"column {frame.columns[i]!r} has {len(found):,} different texts in {len(frame):,} rows, each a category of "
-                    "its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
+                    f"column {frame.columns[i]!r} has {len(column):,} different texts in {len(frame):,} rows, each a category "
+                    "of its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
                     stacklevel=3,
                 )
     values = np.empty(frame.shape)
     for i in range(frame.shape[1]):
         values[:, i] = _numbered(frame.iloc[:, i], categories[i]) if i in categories else _number(frame.iloc[:, i])
     return EncodedTable(values, frame.columns.tolist(), dict(categories))
+
+
+def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
+    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
+    columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
+    return {i: _categories(column) for i, column in enumerate(columns) if not _is_number(column)}
 
 
 def _is_number(column: pd.Series) -> bool:
@@ -65,6 +70,21 @@ def _is_number(column: pd.Series) -> bool:
     if is_object_dtype(column.dtype):
         return infer_dtype(column, skipna=True) in ("integer", "floating", "mixed-integer-float", "decimal")
     return bool(is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c")
+
+
+def _categories(column: pd.Series) -> list[object]:
+    """Return what a column holds, sorted, or both booleans; ValueError where it cannot be sorted or saved."""
+    values = column.dropna().unique().tolist()
+    kinds = {type(c) for c in values}
+    if kinds == {bool}:
+        return [False, True]
+    if len(kinds) > 1 or not kinds <= {str, int, float}:
+        names = sorted(kind.__name__ for kind in kinds)
+        raise ValueError(
+            f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
+            "type or all booleans; turn the column into one of these (dates into numbers, such as days since the first)"
+        )
+    return sorted(values)
 
 
 def _number(column: pd.Series) -> np.ndarray:
@@ -103,8 +123,6 @@ def corpus_of_table(
     Raises CorpusError: as `encoded_table`, or the table cannot be a sparse corpus, or its columns are not those of the
     numbering.
     """
-    if vectorizer is not None and vectorizer.get("kind") != TABLE:
-        raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
     try:
         table = encoded_table(frame, numbering(vectorizer))
     except ValueError as error:
@@ -120,40 +138,35 @@ def facts_of_table(
     vectorizer: JsonObject | None,
 ) -> tuple[Sequence[str] | None, JsonObject | None]:
     """Return the vocabulary and `vectorizer` for a table's corpus; raises as `corpus_of_table`."""
-    if categories and not dense:
-        names_of_columns = ", ".join(str(names[i]) for i in categories)
-        raise CorpusError(
-            f"columns of text, categories or booleans ({names_of_columns}) are stored with dense=True, for MixedNB"
-        )
     named = all(isinstance(name, str) for name in names)
+    if vectorizer is not None and vectorizer.get("kind") != TABLE:
+        raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")
+    if categories and not dense:
+        columns = ", ".join(str(names[i]) for i in categories)
+        raise CorpusError(
+            f"columns of text, categories or booleans ({columns}) are stored with dense=True, for MixedNB"
+        )
     if vectorizer is not None and vectorizer["columns"] != (names if named else None):
         raise CorpusError(f"the table has the columns {names}, and the numbering is of {vectorizer['columns']}")
     if named and vocabulary is None:
         vocabulary = list(map(str, names))
-    if not dense:
-        return vocabulary, None
     codes = {str(i): c.tolist() for i, c in categories.items()}
-    return vocabulary, {"kind": TABLE, "columns": names if named else None, "categories": codes}
-
-
-def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
-    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
-    columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
-    return {i: _categories(column).tolist() for i, column in enumerate(columns) if not _is_number(column)}
+    return vocabulary, {"kind": TABLE, "columns": names if named else None, "categories": codes} if dense else None
 
 
 def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
-    """Return the numbering of a table from what `categories_by_column` found in its parts.
+    """Return the numbering of a table from `categories_by_column` of its parts.
 
     Raises CorpusError: a column holds values of several kinds.
     """
     by_column: dict[int, np.ndarray] = {}
     for i, name in enumerate(names):
-        held = [part[i] for part in parts if i in part]
-        values = {value for some in held for value in some}
-        if not values and len(held) < len(parts):
+        columns = [part[i] for part in parts if i in part]
+        values = {value for column in columns for value in column}
+        some_are_numbers = len(columns) < len(parts)
+        if not values and some_are_numbers:
             continue  # numbers, and parts in which all are missing
-        if len({type(value) for value in values}) > 1 or (values and len(held) < len(parts)):
+        if len({type(value) for value in values}) > 1 or some_are_numbers:
             raise CorpusError(
                 f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
             )
@@ -166,20 +179,3 @@ def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:
     if vectorizer is None or vectorizer.get("kind") != TABLE:
         return None
     return {int(i): np.array(c) for i, c in vectorizer["categories"].items()}
-
-
-def _categories(column: pd.Series) -> np.ndarray:
-    """Return what a column holds, sorted, or both booleans; ValueError where it cannot be sorted or saved."""
-    values = column.dropna().unique().tolist()
-    kinds = {type(c) for c in values}
-    if kinds == {bool}:
-        return np.array([False, True])
-    if len(kinds) > 1 or not kinds <= {str, int, float}:
-        names = sorted(kind.__name__ for kind in kinds)
-        dates = {"Timestamp", "Timedelta", "datetime", "date", "timedelta"} & set(names)
-        advice = "of dates make numbers, such as days since the first" if dates else "turn the column into one of these"
-        raise ValueError(
-            f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
-            f"type or all booleans; {advice}"
-        )
-    return np.array(sorted(values))
