@@ -10,26 +10,22 @@ import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.labels import is_missing
 from sdem_dist.documents import Documents
-from sdem_dist.inputs.validation import is_dask, is_missing
+from sdem_dist.inputs.validation import is_dask
 from sdem_dist.text.texts import is_text
 from sdem_dist.text.transform import TextTransformer, count_texts, learned_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
-    import pyarrow
-
     from sdem_dist.inputs.spec import Estimator
 
 
 def are_texts(X: object) -> bool:
     """Whether documents are a column of texts: a list, an array, a pandas or Arrow column; the first may be missing."""
-    if isinstance(X, list | tuple):
-        return _begins_with_text(X)
-    dtype = getattr(X, "dtype", None)
     if isinstance(X, np.ndarray):
         return X.ndim == 1 and len(X) > 0 and (X.dtype.kind in "UT" or (X.dtype == object and _begins_with_text(X)))
-    if dtype is not None and getattr(X, "ndim", 0) == 1 and hasattr(X, "iloc"):
+    if isinstance(X, list | tuple) or (hasattr(X, "iloc") and getattr(X, "ndim", 0) == 1):
         return _begins_with_text(X)  # type: ignore[arg-type]
     return type(X).__module__.partition(".")[0] == "pyarrow" and not hasattr(X, "column_names")
 
@@ -57,13 +53,12 @@ def text_column(X: object) -> object:
 
 def _column_of_pandas(X: Any) -> object:
     """Return a column of pandas or Dask, or the only one of a frame, where it holds texts."""
-    n_dimensions = getattr(X, "ndim", 0)
-    column = X.iloc[:, 0] if hasattr(X, "iloc") and n_dimensions == 2 and X.shape[1] == 1 else X
-    if not is_dask(column):
-        return column if getattr(column, "ndim", 0) == 1 and _begins_with_text(column) else X
-    texts = n_dimensions == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
-    column = X.compute() if texts and X.dtype.kind not in "biufcmM" else X
-    return column if texts and _begins_with_text(column) else X
+    if is_dask(X):
+        is_column = getattr(X, "ndim", 0) == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
+        column: Any = X.compute() if is_column and X.dtype.kind not in "biufcmM" else None
+    else:
+        column = X.iloc[:, 0] if getattr(X, "ndim", 0) == 2 and X.shape[1] == 1 else X
+    return column if getattr(column, "ndim", 0) == 1 and _begins_with_text(column) else X
 
 
 def _column_of_arrow(X: Any) -> object:
@@ -73,6 +68,9 @@ def _column_of_arrow(X: Any) -> object:
     """
     import pyarrow as pa
 
+    def holds_texts(kind: pa.DataType) -> bool:
+        return is_text(getattr(kind, "value_type", kind))
+
     if isinstance(X, pa.RecordBatchReader):  # it can be read once
         X = X.read_all()
     for read in (pa.chunked_array, pa.table) if hasattr(X, "__arrow_c_stream__") else (pa.array, pa.record_batch):
@@ -80,24 +78,18 @@ def _column_of_arrow(X: Any) -> object:
             column = read(X)
         except (pa.ArrowException, TypeError, ValueError):
             continue
-        if not hasattr(column, "column_names") and pa.types.is_struct(column.type):  # the rows of a table
-            continue
         if hasattr(column, "column_names"):
-            names = [field.name for field in column.schema if _holds_texts(field.type)]
+            names = [field.name for field in column.schema if holds_texts(field.type)]
             if names and len(column.column_names) > 1:
                 raise ValueError(
                     f"X is a table with texts in columns {names[:5]}: pass one column, such as X[{names[0]!r}]"
                 )
             column = column.column(0) if names else None
-        if column is not None and _holds_texts(column.type):
+        if column is not None and holds_texts(column.type):  # a struct holds the rows of a table
             if not pa.types.is_dictionary(column.type):
                 return column
             return column.cast(pa.dictionary(column.type.index_type, pa.large_string())).cast(pa.large_string())
     return X
-
-
-def _holds_texts(kind: pyarrow.DataType) -> bool:
-    return is_text(getattr(kind, "value_type", kind))
 
 
 def _begins_with_text(values: Iterable[object]) -> bool:
@@ -107,7 +99,7 @@ def _begins_with_text(values: Iterable[object]) -> bool:
 
 def refuse_other_texts(X: Any) -> None:
     """Raise ValueError for lists of words, and for a DataFrame with columns of texts."""
-    if hasattr(X, "__dask_graph__"):
+    if is_dask(X):
         return
     if hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
         names = [name for name in X.columns if X[name].ndim == 1 and _begins_with_text(X[name])]
@@ -116,33 +108,33 @@ def refuse_other_texts(X: Any) -> None:
             # The column with the longest texts among the first rows: the others may be labels.
             longest = max(names, key=lambda name: sum(len(v) for v in X[name].head(100) if isinstance(v, str)))
             raise ValueError(f"X is a DataFrame with texts in {what}: pass one column, such as df[{longest!r}]")
-        return
-    if isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
+    elif isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
         first = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)
         if isinstance(first, list | tuple) and any(isinstance(word, str) for word in first):
             raise ValueError("documents are lists of words: join them, such as [' '.join(words) for words in X]")
 
 
-def warn_of_fixed_words(estimator: Estimator) -> None:
-    """Warn before the first batch of `partial_fit` becomes the vocabulary."""
-    if estimator.vectorizer is None or estimator.vectorizer.kind == "count":
+def learned_counts(
+    estimator: Estimator, X: object, sample_weight: object, batches: bool
+) -> tuple[sp.csr_matrix, list[str] | None, dict[str, object], TextTransformer | None]:
+    """Return the counts of training texts, their vocabulary, the settings, and a counter of other texts.
+
+    Where words are hashed there is neither a vocabulary nor the last. No word is learned of documents of weight 0.
+
+    `batches`: the texts are the first batch of `partial_fit`.
+    Raises ValueError: something is not text, or there are no words at all.
+    """
+    settings = estimator.vectorizer or VectorizerSettings()
+    if batches and settings.kind == "count":
         warnings.warn(
             "partial_fit takes the words of its first batch as the vocabulary, and leaves out words that come later. "
             "vectorizer=sdem_dist.text.VectorizerSettings(kind='hashing', n_features=2**18) takes any words",
             stacklevel=4,
         )
-
-
-def learned_counts(
-    estimator: Estimator, X: object
-) -> tuple[sp.csr_matrix, list[str] | None, dict[str, object], TextTransformer | None]:
-    """Return the counts of training texts, their vocabulary, the settings, and a counter of other texts.
-
-    Where words are hashed there is neither a vocabulary nor the last.
-
-    Raises ValueError: something is not text, or there are no words at all.
-    """
-    settings = estimator.vectorizer or VectorizerSettings()
+    if sample_weight is not None:
+        weights, values = np.asarray(sample_weight), np.asarray(X, object)
+        if weights.shape == values.shape and not weights.all():  # what is wrong is said where weights are checked
+            X = np.where(weights == 0, "", values)
     texts = cast("Sequence[str]", X)
     words: list[str] | None = None
     transformer: TextTransformer | None = None

@@ -20,14 +20,14 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, text_column, warn_of_fixed_words
+from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, text_column
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.inputs.weighted import coded, members_of
 from sdem_dist.text.validation import warn_of_lookalikes
 
 Use = Literal["train", "continue", "score"]  # train from the beginning; go on with a fitted estimator; or measure one
-AnyCorpus = Corpus | MemoryCorpus
+SEVERAL = "has several labels per document, and the model was trained on documents of one label each"
 
 
 def source_of(
@@ -56,10 +56,8 @@ def source_of(
         if use != "train":
             X = estimator.vectorize(cast("Sequence[str]", X))
         else:
-            if classes is not None:
-                warn_of_fixed_words(estimator)
-            X, words, vectorizer, transformer = learned_counts(estimator, _with_weight(X, sample_weight))
-            of_texts = {"vocabulary": words, "vectorizer": vectorizer, "transformer": transformer}
+            X, *facts = learned_counts(estimator, X, sample_weight, classes is not None)
+            of_texts = dict(zip(("vocabulary", "vectorizer", "transformer"), facts, strict=True))
     if isinstance(X, Source):
         source = X
     else:
@@ -87,39 +85,34 @@ def source_of(
 
 def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
     spec, target, name, header = estimator.spec, estimator.spec.target, type(estimator).__name__, corpus.header
-    several = header.label_sets is not None
+    several, path = header.label_sets is not None, corpus.path
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
-        raise CorpusError(f"the documents of {corpus.path} have no weight above zero: give some of them a weight")
+        raise CorpusError(f"the documents of {path} have no weight above zero: give some of them a weight")
     if sample_weight is not None or (y is not None and target != "nothing"):
         raise ValueError(
             "a corpus brings its labels or targets, and weights where it has them: leave y and sample_weight at None"
         )
     check_layout(estimator, corpus)
+    problem = ""
     if target == "labels" and not header.classes:
-        raise CorpusError(
-            f"{corpus.path} has no labels, which {name} needs "
-            + (
-                "to train; MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
-                if use == "train"
-                else "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
-            )
+        advice = (
+            "to train; MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
+            if use == "train"
+            else "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
         )
-    if target == "labels" and several and not spec.label_sets:
-        raise CorpusError(
-            f"{corpus.path} has several labels per document, and {name} learns one: "
-            "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
-        )
-    if target == "labels" and several and use != "train" and not estimator.several_labels:
-        raise CorpusError(
-            f"{corpus.path} has several labels per document, and the model was trained on documents of one label each"
-        )
-    if target == "numbers" and header.layout != DENSE and not header.n_targets:
-        raise CorpusError(
-            f"{corpus.path} has no targets, which {name} needs: ingest it with --targets, or write it with "
-            "write_corpus(targets=)"
-        )
+        problem = f"has no labels, which {name} needs {advice}"
+    elif target == "labels" and several and not spec.label_sets:
+        advice = "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
+        problem = f"has several labels per document, and {name} learns one: {advice}"
+    elif target == "labels" and several and use != "train" and not estimator.several_labels:
+        problem = SEVERAL
+    elif target == "numbers" and header.layout != DENSE and not header.n_targets:
+        advice = "ingest it with --targets, or write it with write_corpus(targets=)"
+        problem = f"has no targets, which {name} needs: {advice}"
+    if problem:
+        raise CorpusError(f"{path} {problem}")
     if target == "numbers" and numbering(header.vectorizer):
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     source = described(corpus, labelled=target == "labels")
@@ -145,23 +138,20 @@ def _check_unlabelled(estimator: Estimator, corpus: Corpus, use: Use) -> None:
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if header.label_sets is not None else n_inside - sum(header.class_counts)
     if use != "score" and n_hidden and header.layout != DENSE and not estimator._takes_hidden:
+        advice = (
+            "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and "
+            "SdemMixtureClassifier with components='multinomial' (unlabelled=-1)"
+        )
         if spec.unlabelled:
             advice = "takes only if unlabelled is set (unlabelled=-1)"
         elif spec.label_sets:
-            advice = (
-                "takes only if documents have sets of labels (--label-separator ,; in Python a list of labels for each)"
-            )
-        else:
-            advice = (
-                "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and "
-                "SdemMixtureClassifier with components='multinomial' (unlabelled=-1)"
-            )
+            advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
         raise CorpusError(
             f"{corpus.path} has {n_hidden:,} documents without a label, which {type(estimator).__name__} {advice}"
         )
 
 
-def described(corpus: AnyCorpus, *, labelled: bool = False) -> Source:
+def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
     """Return a corpus as a source, with its labels or without."""
     header = corpus.header
     return Source(
@@ -175,17 +165,19 @@ def described(corpus: AnyCorpus, *, labelled: bool = False) -> Source:
     )
 
 
-def check_layout(estimator: Estimator, corpus: AnyCorpus) -> None:
+def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
-    if corpus.header.layout != estimator._layout:
-        what = "write_corpus(path, X, y), without dense=True, writes a corpus for it in Python"
-        if estimator._layout == DENSE:
-            what = "write_corpus(path, X, y, dense=True) writes a corpus of a table for it in Python"
-        if corpus.header.layout == "sparse" and hasattr(estimator, "components"):
-            what = 'choose components="multinomial", for counts of words'
+    layout, needed = corpus.header.layout, estimator._layout
+    if layout != needed:
+        how = (
+            ", dense=True) writes a corpus of a table" if needed == DENSE else "), without dense=True, writes a corpus"
+        )
+        advice = f"write_corpus(path, X, y{how} for it in Python"
+        if layout == "sparse" and hasattr(estimator, "components"):
+            advice = 'choose components="multinomial", for counts of words'
         raise CorpusError(
-            f"{getattr(corpus, 'path', corpus)} holds {corpus.header.layout} documents, and {type(estimator).__name__} takes "
-            f"{estimator._layout} ones: {what}"
+            f"{getattr(corpus, 'path', corpus)} holds {layout} documents, and {type(estimator).__name__} takes {needed} "
+            f"ones: {advice}"
         )
 
 
@@ -200,9 +192,7 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
         checks.refuse_no_labels(estimator, y)
         several = spec.label_sets and are_label_sets(y)
         if several and not reset and not estimator.several_labels:
-            raise ValueError(
-                "y has several labels per document, and the model was trained on documents of one label each"
-            )
+            raise ValueError(f"y {SEVERAL}")
         how = {} if several else {"y": checks.checked_labels(estimator, y)}
     elif target == "numbers":
         if (values := np.asarray(y)).dtype.kind in "OUS":
@@ -246,22 +236,22 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     if first_fit and not labelled.any():
         raise ValueError(f"no document has a label: y has none but {estimator.unlabelled!r}, which unlabelled names")
     distinct = checks.check_labels(labels[labelled], training=first_fit)
-    known = distinct if use == "train" else estimator.classes_
     if use == "train" and estimator.spec.unlabelled and "" in distinct.tolist():
-        warnings.warn(
-            f"{counted(int((labels == '').sum()), 'document')} of the class '': if they have no label, set unlabelled=''",
-            stacklevel=2,
-        )
+        n = counted(int((labels == "").sum()), "document")
+        warnings.warn(f"{n} of the class '': if they have no label, set unlabelled=''", stacklevel=2)
+    model_classes = distinct if use == "train" else estimator.classes_
     if classes is not None:
-        known = np.unique(np.asarray(classes))
-    if len(unknown := np.setdiff1d(distinct, known)):
-        kinds = ["texts" if all(isinstance(v, str) for v in of.tolist()) else "numbers" for of in (distinct, known)]
-        differ = f"; these are {kinds[0]}, and the classes are {kinds[1]}: make both alike"
-        advice = differ if kinds[0] != kinds[1] else ""
+        model_classes = np.unique(np.asarray(classes))
+    if len(unknown := np.setdiff1d(distinct, model_classes)):
+        y_kind, kind = (
+            "texts" if all(isinstance(v, str) for v in values.tolist()) else "numbers"
+            for values in (distinct, model_classes)
+        )
+        advice = f"; these are {y_kind}, and the classes are {kind}: make both alike" if y_kind != kind else ""
         raise ValueError(f"y has labels that are not among the classes: {some(unknown)}{advice}")
     positions = np.full(len(labels), -1, np.int32)
-    positions[labelled] = np.searchsorted(known, labels[labelled])
-    return positions, known
+    positions[labelled] = np.searchsorted(model_classes, labels[labelled])
+    return positions, model_classes
 
 
 def _weights(
@@ -277,17 +267,6 @@ def _weights(
     if estimator._weights_are_relative:  # exactly 1 where all are alike
         weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
     return weights, None if len(rows) == len(weights) else rows
-
-
-def _with_weight(texts: object, sample_weight: object) -> object:
-    """Return training texts; those of documents of weight 0 are empty, so that no word of theirs is learned."""
-    if sample_weight is None:
-        return texts
-    weights = np.asarray(sample_weight)
-    values = np.asarray(texts, object)
-    if weights.shape != values.shape or weights.all():  # what is wrong is said where weights are checked
-        return texts
-    return np.where(weights == 0, "", values)
 
 
 def _check_classes(source: Source, use: Use) -> None:
@@ -326,7 +305,9 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         checks.refuse_no_documents(X)
         refuse_other_texts(X)
         if are_texts(X):
-            documents = checks.as_counts(estimator.vectorize(cast("Sequence[str]", X)))
+            counts = estimator.vectorize(cast("Sequence[str]", X))
+            narrow = counts.data.astype(np.min_scalar_type(int(counts.data.max(initial=0))))
+            documents = replace(checks.as_documents(counts), data=narrow)
         else:
             rows = checks.checked_csr(estimator, checks.validated(estimator, X, reset=False)[0])
             documents = checks.as_documents(rows)
@@ -339,8 +320,9 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         lazy = getattr(estimator, "_lazy_parameters", None)  # it keeps them, since a wide model has millions
         cached = factors() if lazy is None else lazy.cached("factors", factors, weighting, frequency)
         return weighting.apply(documents, cached)
-    counts = documents.data.dtype.kind == "u"
-    return replace(documents, data=documents.data.astype(np.float64)) if counts else documents
+    if documents.data.dtype.kind == "u":
+        return replace(documents, data=documents.data.astype(np.float64))
+    return documents
 
 
 def table_of(estimator: Estimator, X: object) -> np.ndarray:

@@ -97,8 +97,8 @@ class Source:
             return self
         frequency = corpus if isinstance(corpus, np.ndarray) else corpus.document_frequency
         # Frequencies count the documents of damaged shards that training leaves out, too.
-        counted = max(n_documents, int(frequency.max(initial=0)))
-        return replace(self, weighting=replace(self.weighting, n_documents=counted, **changes), trained_on=corpus)
+        n_counted = max(n_documents, int(frequency.max(initial=0)))
+        return replace(self, weighting=replace(self.weighting, n_documents=n_counted, **changes), trained_on=corpus)
 
     @property
     def frequency(self) -> np.ndarray | None:
@@ -108,12 +108,11 @@ class Source:
 
     @property
     def n_features(self) -> int:
-        """Columns; with the target, where it is one."""
+        """Columns, with the target, where it is one."""
         return self.corpus.header.n_features
 
     @property
     def n_documents(self) -> int:
-        """Number of documents."""
         return self.corpus.header.n_documents
 
     @property

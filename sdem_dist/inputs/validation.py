@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import warnings
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -35,31 +34,28 @@ def refuse_no_documents(X: object) -> None:
     """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing."""
     is_list = isinstance(X, list | tuple)
     first = X[0] if (is_list and X) or (isinstance(X, np.ndarray) and X.shape[:1] > (0,)) else None  # type: ignore[index]
-    problem = ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        problem = f"is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"  # type: ignore[attr-defined]
-    elif isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
+        raise ValueError(f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
+    if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
         raise ValueError(
             f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
             "sdem_dist.ingest makes a corpus of a file of documents"
         )
-    elif type(X).__module__.startswith("dask.bag"):
-        problem = (
-            "is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
+    if type(X).__module__.startswith("dask.bag"):
+        raise ValueError(
+            "X is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
             "workers read (sdem_dist.ingest)"
         )
-    elif isinstance(X, str):
-        problem = f"is one text ({brief(X)}): put it in a list"
-    elif X is None:
-        problem = "is None: pass the documents"
-    elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        problem = f"is {_kind(X)}, not a list or an array: pass list(...) of the documents"
-    elif is_list and not X:
-        problem = "holds no documents"
-    elif isinstance(X, bytes) or isinstance(first, bytes):
-        problem = "holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
-    if problem:
-        raise ValueError(f"X {problem}")
+    if isinstance(X, str):
+        raise ValueError(f"X is one text ({brief(X)}): put it in a list")
+    if X is None:
+        raise ValueError("X is None: pass the documents")
+    if isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
+        raise ValueError(f"X is {_kind(X)}, not a list or an array: pass list(...) of the documents")
+    if is_list and not X:
+        raise ValueError("X holds no documents")
+    if isinstance(X, bytes) or isinstance(first, bytes):
+        raise ValueError("X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]")
 
 
 def refuse_no_labels(estimator: Estimator, y: object) -> None:
@@ -174,24 +170,16 @@ def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
     return Documents(data, indices, rows.indptr.astype(np.int64), n_features)
 
 
-def as_counts(rows: sp.csr_matrix) -> Documents:
-    """Return counts of texts as unlabelled documents, of the smallest unsigned integers that hold them."""
-    counts = rows.data.astype(np.min_scalar_type(int(rows.data.max(initial=0))))
-    return replace(as_documents(rows), data=counts)
-
-
 def checked_labels(estimator: Estimator, y: object) -> object:
     """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts.
 
     Raises ValueError: a label is None, NaN or pandas' NA and `unlabelled` names nothing, or texts are mixed with what
     is not `unlabelled`.
     """
-    dtype, unlabelled = getattr(y, "dtype", None), estimator.unlabelled
+    dtype, unlabelled, may_be_unlabelled = getattr(y, "dtype", None), estimator.unlabelled, estimator.spec.unlabelled
     if isinstance(dtype, np.dtypes.StringDType):
         y = np.asarray(y, object)  # scikit-learn does not know it
-    elif (
-        isinstance(dtype, np.dtype) and dtype.kind != "O" and not (dtype.kind == "f" and np.isnan(np.asarray(y)).any())
-    ):
+    elif isinstance(dtype, np.dtype) and dtype.kind != "O" and (dtype.kind != "f" or not np.isnan(np.asarray(y)).any()):
         return y
     values = np.asarray(y, object)
     if values.ndim != 1:
@@ -202,11 +190,13 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         of_texts = bool(texts.any())
         numbers = not of_texts and len(missing) < len(values)
         if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
-            example: object = "" if of_texts else -1
-            advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones only"
-            if estimator.spec.unlabelled:
-                advice = f"set unlabelled={example!r}, and None and NaN count as no label, as {example!r} does; "
-                advice += "or leave such documents out"
+            example, advice = "" if of_texts else -1, "leave such documents out"
+            if may_be_unlabelled:
+                advice = (
+                    f"set unlabelled={example!r}, and None and NaN count as no label, as {example!r} does; or {advice}"
+                )
+            else:
+                advice += f": {type(estimator).__name__} takes labelled ones only"
             raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
         values = values.copy()
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
@@ -220,7 +210,7 @@ def checked_labels(estimator: Estimator, y: object) -> object:
     if odd is not None:
         raise ValueError(
             f"y mixes texts with others, first {values[odd]!r} at position {odd} (from 0): make all of one kind"
-            + (", or name what stands for no label with unlabelled" if estimator.spec.unlabelled else "")
+            + (", or name what stands for no label with unlabelled" if may_be_unlabelled else "")
         )
     return values
 
