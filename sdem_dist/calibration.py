@@ -21,27 +21,17 @@ FAINTEST = -41.0
 LEAST = np.exp(np.float32(FAINTEST))
 N_BINS = 15
 """Of the probability of the most probable class, equally wide."""
-TEMPERED = tuple(f"tempered {number}" for number in range(len(TEMPERATURES)))
-BINS = tuple(f"{what} {bin_}" for what in ("confidence", "hits", "documents") for bin_ in range(N_BINS))
-SUMS = ("brier", *BINS, *TEMPERED, *(f"mistaken {number}" for number in range(len(TEMPERATURES))), "number")
 
 
 class Reliability(NamedTuple):
-    """Documents in bins of the probability of their prediction, equally wide from 0 to 1.
-
-    Attributes
-    ----------
-    confidence : ndarray of shape (n_bins,), float64
-        Mean probability of the predictions; NaN in an empty bin.
-    accuracy : ndarray of shape (n_bins,), float64
-        Share of right predictions; NaN in an empty bin.
-    documents : ndarray of shape (n_bins,)
-        How many, by weight.
-    """
+    """Documents in bins of the probability of their prediction, equally wide from 0 to 1; float64, by weight."""
 
     confidence: np.ndarray
+    """Mean probability of the predictions, shape (n_bins,); NaN in an empty bin."""
     accuracy: np.ndarray
+    """Share of right predictions, shape (n_bins,); NaN in an empty bin."""
     documents: np.ndarray
+    """How many, shape (n_bins,)."""
 
     @property
     def ece(self) -> float:
@@ -52,20 +42,15 @@ class Reliability(NamedTuple):
 
 
 def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
-    """Return the sums of `BINS` over documents.
+    """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,).
 
-    Parameters
-    ----------
-    confidence : ndarray of shape (n_documents,), float64
-        Probability of the prediction.
-    right : ndarray of shape (n_documents,), bool
-    weights : ndarray of shape (n_documents,), optional
+    `confidence`, `right`, `weights`: of each document the probability of its prediction, whether it is right, and its
+    weight (None: 1).
     """
     weights = np.ones(len(confidence)) if weights is None else weights
     bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
-    return np.concatenate(
-        [np.bincount(bins, column, N_BINS) for column in (weights * confidence, weights * right, weights)]
-    )
+    columns = weights * confidence, weights * right, weights
+    return np.concatenate([np.bincount(bins, column, N_BINS) for column in columns])
 
 
 def reliability(sums: np.ndarray) -> Reliability:
@@ -83,25 +68,29 @@ def brier_scores(p: np.ndarray, labels: np.ndarray) -> np.ndarray:
 def calibration_sums(
     scores: np.ndarray, labels: np.ndarray, weights: np.ndarray, *, tempered: bool = True
 ) -> np.ndarray:
-    """Return the sums of `SUMS` over documents.
+    """Return the sum of Brier scores, `bin_sums`, and, if `tempered`, `tempered_sums`, for `finish`.
 
-    Parameters
-    ----------
-    scores : ndarray of shape (n_documents, n_classes), float64
-        ln p(y | d), up to a constant of each document.
-    labels : ndarray of shape (n_documents,), integers
-    weights : ndarray of shape (n_documents,), float64
-    tempered : bool
-        False leaves out the sums that a temperature is found by.
+    `scores`: shape (n_documents, n_classes), float64: ln p(y | d), up to a constant of each document.
+    `labels`: shape (n_documents,), integers.
+    `weights`: shape (n_documents,), float64.
     """
     used = weights > 0
-    scores, labels, weights = scores[used], labels[used], weights[used]
-    scores = possible(scores)
+    scores, labels, weights = possible(scores[used]), labels[used], weights[used]
     log_p = log_softmax(scores, axis=1) if len(labels) else scores
     p = np.exp(log_p)
-    of_bins = bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)
-    sums = [np.atleast_1d((weights * brier_scores(p, labels)).sum()), of_bins]
+    brier = np.atleast_1d((weights * brier_scores(p, labels)).sum())
+    sums = [brier, bin_sums(p.max(axis=1, initial=0.0), p.argmax(axis=1) == labels, weights)]
     return np.concatenate([*sums, tempered_sums(log_p, labels, weights)] if tempered else sums)
+
+
+def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
+    """Return Brier score and calibration error; with sums by temperature `cautious_temperature`, and its log-loss."""
+    n_binned = 1 + 3 * N_BINS
+    metrics = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
+    if len(sums) == n_binned:
+        return metrics
+    temperature, loss = cautious_temperature(sums[n_binned:], weight)
+    return metrics | {"temperature": temperature, "tempered_log_loss": loss}
 
 
 def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -119,22 +108,18 @@ def tempered_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -
 def cautious_temperature(sums: np.ndarray, weight: float) -> tuple[float, float]:
     """Return the temperature of least log-loss, one more document being wrong, and the log-loss of all others at it.
 
-    If all are right, that does not show how rare errors are. The log-loss is interpolated between `TEMPERATURES`.
+    If all are right, that does not show how rare errors are. The log-loss is interpolated between `TEMPERATURES`, by
+    the polynomial through the nearest six (Lagrange).
 
     `sums`: `tempered_sums`.
     """
     losses, mistaken = sums[:-1].reshape(2, -1)
     temperature = best_temperature((losses + mistaken / sums[-1]) / weight)[0]
-    where = np.log2(temperature / TEMPERATURES[0]) / np.log2(TEMPERATURES[1] / TEMPERATURES[0])
-    return temperature, max(_between(losses / weight, float(where)), 0.0)  # NaN stays
-
-
-def _between(values: np.ndarray, where: float, n: int = 6) -> float:
-    """Return what values are at a position between them, by the polynomial through the nearest `n` (Lagrange)."""
-    first = int(np.clip(np.floor(where) - n // 2 + 1, 0, len(values) - n))
+    where, n = float(np.log2(temperature / TEMPERATURES[0]) / np.log2(TEMPERATURES[1] / TEMPERATURES[0])), 6
+    first = int(np.clip(np.floor(where) - n // 2 + 1, 0, len(losses) - n))
     near = np.arange(first, first + n)
     shares = [np.prod([(where - j) / (i - j) for j in near if j != i]) for i in near]
-    return float(shares @ values[near])
+    return temperature, max(float(shares @ (losses / weight)[near]), 0.0)  # NaN stays
 
 
 def possible(scores: np.ndarray) -> np.ndarray:
@@ -165,10 +150,7 @@ def tempered_losses(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray)
 def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
     """Return the temperature that has the least log-loss, and that log-loss, by a parabola through the best three.
 
-    Parameters
-    ----------
-    tempered : ndarray of shape (n_temperatures,)
-        Log-loss at each of `TEMPERATURES`.
+    `tempered`: shape (n_temperatures,): log-loss at each of `TEMPERATURES`.
     """
     best = int(np.argmin(tempered))
     if not 0 < best < len(tempered) - 1:
@@ -181,24 +163,11 @@ def best_temperature(tempered: np.ndarray) -> tuple[float, float]:
     return float(TEMPERATURES[best] * 2.0 ** (offset * steps)), float(loss)
 
 
-def finish(sums: np.ndarray, weight: float) -> dict[str, float]:
-    """Return Brier score and calibration error; with sums by temperature `cautious_temperature`, and its log-loss."""
-    n_binned = 1 + len(BINS)
-    metrics = {"brier": float(sums[0] / weight), "ece": reliability(sums[1:n_binned]).ece}
-    if len(sums) == n_binned:
-        return metrics
-    temperature, loss = cautious_temperature(sums[n_binned:], weight)
-    return metrics | {"temperature": temperature, "tempered_log_loss": loss}
-
-
 def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.ndarray]:
     """Return the scores of documents under their own class, sorted: for each class an array.
 
-    Parameters
-    ----------
-    probabilities : ndarray of shape (n_documents, n_classes)
-    labels : ndarray of shape (n_documents,), integers
-        Those below 0 are of no class.
+    `probabilities`: shape (n_documents, n_classes).
+    `labels`: shape (n_documents,), integers: those below 0 are of no class.
     """
     return [np.sort(1.0 - probabilities[labels == k, k]) for k in range(probabilities.shape[1])]
 
@@ -210,10 +179,7 @@ def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.nd
     their documents together: the sets of a share c of the new documents of these classes hold the right one. Where
     these are too few, too, it is infinite: then these classes are in every set.
 
-    Raises
-    ------
-    ValueError
-        `coverage` is not between 0 and 1.
+    Raises ValueError: `coverage` is not between 0 and 1.
     """
     if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")

@@ -133,24 +133,13 @@ def macro_f1(sums: np.ndarray) -> float:
 
 
 def finish(sums: np.ndarray) -> dict[str, float]:
-    """Turn sums into means per document: accuracy, the losses, and the perplexity per word.
+    """Turn sums into means per document: accuracy, the losses (natural logarithms), and the perplexity per word.
 
-    Returns dict: ``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document, natural logarithms) and
-    ``perplexity``, ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial
+    ``perplexity`` is ``exp(-sum ln p(d) / sum of words)`` with ``p(d) = sum_y p(y, d)`` without the multinomial
     coefficient. Where ``ln p(y, d)`` is bounded from below, as by `LDAClassifier`, both "nll" and "perplexity" are
-    bounds from above.
+    bounds from above. Without any document all are NaN.
     """
-    s = dict(zip(SUMS, sums.tolist(), strict=True))
-    weight = s["weight"]
-    if weight == 0.0:
-        return dict.fromkeys(("accuracy", "nll", "ncll", "hinge", "perplexity"), float("nan"))
-    words = s["words"]
-    with np.errstate(over="ignore"):
-        perplexity = float(np.exp(-s["log_likelihood"] / words)) if words else float("nan")
-    return {
-        "accuracy": s["correct"] / weight,
-        "nll": s["nll"] / weight,
-        "ncll": s["ncll"] / weight,
-        "hinge": s["hinge"] / weight,
-        "perplexity": perplexity,
-    }
+    with np.errstate(over="ignore", invalid="ignore"):
+        means = dict(zip(SUMS, (sums / sums[0]).tolist(), strict=True))
+        perplexity = float(np.exp(-sums[5] / sums[6])) if sums[6] else float("nan")
+    return {"accuracy": means["correct"], **{k: means[k] for k in ("nll", "ncll", "hinge")}, "perplexity": perplexity}

@@ -68,30 +68,27 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
 
 def finish(sums: np.ndarray) -> dict[str, float]:
     """Return accuracy (all labels of a document right), micro and macro F1, precision at k, and log-loss per label."""
-    counts = dict(zip(COUNTS, sums[: len(COUNTS)].tolist(), strict=True))
+    weight, exact, *hits = sums[: len(COUNTS)].tolist()
     present, predicted, right, losses = sums[len(COUNTS) :].reshape(4, -1)
-    weight = counts["weight"]
     if weight == 0.0:
         names = (*OF_THRESHOLDS, *(f"precision_at_{k}" for k in PLACES), "label_log_loss")
         return dict.fromkeys(names, float("nan"))
-    some = present + predicted
-    f1 = 2.0 * right / np.where(some > 0, some, 1.0)
+    either = present + predicted
+    f1 = 2.0 * right[either > 0] / either[either > 0]
     return {
-        "accuracy": counts["exact"] / weight,
-        "micro_f1": float(2.0 * right.sum() / some.sum()) if some.any() else 0.0,
-        "macro_f1": float(f1[some > 0].mean()) if some.any() else 0.0,
-        **{f"precision_at_{k}": counts[f"hits at {k}"] / weight for k in PLACES if k <= max(1, len(present))},
+        "accuracy": exact / weight,
+        "micro_f1": float(2.0 * right.sum() / either.sum()) if len(f1) else 0.0,
+        "macro_f1": float(f1.mean()) if len(f1) else 0.0,
+        **{f"precision_at_{k}": n / weight for k, n in zip(PLACES, hits, strict=True) if k <= max(1, len(present))},
         "label_log_loss": float(losses.sum()) / (weight * len(losses)),
     }
 
 
 def fitting_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    """Return what temperatures and thresholds are fitted to: log-losses at `TEMPERATURES` and histograms of log-odds.
+    """Return what temperatures and thresholds are fitted to, shape ((n_temperatures + 2 n_bins) * n_labels,).
 
-    Parameters as for `label_sums`.
-
-    Returns ndarray of shape ((n_temperatures + 2 n_bins) * n_labels,): log-losses; histograms of the documents without
-    each label, and of those with it.
+    These are log-losses at `TEMPERATURES`, and histograms of log-odds of the documents without each label and with it.
+    Arguments are those of `label_sums`.
     """
     n_labels, n_bins = odds.shape[1], len(EDGES) + 1
     signed = np.where(members > 0, -odds, odds)
