@@ -13,17 +13,13 @@ from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from types import ModuleType
-from typing import IO, TYPE_CHECKING, TextIO
+from typing import IO, TextIO
 
 import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.urls import for_a_reader
-
-if TYPE_CHECKING:
-    import zstandard
-
 
 igzip: ModuleType | None = None
 _DAMAGE: tuple[type[Exception], ...] = (OSError, EOFError, lzma.LZMAError, zlib.error)
@@ -75,56 +71,12 @@ def _opened(path: Path) -> IO[bytes] | gzip.GzipFile:
         case ".xz":
             return lzma.open(for_a_reader(path), "rb")
         case ".zst":
-            return io.BufferedReader(_ZstdFile(path), INPUT_CHUNK)
+            import pyarrow
+
+            stream = pyarrow.CompressedInputStream(path.open("rb"), "zstd")
+            return io.BufferedReader(stream, INPUT_CHUNK)  # type: ignore[return-value]
         case _:
             return path.open("rb")
-
-
-class _ZstdFile(io.RawIOBase):
-    """Bytes of a .zst file, frame after frame; unlike zstandard's own reader it notices a file cut short."""
-
-    def __init__(self, path: Path) -> None:
-        try:
-            import zstandard
-        except ImportError as error:
-            raise IngestError(
-                f"{path}: reading .zst files needs the package zstandard; install it with pip install 'sdem_dist[zstd]'"
-            ) from error
-        self._zstandard = zstandard
-        self._file = path.open("rb")
-        self._frame: zstandard.ZstdDecompressionObj | None = None
-        self._pending = b""
-        self._compressed = b""
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
-        while not self._pending:
-            if not self._compressed:
-                self._compressed = self._file.read(INPUT_CHUNK)
-            if not self._compressed:
-                if self._frame is not None:
-                    raise EOFError("the compressed file ends in the middle of its data")
-                return 0
-            if self._frame is None:
-                self._frame = self._zstandard.ZstdDecompressor().decompressobj()
-            try:
-                self._pending = self._frame.decompress(self._compressed)
-            except self._zstandard.ZstdError as error:
-                raise OSError(f"damaged Zstandard data: {error}") from error
-            self._compressed = b""
-            if self._frame.eof:
-                self._compressed, self._frame = self._frame.unused_data, None
-        size = min(len(buffer), len(self._pending))
-        buffer[:size] = self._pending[:size]
-        self._pending = self._pending[size:]
-        return size
-
-    def close(self) -> None:
-        if not self.closed:
-            self._file.close()
-        super().close()
 
 
 @contextmanager
@@ -150,23 +102,13 @@ def open_text(path: Path, encoding: str, newline: str) -> Iterator[TextIO]:
 
 
 HEAD = 4096
-_FEW = 8  # bytes that say nothing about the others
 _MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
 _PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
 """PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers."""
-_NUL_AT = {  # of an ASCII character in four bytes, or in two
-    "utf-32-le": (False, True, True, True),
-    "utf-32-be": (True, True, True, False),
-    "utf-16-le": (False, True, False, True),
-    "utf-16-be": (True, False, True, False),
-}
 
 
 def foreign(start: bytes) -> str | None:
-    """Return what the first bytes of a file are instead of text in UTF-8, and what to do; None if nothing tells.
-
-    UTF-16 without a mark is known by NULs in every second byte: most of its characters have to be Latin ones.
-    """
+    """Return what the first bytes of a file are instead of text in UTF-8, and what to do; None if nothing tells."""
     for mark, encoding in _MARKS.items():
         if start.startswith(mark):
             return f"it begins with the mark of {encoding.upper()}: --encoding {encoding} reads it"
@@ -175,21 +117,16 @@ def foreign(start: bytes) -> str | None:
             return f"it has the first bytes of a {suffix} file: give it the suffix {suffix}"
     if start.startswith(b"PK\x03\x04"):
         return "it has the first bytes of a ZIP archive, as .xlsx and .docx files have: save it as CSV, or unpack it"
-    head = start[: HEAD // 4 * 4]
-    if len(head) < _FEW or b"\0" not in head:
-        return None
-    shares = [head[i::4].count(0) / len(head[i::4]) for i in range(4)]
-    for encoding, nul in _NUL_AT.items():
-        if all(share > 0.5 if is_nul else share < 0.1 for share, is_nul in zip(shares, nul, strict=True)):
-            return f"it is text of {encoding.upper()}, as its NULs show: --encoding {encoding} reads it"
+    # of a Latin letter in UTF-16 every second byte is NUL, of one in UTF-32 three of four are
+    if (n_nul := start[:HEAD].count(0)) > len(start[:HEAD]) // 3:
+        width, first_is_nul = (32 if n_nul > len(start[:HEAD]) * 5 // 8 else 16), start[0] == 0
+        encoding = f"utf-{width}-{'be' if first_is_nul else 'le'}"
+        return f"it is text of {encoding.upper()}, as its NULs show: --encoding {encoding} reads it"
     return None
 
 
 def text_alone(path: object, pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the pieces of a file that is read as UTF-8.
-
-    Raises IngestError: by its first bytes it is something else.
-    """
+    """Yield the pieces of a file that is read as UTF-8; raise IngestError if by its first bytes it is not."""
     for piece in pieces:
         if (problem := foreign(piece)) is not None:
             raise IngestError(f"{'standard input' if str(path) == '-' else path}: {problem}")

@@ -198,13 +198,10 @@ def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Itera
 def _column_or_list(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts | list[str]:
     if isinstance(texts, str):
         raise ValueError("one text is given, where a list of texts belongs")
-    if hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__"):
-        column = texts_of_arrow(texts)
-        if column is not None:
-            return column
-        if hasattr(texts, "to_pylist"):  # with nulls, which are named
-            return list(texts.to_pylist())
-    return list(texts)
+    column = texts_of_arrow(texts, nulls=False)
+    if column is not None:
+        return column
+    return list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)  # of Arrow with nulls, which are named
 
 
 def _encoded(texts: list[str]) -> Iterator[tuple[bytes, np.ndarray]]:
@@ -238,18 +235,24 @@ def _encoded_part(texts: list[str], ends: np.ndarray) -> tuple[bytes, np.ndarray
     return part, ends
 
 
-def texts_of_arrow(texts: object) -> Texts | None:
-    """Return the buffers of an Arrow column without nulls, or None if it is not of text."""
+def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
+    """Return the buffers of an Arrow column, or None if it is not of text; nulls are empty texts, or not allowed."""
+    if not (hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__")):
+        return None
     import pyarrow as pa
 
     try:
         column = texts if isinstance(texts, pa.Array | pa.ChunkedArray) else pa.chunked_array(texts)
     except (pa.ArrowException, UnicodeError):  # pandas columns of any kind
         return None
-    kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if not is_text(kind) or column.null_count:
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if column.null_count and not nulls:
         return None
-    return texts_of_binary(column.cast(pa.large_string()))
+    if not (is_text(column.type) or pa.types.is_null(column.type)):
+        return None
+    column = column.cast(pa.large_string())
+    return texts_of_binary(column.fill_null("") if column.null_count else column)
 
 
 def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:

@@ -6,6 +6,7 @@ import math
 import unicodedata
 import warnings
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, cast
@@ -16,16 +17,7 @@ from sdem_dist.corpus.labels import name_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import is_utf8
-from sdem_dist.text.texts import (
-    RecordBatch,
-    Records,
-    Texts,
-    is_text,
-    listed,
-    texts_of_arrow,
-    texts_of_bytes,
-    texts_of_strings,
-)
+from sdem_dist.text.texts import RecordBatch, Records, Texts, listed, texts_of_arrow, texts_of_bytes, texts_of_strings
 
 if TYPE_CHECKING:
     import pyarrow
@@ -49,24 +41,29 @@ class NoLabelError(IngestError):
 
 @dataclass
 class RowValidator:
-    """Decides about every line: documents pass, bad lines raise or are counted."""
+    """Decides about every record: documents pass, bad records raise or are counted.
+
+    `on_error`: whether to stop at the first bad record, or to leave bad ones out and count them.
+    `known_classes`: the only labels allowed; None: any.
+    `numeric`: labels have to be finite numbers.
+    `separator`: documents may have several labels, or none, and this stands between them; or a label is a list.
+    `unlabelled`: the label that stands for none: such documents, and those without a label, have `NONE`.
+    `owner`: what has the known classes, for messages: a corpus, or a model.
+    `start`: the byte of the file that line 1 begins with, where a part of it is read.
+    `named`: a source, and the name that the user gave it, for messages.
+    """
 
     on_error: Literal["raise", "skip"] = "raise"
-    """Whether to stop at the first bad line, or to leave bad lines out and count them."""
-    known_classes: frozenset[str] | None = None  # the only labels allowed; None allows any
-    numeric: bool = False  # labels have to be finite numbers
-    start: int = 0  # the byte of the file that line 1 begins with, where a part of it is read
+    known_classes: frozenset[str] | None = None
+    numeric: bool = False
     separator: str | None = None
-    """Documents may have several labels, and this stands between them; or a label is a list. No label is none of
-    them."""
-    named: tuple[Path, Path] | None = None  # a source, and the name that the user gave it, for messages
-    owner: str = "corpus"  # what has the known classes, for messages: a corpus, or a model
     unlabelled: str | None = None
-    """The label that stands for none. Such documents, and those whose label is empty or missing, have the label
-    `NONE`."""
-    skipped: int = 0  # lines left out so far
+    owner: str = "corpus"
+    start: int = 0
+    named: tuple[Path, Path] | None = None
+    skipped: int = 0  # records left out so far
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
-    labelled: bool = False  # whether a line with a label has passed
+    labelled: bool = False  # whether a record with a label has passed
     texts: dict[str, bool] = field(default_factory=dict)  # whether each label that passed was a text, by its name
     _known: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
 
@@ -84,7 +81,7 @@ class RowValidator:
         if self.on_error == "skip" and len(self.examples) >= EXAMPLES_KEPT:
             self.skipped += 1
             return
-        if self.start:
+        if self.start:  # lines are counted only when somebody asks
             line += _lines_before(path, self.start)
         if self.named is not None and path.is_relative_to(self.named[0]):
             path = self.named[1] / path.relative_to(self.named[0])
@@ -97,14 +94,8 @@ class RowValidator:
         self.skipped += 1
         self.examples.append(str(kind(problem, path=path, record=line, unit=unit)))
 
-    def copy(self, on_error: Literal["raise", "skip"]) -> RowValidator:
-        """Return a gate for the same labels, which has refused nothing yet."""
-        return RowValidator(
-            on_error, self.known_classes, self.numeric, separator=self.separator, unlabelled=self.unlabelled
-        )
-
     def merge(self, skipped: int, examples: list[str]) -> None:
-        """Count lines that another gate left out."""
+        """Count records that another gate left out."""
         self.skipped += skipped
         self.examples += examples[: EXAMPLES_KEPT - len(self.examples)]
 
@@ -114,74 +105,49 @@ class RowValidator:
         Ids and groups may be anything but null, weights are numbers from 0 on, a text that is null is empty.
         """
         problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
-        texts = self._checked_texts(batch, problems, decode)
+        texts = _joined([_checked_texts(column, batch, decode) for column in batch.texts])
         names = None if self.unlabelled is None else [NONE] * len(batch)
-        names = self._names(batch.roles["label"], problems, decode) if "label" in batch.roles else names
-        ids, groups, weighed = (
-            None if role not in batch.roles else listed(batch.roles[role], decode) for role in ("id", "group", "weight")
-        )
-        weights = None if weighed is None else _weights(weighed, problems)
-        for role, column in (("id", ids), ("group", groups)):
-            for row, value in enumerate(column or ()):
-                if not isinstance(value, str | int) and row not in problems:
-                    problems[row] = f"the {role} is {'missing' if value is None else f'{value!r:.60}'}", IngestError
+        if "label" in batch.roles:
+            names = self._names(listed(batch.roles["label"]), problems, decode)
+        columns = {role: listed(batch.roles[role], decode) for role in ("id", "group", "weight") if role in batch.roles}
+        weights = _weights(columns["weight"], problems) if "weight" in columns else None
+        for role in ("id", "group"):
+            for row, value in enumerate(columns.get(role, ())):
+                problem = None if isinstance(value, str | int) else "missing" if value is None else f"{value!r:.60}"
+                if problem is not None:
+                    problems.setdefault(row, (f"the {role} is {problem}", IngestError))
                 elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
                     problems.setdefault(row, (f"the {role} has {problem}", IngestError))
-        named_groups = None if groups is None else list(map(str, groups))
-        records = Records(texts, names or [], ids, batch.beside, named_groups, weights)
-        if not problems and not batch.invalid:
-            self.labelled = self.labelled or bool(names)
-            return records
-        kept = np.ones(len(batch), bool)
-        kept[list(problems)] = False
-        first = int(batch.numbers[kept.argmax()]) if kept.any() else 1 << 62
-        rejected = [(int(batch.numbers[row]), why) for row, why in problems.items() if why is not None]
-        rejected += [(number, (problem, IngestError)) for number, problem in batch.invalid.items()]
-        for number, (problem, kind) in sorted(rejected, key=lambda item: item[0]):
+        groups = list(map(str, columns["group"])) if "group" in columns else None
+        records = Records(texts, names or [], columns.get("id"), batch.beside, groups, weights)
+        passed = np.ones(len(batch), bool)
+        passed[list(problems)] = False
+        first = int(batch.numbers[passed.argmax()]) if passed.any() else 1 << 62
+        rejected = [(int(batch.numbers[row]), *why) for row, why in problems.items() if why is not None]
+        rejected += [(number, problem, IngestError) for number, problem in batch.invalid.items()]
+        for number, problem, kind in sorted(rejected, key=lambda item: item[0]):
             self.labelled = self.labelled or (names is not None and number > first)
             self.reject(path, number, problem, batch.unit, kind)
-        self.labelled = self.labelled or (names is not None and bool(kept.any()))
-        return records.take(np.flatnonzero(kept))
+        self.labelled = self.labelled or (names is not None and bool(passed.any()))
+        return records if passed.all() else records.take(np.flatnonzero(passed))
 
-    def _checked_texts(self, batch: RecordBatch, problems: Problems, decode: str) -> Texts:
-        """Return the texts of a batch, and note those that are none."""
-        columns = []
-        for column in batch.texts:
-            texts = column if isinstance(column, Texts) else _texts_of_column(column, problems)
-            if (
-                not batch.are_valid
-                and len(texts)
-                and not is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1]))
-            ):
-                for row in range(len(texts)):
-                    if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
-                        problems.setdefault(row, (f"the text has {problem}", IngestError))
-            columns.append(texts)
-        if len(columns) == 1:
-            return columns[0]
-        parts = zip(*([texts.bytes_of(i) for i in range(len(texts))] for texts in columns), strict=True)
-        return texts_of_bytes([b"\n".join(part) for part in parts])
-
-    def _names(self, labels: list[object] | Texts | pyarrow.Array, problems: Problems, decode: str) -> list[str]:
+    def _names(self, labels: list[object], problems: Problems, decode: str) -> list[str]:
         """Return the class name of each label; "" for those that are refused, with the reason."""
-        labels = listed(labels)
         known = self._known
         if set(map(type, labels)) <= {str, bytes}:
             names = list(map(known.get, cast("list[str | bytes]", labels)))
         else:  # 1, 1.0 and True would be the same key, and lists none
             names = [known.get(raw) if isinstance(raw, str | bytes) else None for raw in labels]
-        if None in names:
-            for row, raw in enumerate(labels):
-                if names[row] is None and row not in problems:
-                    if (name := known.get(raw) if isinstance(raw, str | bytes) else None) is None:
-                        label = raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw
-                        name, problem = self._named(label)
-                        if problem is not None:
-                            problems[row] = problem
-                        elif isinstance(raw, str | bytes) and len(known) < MOST_NAMES:
-                            known[raw] = str(name)
-                    names[row] = name
-        return [str(name) for name in names] if None in names else cast("list[str]", names)
+        for row, raw in enumerate(labels) if None in names else ():
+            if names[row] is not None or row in problems:
+                continue
+            name, problem = self._named(raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw)
+            if problem is not None:
+                problems[row] = problem
+            elif isinstance(raw, str | bytes) and len(known) < MOST_NAMES:
+                known[raw] = str(name)
+            names[row] = name
+        return [str(name) for name in names]
 
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
         """Return the label as a class name, or None if the record is refused."""
@@ -202,11 +168,15 @@ class RowValidator:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
             if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
                 return NONE, None
-        raws = [raw] if self.separator is None else _split(raw, self.separator)
-        names = [label_name(one) for one in raws]
-        for one, name in zip(raws, names, strict=True):
-            if (problem := self._problem(one, name)) is not None:
-                return None, (problem, NoLabelError if one is None or name == NONE else IngestError)
+        labels: list[object] = [raw]
+        if self.separator is not None and isinstance(raw, str):
+            labels = [part for part in raw.split(self.separator) if part.strip()]
+        elif self.separator is not None and isinstance(raw, list):
+            labels = raw
+        names = list(map(label_name, labels))
+        for label, name in zip(labels, names, strict=True):
+            if (problem := self._problem(label, name)) is not None:
+                return None, (problem, NoLabelError if label is None or name == NONE else IngestError)
         return (names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))), None
 
     def _problem(self, raw: object, name: str | None) -> str | None:
@@ -234,56 +204,54 @@ class RowValidator:
             cut = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
             return f"label {label!r} is not among the {self.owner}'s classes ({known}{more}){cut}"
         if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
-            here, there = ("a text", "no text") if isinstance(raw, str) else ("no text", "a text")
-            return f"the label {raw!r} is {here}, and an earlier {name} is {there}: write both alike"
+            return f"the label {raw!r} is a text in some places of the sources and not in others: write all alike"
         return None
 
 
-def _texts_of_column(column: list[object] | pyarrow.Array, problems: Problems) -> Texts:
-    """Return a column of strings, or of nulls, as texts, and note what is neither."""
-    if not isinstance(column, list):
-        import pyarrow as pa
+def _joined(columns: list[Texts]) -> Texts:
+    """Return the texts of one column, or of several, joined by a line feed."""
+    if len(columns) == 1:
+        return columns[0]
+    parts = zip(*([texts.bytes_of(i) for i in range(len(texts))] for texts in columns), strict=True)
+    return texts_of_bytes([b"\n".join(part) for part in parts])
 
-        column = column.cast(pa.string()) if pa.types.is_null(column.type) else column
-        column = column.dictionary_decode() if pa.types.is_dictionary(column.type) else column
-        column = column.cast(pa.large_string()) if is_text(column.type) else column
-        texts = texts_of_arrow(column.fill_null("") if is_text(column.type) and column.null_count else column)
-        if texts is not None:
-            return texts
-        column = column.to_pylist()
-    for row, value in enumerate(column):
-        if value is not None and not isinstance(value, str):
-            problems.setdefault(row, (f"the text is {value!r:.60}, not a string", IngestError))
-    return texts_of_strings([value if isinstance(value, str) else "" for value in column])
+
+def _checked_texts(column: Texts | list[object] | pyarrow.Array, batch: RecordBatch, decode: str) -> Texts:
+    """Return a column of a batch as texts, and note what is none; nulls are empty."""
+    problems = batch.problems
+    texts = column if isinstance(column, Texts) else texts_of_arrow(column)
+    if texts is None:
+        values = listed(column)
+        for row, value in enumerate(values):
+            if value is not None and not isinstance(value, str):
+                problems.setdefault(row, (f"the text is {value!r:.60}, not a string", IngestError))
+        texts = texts_of_strings([value if isinstance(value, str) else "" for value in values])
+    if batch.are_valid or not len(texts) or is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1])):
+        return texts
+    for row in range(len(texts)):
+        if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
+            problems.setdefault(row, (f"the text has {problem}", IngestError))
+    return texts
 
 
 def _weights(column: list[object], problems: Problems) -> np.ndarray:
     """Return the weights of documents, float64, and note what is none."""
-    weights = np.zeros(len(column))
+    weights = np.full(len(column), np.nan)
     for row, value in enumerate(column):
-        try:
+        with suppress(ValueError):
             weights[row] = float(str(value))
-        except ValueError:
-            weights[row] = np.nan
         if not 0 <= weights[row] < np.inf:
             problems.setdefault(row, (f"the weight is {value!r:.40}: weights are numbers from 0 on", IngestError))
     return weights
 
 
 def _lines_before(path: Path, start: int) -> int:
-    """Return the number of lines that end before a byte; it is counted only when somebody asks."""
+    """Return the number of lines that end before a byte."""
+    n = 0
     with path.open("rb") as file:
-        found = 0
         while start > 0 and (piece := file.read(min(1 << 22, start))):
-            found, start = found + piece.count(b"\n"), start - len(piece)
-    return found
-
-
-def _split(raw: object, separator: str) -> list[object]:
-    """Return the labels of a document: those of a list, or the parts of a text that are not empty."""
-    if isinstance(raw, list):
-        return raw
-    return [part for part in raw.split(separator) if part.strip()] if isinstance(raw, str) else [raw]
+            n, start = n + piece.count(b"\n"), start - len(piece)
+    return n
 
 
 def class_name(label: ClassLabel | LabelSet) -> str:

@@ -20,7 +20,7 @@ save_block = counting.save_block
 
 def save_disturbed(path: Path, block: CountedBlock) -> None:
     """Save a block, and be killed at it if the plan, in ``sabotage`` beside the corpus, says so."""
-    reach(str(path.parent.parent / "sabotage"), f"count {int(path.name.rpartition('-')[2])}")
+    reach(str(path.parents[2] / "sabotage"), f"count {int(path.name.rpartition('-')[2])}")
     save_block(path, block)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import builtins
-
 import numpy as np
 import pyarrow
 import pytest
@@ -171,20 +169,6 @@ def test_truncated_and_damaged_files_are_errors_even_when_skipping(tmp_path, suf
         path.write_bytes(content)
         with pytest.raises(IngestError, match=r"a\.tsv\.\w+ cannot be read to its end"):
             read(path, gate=RowValidator("skip"))
-
-
-def test_missing_zstandard_says_what_to_install(write_source, documents, monkeypatch):
-    path = write_source("docs.tsv.zst", documents)
-    found = builtins.__import__
-
-    def without(name, *args, **kwargs):
-        if name == "zstandard":
-            raise ImportError(name)
-        return found(name, *args, **kwargs)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    with pytest.raises(IngestError, match=r"sdem_dist\[zstd\]"):
-        read(path)
 
 
 def test_formats_are_told_apart(tmp_path, write_source, documents):

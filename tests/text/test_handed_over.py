@@ -87,7 +87,7 @@ def test_labels_of_json_that_no_class_can_have(tmp_path, label, said):
 
 @pytest.mark.parametrize(("one", "other"), [(1, "1"), ("1", 1.0), (True, "true")])
 def test_numbers_and_texts_that_look_alike_are_not_one_class(tmp_path, one, other):
-    with pytest.raises(IngestError, match="line 2: the label .* write both alike"):
+    with pytest.raises(IngestError, match="line 2: the label .* write all alike"):
         ingest(json_lines(tmp_path / "a.jsonl", [one, other]), tmp_path / "c")
     report = ingest(json_lines(tmp_path / "a.jsonl", [1, 1.0, 2, "x"]), tmp_path / "c")
     assert report.classes == ["1", "2", "x"]
