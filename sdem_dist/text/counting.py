@@ -56,13 +56,9 @@ def held_out_mask(split: int, first: int, n_documents: int, fraction: float, ran
 
 
 @dataclass(frozen=True)
-class CountedBlock:
-    """Consecutive documents, counted."""
+class Beside:
+    """What stands beside the counts of consecutive documents."""
 
-    counts: CsrCounts  # columns are the terms of a run, or those of the corpus
-    n_columns: int
-    run: int | None
-    """`n_columns` and `run`: columns of the counts, and the number of the run; None: columns are known."""
     labels: np.ndarray  # shape (n_documents,), int32: codes of classes in the order in which the part has them
     held_out: np.ndarray  # shape (n_documents,), bool
     weights: np.ndarray | None = None  # shape (n_documents,), float64
@@ -70,12 +66,20 @@ class CountedBlock:
     ids: tuple[np.ndarray, np.ndarray] | None = None  # joined bytes of ids, and their offsets
 
 
+@dataclass(frozen=True)
+class CountedBlock:
+    """Consecutive documents, counted."""
+
+    counts: CsrCounts  # columns are the terms of a run, or those of the corpus
+    n_columns: int
+    run: int | None
+    """`n_columns` and `run`: columns of the counts, and the number of the run; None: columns are known."""
+    beside: Beside
+
+
 def block_path(folder: Path, block: int) -> Path:
     """Return where the block number `block` lies."""
     return folder / f"block-{block:06d}"
-
-
-_NOTHING = np.zeros(0)
 
 
 def save_block(path: Path, block: CountedBlock) -> None:
@@ -84,25 +88,24 @@ def save_block(path: Path, block: CountedBlock) -> None:
     if values.dtype.kind != "f" and len(values):  # the smallest dtype halves the files or better
         values = values.astype(np.min_scalar_type(int(values.max())))
     numbers = np.array([block.n_columns, -1 if block.run is None else block.run])
-    beside = [
-        _NOTHING if column is None else column for column in (block.weights, block.groups, *(block.ids or (None,) * 2))
-    ]
-    save_arrays(path, numbers, counts.indptr, counts.nodes, values, block.labels, block.held_out, *beside)
+    beside = block.beside
+    optional = (beside.weights, beside.groups, *(beside.ids or (None, None)))
+    columns = [np.zeros(0) if column is None else column for column in (beside.labels, beside.held_out, *optional)]
+    save_arrays(path, numbers, counts.indptr, counts.nodes, values, *columns)
 
 
 def load_block(path: Path) -> CountedBlock:
     """Read the documents that `save_block` wrote."""
-    (n_columns, run), indptr, nodes, counts, labels, held_out, weights, groups, *ids = load_arrays(path, 10)
-    return CountedBlock(
-        CsrCounts(indptr, nodes, counts),
-        int(n_columns),
-        None if run < 0 else int(run),
+    (n_columns, run), indptr, nodes, counts, *beside = load_arrays(path, 10)
+    labels, held_out, weights, groups, *ids = beside
+    columns = Beside(
         labels,
         held_out,
         weights if len(weights) else None,
         groups if len(groups) else None,
         (ids[0], ids[1]) if len(ids[1]) else None,
     )
+    return CountedBlock(CsrCounts(indptr, nodes, counts), int(n_columns), None if run < 0 else int(run), columns)
 
 
 class TextSpool:
@@ -220,17 +223,7 @@ def _vocabulary(path: str, uid: str | None) -> Vocabulary:
     return Vocabulary(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
 
-@dataclass(frozen=True)
-class _TextJob:
-    """One block to count, and the file that is to hold the result."""
-
-    path: Path
-    texts: Texts
-    labels: np.ndarray
-    held_out: np.ndarray
-    weights: np.ndarray | None
-    groups: np.ndarray | None
-    ids: tuple[np.ndarray, np.ndarray] | None
+_TextJob = tuple[Path, Texts, Beside]  # one block to count, and the file that is to hold the result
 
 
 def count_text(
@@ -261,24 +254,30 @@ def count_text(
                     codes = tally.take(block.labels[first:stop], held_out)
                     if spool is not None:
                         spool.add(texts)
-                    yield _TextJob(
-                        block_path(folder, tally.n_blocks),
-                        texts,
+                    beside = Beside(
                         codes,
                         held_out,
                         None if block.weights is None else block.weights[first:stop],
                         None if block.groups is None else group_hashes(block.groups[first:stop]),
                         None if block.ids is None else encode_strings(list(map(str, block.ids[first:stop]))),
                     )
+                    yield block_path(folder, tally.n_blocks), texts, beside
                     tally.n_blocks += 1
                     row += n
 
     def worker() -> Callable[[_TextJob], int]:
         if runs is not None:
             return _Learning(runs)
-        if settings.kind == "hashing":
-            return _Fixed(HashingCounter(settings))
-        return _Fixed(FixedCounter(_vocabulary(str(counting.reference), counting.reference_uid)))
+        counter: HashingCounter | FixedCounter = HashingCounter(settings)
+        if settings.kind == "count":
+            counter = FixedCounter(_vocabulary(str(counting.reference), counting.reference_uid))
+
+        def count(job: _TextJob) -> int:
+            path, texts, beside = job
+            save_block(path, _block_of_matrix(counter.count(texts), beside))
+            return len(texts)
+
+        return count
 
     done = 0
     # closed at once if anything fails, so that no thread writes into a folder that is being removed
@@ -297,31 +296,18 @@ class _Learning:
         self._run, self._counter = runs.begin()
 
     def __call__(self, job: _TextJob) -> int:
+        path, texts, beside = job
         if self._runs.is_full(self._run):
             self._runs.write(self._run)
             self._run, self._counter = self._runs.begin()
-        counts = self._counter.count(job.texts, ~job.held_out)
-        beside = job.labels, job.held_out, job.weights, job.groups, job.ids
-        save_block(job.path, CountedBlock(counts, 0, self._run, *beside))
-        return len(job.texts)
+        counts = self._counter.count(texts, ~beside.held_out)
+        save_block(path, CountedBlock(counts, 0, self._run, beside))
+        return len(texts)
 
 
-class _Fixed:
-    """Counts blocks by columns that are known."""
-
-    def __init__(self, counter: FixedCounter | HashingCounter) -> None:
-        self._counter = counter
-
-    def __call__(self, job: _TextJob) -> int:
-        beside = job.labels, job.held_out, job.weights, job.groups, job.ids
-        save_block(job.path, _block_of_matrix(self._counter.count(job.texts), *beside))
-        return len(job.texts)
-
-
-def _block_of_matrix(counts: sp.csr_matrix, *beside: np.ndarray | tuple[np.ndarray, np.ndarray] | None) -> CountedBlock:
+def _block_of_matrix(counts: sp.csr_matrix, beside: Beside) -> CountedBlock:
     """Return documents whose columns are known."""
-    rows = CsrCounts(counts.indptr, counts.indices, counts.data)
-    return CountedBlock(rows, counts.shape[1], None, *beside)  # type: ignore[arg-type]
+    return CountedBlock(CsrCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], None, beside)
 
 
 def count_matrices(
@@ -345,7 +331,7 @@ def count_matrices(
             tally.n_columns = max(tally.n_columns, counts.shape[1])
             if counts.nnz:
                 tally.first_column = min(tally.first_column, int(counts.indices.min()))
-            save_block(block_path(folder, tally.n_blocks), _block_of_matrix(counts, codes, held_out))
+            save_block(block_path(folder, tally.n_blocks), _block_of_matrix(counts, Beside(codes, held_out)))
             tally.n_blocks += 1
             row += len(labels)
             progress("counting", tally.n_documents, None)

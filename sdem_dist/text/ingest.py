@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import accumulate, pairwise, starmap
@@ -20,13 +18,12 @@ from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import plain_json
 from sdem_dist.engine.executor import Executor, in_order
-from sdem_dist.errors import IngestError, SdemError
+from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.kept import driver_folder, kept_folder
-from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
-from sdem_dist.storage.urls import is_url, place
+from sdem_dist.storage.urls import place
 from sdem_dist.text.counting import (
+    Counting,
     NumberedSplit,
     Progress,
     Tally,
@@ -42,7 +39,6 @@ from sdem_dist.text.placing import Placing, SecondPass, place_split
 from sdem_dist.text.plan import (
     CorpusPlan,
     IngestConfig,
-    IngestPlan,
     IngestReport,
     check_arguments,
     check_destinations,
@@ -50,6 +46,7 @@ from sdem_dist.text.plan import (
     new_plan,
     paths_of,
     plan_from_corpus,
+    workspace,
 )
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
 from sdem_dist.text.splits import ingest_splits
@@ -63,14 +60,11 @@ from sdem_dist.text.terms import (
     terms_in_files,
     terms_in_memory,
 )
-from sdem_dist.text.validation import RowValidator, class_name
+from sdem_dist.text.validation import class_name
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-FORMAT = 5  # of what is kept beside a corpus meanwhile
 
 
 @dataclass(frozen=True)
@@ -106,14 +100,20 @@ class _Ingest:
     def run(self, report: IngestReport) -> CorpusPlan:
         """Read, count and write; `report` learns of it."""
         config, counting = self._config, self._counting
-        parts, runs = self._counted_here() if self._executor is None else (self._counted_by_tasks(), None)
+        if self._executor is None:
+            parts, runs = self._counted_here()
+        else:
+            parts, runs = self._counted_by_tasks(self._executor), None
         config.check(self._tally)
         terms = None
         if counting.learns:
             tries = None if runs is None else runs.in_memory()
             terms = self._merged(parts, runs) if tries is None else self._merged_in_memory(tries)
         plan = config.plan.settled(self._tally, terms)
-        report.n_features, report.classes = plan.columns.n_features, [] if config.targets else list(plan.classes)
+        report.n_features, report.classes = (
+            plan.columns.n_features,
+            [] if config.counting.targets else list(plan.classes),
+        )
         report.n_held_out = self._tally.n_held_out
         path, *held_out_paths = config.destinations
         made_by = config.made_by(plan)
@@ -127,8 +127,8 @@ class _Ingest:
         return plan
 
     def _splits(self, sources: Sequence[Path]) -> Iterator[NumberedSplit]:
-        config = self._config
-        return enumerate(ingest_splits(sources, config.reading, config.gate, config.block_documents))
+        counting = self._counting
+        return enumerate(ingest_splits(sources, counting.reading, self._config.gate, counting.block_documents))
 
     def _counted_here(self) -> tuple[list[_Part], Runs | None]:
         """Count all sources in threads, each of which goes on with terms of its own."""
@@ -155,14 +155,14 @@ class _Ingest:
 
     @property
     def _tallies(self) -> bool:
-        return self._config.held_out > 0 or self._counting.settings.chooses_terms
+        return self._counting.held_out > 0 or self._counting.settings.chooses_terms
 
-    def _counted_by_tasks(self) -> list[_Part]:
+    def _counted_by_tasks(self, executor: Executor) -> list[_Part]:
         config, counting, gate = self._config, self._counting, self._config.gate
         splits = list(self._splits([source.absolute() for source in config.sources]))
         parts, of_text, n_runs = [], dict[str, bool](), 0
         jobs = ((counting, self._scratch, *split) for split in splits)
-        for split, summary in zip(splits, in_order(self._require_executor, count_split, jobs), strict=True):
+        for split, summary in zip(splits, in_order(executor, count_split, jobs), strict=True):
             tally, runs = Tally.from_json(summary["tally"]), summary["runs"]
             parts.append(_Part(counts_folder(self._scratch, *split), tally, self._tally.n_documents, n_runs, runs))
             n_runs += len(runs)
@@ -175,11 +175,6 @@ class _Ingest:
                     )
             config.progress("counting", self._tally.n_documents, None)
         return parts
-
-    @property
-    def _require_executor(self) -> Executor:
-        assert self._executor is not None
-        return self._executor
 
     def _merged_in_memory(self, tries: list[Trie]) -> Sequence[str]:
         settings, n_documents = self._counting.settings, self._tally.n_training
@@ -224,8 +219,8 @@ class _Ingest:
     ) -> tuple[SortedDocuments, int]:
         """Write the documents held out, or the others; return what they are, and how many of them have no word."""
         config, executor = self._config, self._executor
-        classes = None if config.targets else tuple((class_name(name), name) for name in plan.classes)
-        seed = config.random_state if config.plan.shuffle and not held_out else None
+        classes = None if config.counting.targets else tuple((class_name(name), name) for name in plan.classes)
+        seed = self._counting.random_state if config.plan.shuffle and not held_out else None
         how, write_shards = Placing(plan.columns, classes, seed, held_out), None
         with destination(path, config.overwrite) as (where, scratch):
             if executor is None:
@@ -298,42 +293,12 @@ class _Ingest:
             weighted=not how.columns.whole,
             dense=False,
             n_targets=max(summary["n_targets"] for summary in summaries),
-            has_weights=self._config.reading.weight is not None,
+            has_weights=self._counting.reading.weight is not None,
             seed=how.seed,
             folders=folders,
             scratch=root,
         )
         return documents, sum(summary["n_empty"] for summary in summaries)
-
-
-@contextmanager
-def _workspace(config: IngestConfig, by_tasks: bool) -> Iterator[tuple[Path, Path]]:
-    """Yield a folder beside the corpus that all processes see, and one of this machine.
-
-    That of an ingest by tasks keeps what is done if the process is killed; the other one goes in any case.
-    """
-    beside = place(config.destinations[0]).absolute()
-    try:
-        if by_tasks:
-            # the known classes are those of the reference, and sets have no order
-            content = repr((FORMAT, replace(config.counting, known_classes=None)))
-            identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
-            with kept_folder(beside, "counted", identity) as scratch, driver_folder(scratch) as here:
-                yield scratch, here
-        else:
-            with hidden_folder(beside, "ingest") as folder:
-                folder.chmod(0o700)  # the folder may be shared with others
-                yield folder, folder
-    except SdemError:
-        raise
-    except OSError as error:
-        if is_url(str(error.filename)):
-            raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
-        folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
-        raise IngestError(
-            f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}: "
-            f"{error.strerror or error}{free_space(folder)}; nothing was written"
-        ) from error
 
 
 def ingest(
@@ -418,8 +383,7 @@ def ingest(
 
     Examples
     --------
-    >>> import tempfile
-    >>> from pathlib import Path
+    >>>     >>> from pathlib import Path
     >>> from sdem_dist import ingest, open_corpus
     >>> folder = Path(tempfile.mkdtemp())
     >>> for label, text in (("sport", "a late goal"), ("money", "the bank")):
@@ -449,27 +413,40 @@ def ingest(
     if plan.reference is not None and reading.label_separator is None and plan.label_sets:
         reading = replace(reading, label_separator=plan.reference.header.label_separator or ",")
     targets = targets or plan.targets
-    gate = _gate(on_error, plan, targets, reading)
+    single = targets or (plan.reference is not None and not plan.label_sets)
+    if single and reading.label_separator is not None:
+        raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
+    if targets and reading.missing_label is not None:
+        raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
     local = ["keep_text"] * keep_text + ["n_jobs"] * (n_jobs is not None)
     if client is not None and local:
         raise ValueError(f"{local[0]} is for an ingest by this process: leave client out, or leave {local[0]} out")
+    reference = plan.reference
+    counting = Counting(
+        plan.settings,
+        reading,
+        form is not None,
+        on_error,
+        plan.known_classes,
+        targets,
+        None if reference is None else reference.path,
+        None if reference is None else reference.header.uid,
+        block_documents,
+        held_out,
+        random_state,
+    )
     config = IngestConfig(
-        sources=files,
-        destinations=destinations,
-        reading=reading,
-        form=form,
-        plan=plan,
-        gate=gate,
-        targets=targets,
-        held_out=held_out,
-        vocabulary_from=vocabulary_from,
-        n_jobs=n_jobs,
-        block_documents=block_documents,
-        random_state=random_state,
-        shard_documents=shard_documents,
-        overwrite=overwrite,
-        keep_text=keep_text,
-        progress=progress or silent,
+        files,
+        destinations,
+        counting,
+        plan,
+        counting.gate(),
+        vocabulary_from,
+        n_jobs,
+        shard_documents,
+        overwrite,
+        keep_text,
+        progress or silent,
     )
     report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     executor = None
@@ -477,21 +454,10 @@ def ingest(
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-    with _workspace(config, client is not None) as (scratch, here):
+    with workspace(config, by_tasks=client is not None) as (scratch, here):
         corpus_plan = _Ingest(config, scratch, here, executor).run(report)
     if form == "svmlight" and plan.zero_based == "auto":
         report.first_column = 0 if corpus_plan.zero_based else 1
-    report.n_skipped, report.skipped_examples = gate.skipped, gate.examples
+    report.n_skipped, report.skipped_examples = config.gate.skipped, config.gate.examples
     report.seconds = time.monotonic() - started
     return report
-
-
-def _gate(on_error: Literal["raise", "skip"], plan: IngestPlan, targets: bool, reading: Reading) -> RowValidator:
-    """Return what decides about lines; ValueError where labels are read in a way that does not fit them."""
-    single = targets or (plan.reference is not None and not plan.label_sets)
-    if single and reading.label_separator is not None:
-        raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
-    if targets and reading.missing_label is not None:
-        raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
-    separator = reading.label_separator
-    return RowValidator(on_error, plan.known_classes, targets, separator=separator, unlabelled=reading.missing_label)

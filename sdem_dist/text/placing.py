@@ -22,7 +22,7 @@ from sdem_dist.storage.encoding import JsonObject, decode_strings
 from sdem_dist.storage.kept import SUMMARY, at_hand, once
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import CsrCounts, arranged, csr
-from sdem_dist.text.counting import CountedBlock, Tally, block_path, load_block
+from sdem_dist.text.counting import Beside, Tally, block_path, load_block
 from sdem_dist.text.terms import RunColumns, TermColumns
 from sdem_dist.text.validation import NONE
 
@@ -110,36 +110,39 @@ class SecondPass:
             named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(self.how.classes)}
             classes = column_of([named[label] for label in self.labels])
 
-        def read() -> Callable[[int], tuple[CountedBlock, np.ndarray, sp.csr_matrix | Canonical]]:
+        def read() -> Callable[[int], tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]]:
             return self._block
 
         first = 0
         with closing(in_threads(range(self.n_blocks), read, self.n_jobs)) as blocks:
-            for block, rows, counts in blocks:
-                positions, first = first + rows, first + len(block.labels)
+            for beside, rows, counts in blocks:
+                positions, first = first + rows, first + len(beside.labels)
                 if not len(rows):
                     continue
                 self._rows.append(positions)
-                if block.groups is not None:
-                    self._groups.append(block.groups[rows])
+                if beside.groups is not None:
+                    self._groups.append(beside.groups[rows])
                 self.n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
-                of_rows = classes[block.labels[rows]]
+                of_rows = classes[beside.labels[rows]]
                 labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
                 ids = (
-                    self.first + positions if block.ids is None else np.array(decode_strings(*block.ids), object)[rows]
+                    self.first + positions
+                    if beside.ids is None
+                    else np.array(decode_strings(*beside.ids), object)[rows]
                 )
                 wrote(len(rows))
-                yield counts, labels, ids, targets, None if block.weights is None else block.weights[rows]
+                yield counts, labels, ids, targets, None if beside.weights is None else beside.weights[rows]
         self._latest.clear()
 
-    def _block(self, number: int) -> tuple[CountedBlock, np.ndarray, sp.csr_matrix | Canonical]:
-        """Return a block, which of its documents are wanted, and their counts."""
+    def _block(self, number: int) -> tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]:
+        """Return what stands beside a block, which of its documents are wanted, and their counts."""
         block, columns = load_block(block_path(self.folder, number)), self.how.columns
-        rows = np.flatnonzero(block.held_out == self.how.held_out)
+        chosen = block.beside.held_out == self.how.held_out
+        rows = np.flatnonzero(chosen)
         counts, width = block.counts, columns.n_features
-        if len(rows) < len(block.labels):
+        if len(rows) < len(chosen):
             sizes = np.diff(counts.indptr)
-            entries = np.repeat(block.held_out == self.how.held_out, sizes)
+            entries = np.repeat(chosen, sizes)
             counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
         if block.run is not None:
             counts = CsrCounts(*arranged(counts, self._columns_of(block.run), width))
@@ -150,9 +153,9 @@ class SecondPass:
         if columns.whole and counts.counts.dtype.kind == "u":
             dtype = index_dtype(width)
             indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
-            return block, rows, Canonical(counts.counts, indices, counts.indptr, width)
+            return block.beside, rows, Canonical(counts.counts, indices, counts.indptr, width)
         data = counts.counts if columns.whole else counts.counts.astype(np.float32)
-        return block, rows, csr(CsrCounts(counts.indptr, counts.nodes, data), (len(rows), width))
+        return block.beside, rows, csr(CsrCounts(counts.indptr, counts.nodes, data), (len(rows), width))
 
     def _columns_of(self, run: int) -> np.ndarray:
         assert self.terms is not None

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+import hashlib
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, cast
 
@@ -13,9 +16,11 @@ from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.publishing import refuse_taken
 from sdem_dist.counted import counted, is_count
-from sdem_dist.errors import IngestError
+from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import split
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.storage.kept import driver_folder, kept_folder
+from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import Counting, Progress, Tally
 from sdem_dist.text.placing import ColumnMap
@@ -210,60 +215,37 @@ class IngestConfig:
 
     sources: list[Path]
     destinations: list[str]  # the corpus, and that of held-out documents, if there is to be one
-    reading: Reading
-    form: str | None  # the format of sources of numbers; None: they hold text
+    counting: Counting
     plan: IngestPlan
     gate: RowValidator
-    targets: bool
-    held_out: float
     vocabulary_from: str | Path | None
     n_jobs: int | None
-    block_documents: int
-    random_state: int
     shard_documents: int | None
     overwrite: bool
     keep_text: bool
     progress: Progress
-
-    @property
-    def counting(self) -> Counting:
-        """How the sources are counted."""
-        reference, gate = self.plan.reference, self.gate
-        return Counting(
-            self.plan.settings,
-            self.reading,
-            self.form is not None,
-            gate.on_error,
-            self.plan.known_classes,
-            self.targets,
-            None if reference is None else reference.path,
-            None if reference is None else reference.header.uid,
-            self.block_documents,
-            self.held_out,
-            self.random_state,
-        )
 
     def check(self, tally: Tally) -> None:
         """Raise IngestError where the sources, or one of both parts, have no document, or none a label.
 
         Warns of labels that look alike, and of words without spaces between them.
         """
-        gate, names = self.gate, ", ".join(map(str, self.sources[:3]))
+        gate, counting, names = self.gate, self.counting, ", ".join(map(str, self.sources[:3]))
         names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
         if tally.n_documents == 0:
             examples = "".join(f"\n  {example}" for example in gate.examples)
             left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
             raise IngestError(f"{names}: no document{left_out}")
-        if self.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
+        if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
             raise IngestError(f"{names}: no document has a label; check the column of the label")
-        if self.held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
+        if counting.held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
             raise IngestError(
                 f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
                 "choose another fraction or seed"
             )
-        if not self.targets:
+        if not counting.targets:
             warn_of_lookalikes(tally.classes)
-        if self.form is None:
+        if not counting.numeric:
             tally.scripts.warn(self.plan.settings)
 
     def made_by(self, corpus_plan: CorpusPlan) -> JsonObject:
@@ -273,13 +255,46 @@ class IngestConfig:
             "command": "ingest",
             "sources": [str(source) for source in self.sources],
             "vocabulary_from": None if self.vocabulary_from is None else str(self.vocabulary_from),
-            "held_out": self.held_out,
+            "held_out": self.counting.held_out,
             "skipped_lines": gate.skipped,
             "zero_based": corpus_plan.zero_based,
             **({} if gate.separator is None else {"label_separator": gate.separator}),
             **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
-            "random_state": self.random_state,
+            "random_state": self.counting.random_state,
         }
+
+
+FORMAT = 5  # of what is kept beside a corpus meanwhile
+
+
+@contextmanager
+def workspace(config: IngestConfig, *, by_tasks: bool) -> Iterator[tuple[Path, Path]]:
+    """Yield a folder beside the corpus that all processes see, and one of this machine.
+
+    That of an ingest by tasks keeps what is done if the process is killed; the other one goes in any case.
+    """
+    beside = place(config.destinations[0]).absolute()
+    try:
+        if by_tasks:
+            # the known classes are those of the reference, and sets have no order
+            content = repr((FORMAT, replace(config.counting, known_classes=None)))
+            identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+            with kept_folder(beside, "counted", identity) as scratch, driver_folder(scratch) as here:
+                yield scratch, here
+        else:
+            with hidden_folder(beside, "ingest") as folder:
+                folder.chmod(0o700)  # the folder may be shared with others
+                yield folder, folder
+    except SdemError:
+        raise
+    except OSError as error:
+        if is_url(str(error.filename)):
+            raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
+        folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
+        raise IngestError(
+            f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}: "
+            f"{error.strerror or error}{free_space(folder)}; nothing was written"
+        ) from error
 
 
 @dataclass

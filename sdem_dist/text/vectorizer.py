@@ -65,46 +65,25 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
 def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
     """Yield where the tokens of a text begin and end; (-1, -1) for a group that took no part in a match.
 
-    Raises PatternError: it takes too long.
+    Raises PatternError: it takes too long, or too much memory.
     """
     if KERNEL_PATTERN.fullmatch(pattern):  # kernels have Python's tables of code points
         group = re.compile(pattern).groups
         yield from (match.span(group) for match in re.finditer(pattern, text))
         return
-    compiled = _compiled(pattern)
+    compiled, seconds = _compiled(pattern), TEXT_SECONDS + len(text) / CHARACTERS_PER_SECOND
     try:
-        for match in compiled.finditer(text, timeout=_seconds(text)):
+        for match in compiled.finditer(text, timeout=seconds):
             yield match.span(compiled.groups)
     except (TimeoutError, MemoryError) as error:
-        raise _failed(pattern, text, error) from None
+        problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {seconds:.1f} s"
+        where = f"on the text {text!r:.40} of {len(text):,} characters"
+        raise PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern) from None
 
 
 def find_tokens(pattern: str, text: str) -> list[str]:
-    """Return the tokens of a text as ``re.findall`` does.
-
-    Raises PatternError: it takes too long.
-    """
-    if KERNEL_PATTERN.fullmatch(pattern):
-        return re.findall(pattern, text)
-    compiled = _compiled(pattern)
-    try:
-        if compiled.groups:  # findall of regex gives tuples for a repeated group
-            tokens = [match[1] or "" for match in compiled.finditer(text, timeout=_seconds(text))]
-        else:
-            tokens = compiled.findall(text, timeout=_seconds(text))
-    except (TimeoutError, MemoryError) as error:
-        raise _failed(pattern, text, error) from None
-    return list(tokens)
-
-
-def _seconds(text: str) -> float:
-    return TEXT_SECONDS + len(text) / CHARACTERS_PER_SECOND
-
-
-def _failed(pattern: str, text: str, error: Exception) -> PatternError:
-    problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {_seconds(text):.1f} s"
-    where = f"on the text {text!r:.40} of {len(text):,} characters"
-    return PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern)
+    """Return the tokens of a text as ``re.findall`` does; raises as `token_spans`."""
+    return [text[start:stop] if start >= 0 else "" for start, stop in token_spans(pattern, text)]
 
 
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
@@ -150,18 +129,21 @@ class VectorizerSettings:
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
         if isinstance(self.ngram_range, Sequence):
             object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
-        _check_types(self)
-        for name, allowed in _CHOICES.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"{name} is one of {allowed}, not {getattr(self, name)!r}")
-        _check_numbers(self)
-        _check_tokens(self)
-        given = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        words_only = [n for n in given if n in ("token_pattern", "stop_words", "stem")]
+        for name, (holds, rule) in _RULES.items():
+            if not holds(getattr(self, name)):
+                raise ValueError(f"{name} is {rule}, not {getattr(self, name)!r}")
+        check_pattern(self.token_pattern)
+        stemming(self)
+        changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
+        words_only = [n for n in changed if n in ("token_pattern", "stop_words", "stem")]
         for what, applies, names in (
-            ("kind 'matrix'", self.kind != "matrix", [n for n in given if n != "kind"]),
-            ("kind 'hashing'", self.kind != "hashing", [n for n in given if n in ("min_df", "max_df", "max_features")]),
-            ("kind 'count'", self.kind != "count", [n for n in given if n == "n_features"]),
+            ("kind 'matrix'", self.kind != "matrix", [n for n in changed if n != "kind"]),
+            (
+                "kind 'hashing'",
+                self.kind != "hashing",
+                [n for n in changed if n in ("min_df", "max_df", "max_features")],
+            ),
+            ("kind 'count'", self.kind != "count", [n for n in changed if n == "n_features"]),
             (f"analyzer {self.analyzer!r}", self.analyzer == "word", words_only),
         ):
             if names and not applies:
@@ -197,57 +179,43 @@ class VectorizerSettings:
         return cls(**values)
 
 
-_CHOICES: dict[str, tuple[str | None, ...]] = {
-    "kind": ("count", "hashing", "matrix"),
-    "analyzer": ("word", "char", "char_wb"),
-    "strip_accents": (None, "ascii", "unicode"),
-}
-
-
 LONGEST_GRAM = 1_000
 """Analyzers set memory aside for as many starts; settings may come from a file."""
 
 
-def _check_types(settings: VectorizerSettings) -> None:
-    """Raise ValueError for values of a wrong kind, which files of settings may hold."""
-    stop_words, lengths = settings.stop_words, settings.ngram_range
-    fine = {
-        "token_pattern": isinstance(settings.token_pattern, str),
-        "lowercase": isinstance(settings.lowercase, bool),
-        "stem": settings.stem is None or isinstance(settings.stem, str),
-        "stop_words": stop_words is None
-        or isinstance(stop_words, str)
-        or (isinstance(stop_words, tuple) and all(isinstance(word, str) for word in stop_words)),
-        "ngram_range": isinstance(lengths, tuple) and all(is_count(n) for n in lengths),
-    }
-    for name, right in fine.items():
-        if not right:
-            raise ValueError(f"{name} cannot be {getattr(settings, name)!r}")
+def _are_stop_words(value: object) -> bool:
+    return value in (None, "english") or (isinstance(value, tuple) and all(isinstance(word, str) for word in value))
 
 
-def _check_numbers(settings: VectorizerSettings) -> None:
-    lengths = settings.ngram_range
-    if len(lengths) != 2 or not 1 <= lengths[0] <= lengths[1] <= LONGEST_GRAM:
-        raise ValueError(f"ngram_range is two lengths from 1 to {LONGEST_GRAM:,}, the shorter first, not {lengths}")
-    for name in ("min_df", "max_df"):
-        value = getattr(settings, name)
-        whole = isinstance(value, int) and not isinstance(value, bool)
-        if not (value >= 1 if whole else isinstance(value, float) and 0 <= value <= 1):
-            raise ValueError(
-                f"{name} is a whole number of documents from 1, or a fraction from 0.0 to 1.0, not {value!r}"
-            )
-    for name in ("max_features", "n_features"):
-        value = getattr(settings, name)
-        if value is not None and (not is_count(value)):
-            raise ValueError(f"{name} is a whole number from 1 or None, not {value!r}")
+def _are_lengths(value: object) -> bool:
+    if not isinstance(value, tuple) or len(value) != 2 or not all(map(is_count, value)):
+        return False
+    return bool(value[0] <= value[1] <= LONGEST_GRAM)
 
 
-def _check_tokens(settings: VectorizerSettings) -> None:
-    if isinstance(settings.stop_words, str) and settings.stop_words != "english":
-        raise ValueError(f"stop_words is 'english', a list of words or None, not {settings.stop_words!r}")
-    check_pattern(settings.token_pattern)
-    if settings.stem is not None:
-        _stemmer(settings.stem)
+def _is_frequency(value: object) -> bool:
+    return is_count(value) if isinstance(value, int) else isinstance(value, float) and 0 <= value <= 1
+
+
+def _is_size(value: object) -> bool:
+    return value is None or is_count(value)
+
+
+_FREQUENCY = "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
+_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "kind": (("count", "hashing", "matrix").__contains__, "one of 'count', 'hashing' and 'matrix'"),
+    "lowercase": (lambda value: isinstance(value, bool), "True or False"),
+    "token_pattern": (lambda value: isinstance(value, str), "a regular expression"),
+    "stop_words": (_are_stop_words, "'english', a list of words or None"),
+    "analyzer": (("word", "char", "char_wb").__contains__, "one of 'word', 'char' and 'char_wb'"),
+    "ngram_range": (_are_lengths, f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first"),
+    "min_df": (_is_frequency, _FREQUENCY),
+    "max_df": (_is_frequency, _FREQUENCY),
+    "max_features": (_is_size, "a whole number from 1 or None"),
+    "n_features": (_is_size, "a whole number from 1 or None"),
+    "stem": (lambda value: value is None or isinstance(value, str), "a language or None"),
+    "strip_accents": ((None, "ascii", "unicode").__contains__, "'ascii', 'unicode' or None"),
+}
 
 
 @lru_cache(maxsize=8)
