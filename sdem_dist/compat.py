@@ -194,7 +194,7 @@ def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
     _check_n_features(estimator, X, reset=reset)
 
 
-def imports_its_parents_script() -> bool:
+def reruns_parent_script() -> bool:
     """Whether this process is a worker and still imports what its parent ran: multiprocessing, ``_inheriting``."""
     return bool(getattr(multiprocessing.current_process(), "_inheriting", False))
 

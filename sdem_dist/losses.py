@@ -153,7 +153,7 @@ def named(loss: str | Loss) -> Loss:
     return NAMED[loss] if isinstance(loss, str) else loss
 
 
-def kin(loss: str | Loss) -> str:
+def loss_kind(loss: str | Loss) -> str:
     """Return "hinge" for losses that know two classes at a time, "ncll" for the others."""
     loss = named(loss)
     loss = loss.other if isinstance(loss, Blend) else loss
@@ -162,7 +162,7 @@ def kin(loss: str | Loss) -> str:
 
 SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
 
-OURS_ALONE = "this estimator takes the losses of sdem_dist.losses alone"
+PACKAGE_LOSSES_ONLY = "this estimator takes the losses of sdem_dist.losses alone"
 
 
 def kernel_form(loss: str | Loss, n_classes: int, hint: str = SUM_HINT) -> LossForm:

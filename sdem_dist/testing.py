@@ -111,12 +111,12 @@ def _check_samples(
 def _mass(family: Family, theta: np.ndarray, x: np.ndarray) -> float:
     """Return the sum or integral of the density over where samples are, and as much again on both sides."""
     low, high = float(x.min()), float(x.max())
-    reach = max(high - low, 1.0)
+    width = max(high - low, 1.0)
     if (x == np.floor(x)).all():
-        grid = np.arange(np.floor(low - 2 * reach), np.ceil(high + 2 * reach) + 1.0)[:, None]
+        grid = np.arange(np.floor(low - 2 * width), np.ceil(high + 2 * width) + 1.0)[:, None]
         weights = np.ones(len(grid))
     else:
-        edges = np.linspace(low - 2 * reach, high + 2 * reach, 400_001)
+        edges = np.linspace(low - 2 * width, high + 2 * width, 400_001)
         grid, weights = 0.5 * (edges[1:] + edges[:-1])[:, None], np.diff(edges)
     fit = ~family.unfit(grid)
     return float((np.exp(family.log_density(theta, grid[fit])) * weights[fit]).sum())
@@ -155,9 +155,9 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
     rng = np.random.default_rng(seed)
     n = 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
-    kept = scores.copy(), labels.copy()
+    copies = scores.copy(), labels.copy()
     value, weights = loss.value(scores, labels), loss.weights(scores, labels)
-    _holds(np.array_equal(scores, kept[0]) and np.array_equal(labels, kept[1]), "the loss changes its arguments")
+    _holds(np.array_equal(scores, copies[0]) and np.array_equal(labels, copies[1]), "the loss changes its arguments")
     _holds(value.shape == (n,), f"value has shape {value.shape}, not (n_documents,)")
     _holds(weights.shape == (n, n_classes), f"weights have shape {weights.shape}, not (n_documents, n_classes)")
     _holds(bool(np.isfinite(value).all() and np.isfinite(weights).all()), "the loss is not finite at finite scores")
@@ -220,26 +220,26 @@ def check_learner(
     def mapped(at: Any) -> list[Any]:
         return [learner.map(at, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
 
-    kept = _copied(state), [_copied(part) for part in prepared]
+    copies = _copied(state), [_copied(part) for part in prepared]
     first, again = mapped(state), mapped(state)
     _equal(first, again, "map gives other bits for the same inputs")
     parts = _copied(first)
     a, b, c = first
-    together = learner.combine(first)
-    sums = _copied(together)
-    after = learner.update(state, together)
-    _equal(together, sums, "update changes the statistics that it is given")
+    combined = learner.combine(first)
+    sums = _copied(combined)
+    after = learner.update(state, combined)
+    _equal(combined, sums, "update changes the statistics that it is given")
     _equal(after, learner.update(state, learner.combine(first)), "update gives other bits for the same inputs")
     _equal(first, parts, "combine changes statistics that it is given")
     for grouped in ([learner.combine([a, b]), c], [a, learner.combine([b, c])]):
-        _close(learner.combine(grouped), together, "combine is not associative")
-    _close(learner.combine(first[::-1]), together, "combine gives one lane's part, or depends on the order of lanes")
+        _close(learner.combine(grouped), combined, "combine is not associative")
+    _close(learner.combine(first[::-1]), combined, "combine gives one lane's part, or depends on the order of lanes")
     _check_evaluation(learner, after, prepared)
-    _equal((state, prepared), kept, "map, update or evaluate changes what it is given")
+    _equal((state, prepared), copies, "map, update or evaluate changes what it is given")
     _check_settings(learner, after, own)
     if additive:
-        whole = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
-        _close(together, whole, "the statistics of parts, combined, are not those of the whole")
+        statistics = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
+        _close(combined, statistics, "the statistics of parts, combined, are not those of the whole")
     if weighted:
         _check_weights(learner, documents, state, first)
     if hasattr(getattr(learner, "model", learner), "initial_block"):
@@ -259,8 +259,8 @@ def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> Non
     _holds(type(back) is type(state), "state_type is not the type of states")
     _equal(back, state, "a state does not come back from its arrays")
     settings = json.loads(json.dumps(plain(learner)))
-    known = {cls.__name__: cls for cls in (type(learner), *own)}
-    _holds(restored(settings, known) == learner, "the learner does not come back from JSON")
+    classes = {cls.__name__: cls for cls in (type(learner), *own)}
+    _holds(restored(settings, classes) == learner, "the learner does not come back from JSON")
 
 
 def _check_evaluation(learner: AnyLearner, state: Any, prepared: list[Any]) -> None:
@@ -274,8 +274,8 @@ def _check_evaluation(learner: AnyLearner, state: Any, prepared: list[Any]) -> N
     _holds(list(again) == list(metrics), "metrics have other names for the same sums")
     _equal([*again.values()], [*metrics.values()], "metrics gives other bits for the same inputs")
     if hasattr(learner, "parameters"):
-        found, expected = learner.parameters(state), learner.parameters(state)
-        _equal(found, expected, "parameters gives other bits for the same inputs")
+        actual, expected = learner.parameters(state), learner.parameters(state)
+        _equal(actual, expected, "parameters gives other bits for the same inputs")
     _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
 
 
@@ -288,8 +288,8 @@ def _check_weights(learner: AnyLearner, documents: Documents | DenseDocuments, s
         _close(learner.update(state, nothing), state, f"a round of {what} changes the state")
         expected = learner.update(state, learner.combine(parts))
         for with_nothing in ([*parts, nothing], [nothing, *parts]):
-            found = learner.update(state, learner.combine(with_nothing))
-            _close(found, expected, f"a lane of {what} changes a round")
+            actual = learner.update(state, learner.combine(with_nothing))
+            _close(actual, expected, f"a lane of {what} changes a round")
 
 
 def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[Lane], prepared: list[Any]) -> None:
@@ -299,14 +299,14 @@ def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[L
         expected = learner.block_of_state(learner.init(), block, n)
         _close(learner.initial_block(block, n), expected, "a block of the start is not a part of the start")
     blocks = [learner.block_of_state(state, block, n) for block in numbers]
-    _close(learner.whole(n, lambda block: blocks[block]), state, "blocks, put together, are not the state")
+    _close(learner.gathered(n, lambda block: blocks[block]), state, "blocks, put together, are not the state")
     joined = learner.joined(blocks)
     parts = [learner.map(joined, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
     after = learner.update(state, learner.combine(parts))
     for block in numbers:
         sums = learner.combine([learner.block_of_statistics(part, block, n) for part in parts])
-        found, expected = learner.update(blocks[block], sums), learner.block_of_state(after, block, n)
-        _close(found, expected, "a round of a block does not lead to the block of the next state")
+        actual, expected = learner.update(blocks[block], sums), learner.block_of_state(after, block, n)
+        _close(actual, expected, "a round of a block does not lead to the block of the next state")
 
 
 def _leaves(value: Any) -> list[np.ndarray]:
@@ -326,14 +326,14 @@ def _copied(value: Any) -> list[np.ndarray]:
     return [leaf.copy() for leaf in _leaves(value)]
 
 
-def _equal(found: Any, expected: Any, otherwise: str) -> None:
-    pairs = list(zip(_leaves(found), _leaves(expected), strict=True))
+def _equal(actual: Any, expected: Any, otherwise: str) -> None:
+    pairs = list(zip(_leaves(actual), _leaves(expected), strict=True))
     _holds(all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs), otherwise)
 
 
-def _close(found: Any, expected: Any, otherwise: str) -> None:
+def _close(actual: Any, expected: Any, otherwise: str) -> None:
     """Compare numbers up to rounding: of the largest of their array."""
-    a, b = _leaves(found), _leaves(expected)
+    a, b = _leaves(actual), _leaves(expected)
     _holds([x.shape for x in a] == [y.shape for y in b], f"{otherwise}: shapes differ")
     for x, y in zip(a, b, strict=True):
         size = float(np.abs(y[np.isfinite(y)]).max(initial=0.0))
@@ -345,6 +345,6 @@ def _holds(condition: bool, otherwise: str) -> None:
         raise AssertionError(otherwise)
 
 
-def _same(found: np.ndarray, expected: np.ndarray, otherwise: str, tolerance: float = 1e-8) -> None:
-    if not np.allclose(found, expected, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(expected).max()))):
-        raise AssertionError(f"{otherwise}: {found} where {expected} belongs")
+def _same(actual: np.ndarray, expected: np.ndarray, otherwise: str, tolerance: float = 1e-8) -> None:
+    if not np.allclose(actual, expected, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(expected).max()))):
+        raise AssertionError(f"{otherwise}: {actual} where {expected} belongs")

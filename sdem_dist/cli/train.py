@@ -180,7 +180,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             raise
         raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
     figures = _figures(estimator, options["validation"])
-    n_epochs, kept = estimator.n_iter_, estimator.kept_["epoch"]
+    n_epochs, kept = estimator.n_iter_, estimator.best_entry_["epoch"]
     epochs = counted(n_epochs, "epoch") + ("" if kept == n_epochs else f", epoch {kept} kept")
     loss = getattr(estimator, "loss", None)
     loss = estimator.learner_.loss if loss == "auto" else loss
@@ -189,10 +189,12 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     if hidden:
         say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
         for how in ("with", "without"):
-            if (loss := estimator.kept_.get(f"{how}_unlabelled_log_loss")) is not None:
-                accuracy = estimator.kept_[f"{how}_unlabelled_accuracy"]
+            if (loss := estimator.best_entry_.get(f"{how}_unlabelled_log_loss")) is not None:
+                accuracy = estimator.best_entry_[f"{how}_unlabelled_accuracy"]
                 say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
-        gain, deviation = (estimator.kept_.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error"))
+        gain, deviation = (
+            estimator.best_entry_.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error")
+        )
         if abs(gain) <= deviation:
             way = "rises" if gain < 0 else "falls"
             say(
@@ -203,7 +205,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
     from sdem_dist.cli.evaluate import OF_WORDS, explains_words
 
-    entry, held_out = estimator.kept_, f"validation_{estimator.spec.shown[0]}"
+    entry, held_out = estimator.best_entry_, f"validation_{estimator.spec.shown[0]}"
     unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
     names = [
         name for name in entry if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
@@ -225,7 +227,7 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
 
 def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
     """Return what came of documents without a label."""
-    weight, requested = estimator.kept_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
+    weight, requested = estimator.best_entry_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
     if weight is None:
         return "the model learned from them, too"
     if weight:

@@ -56,8 +56,8 @@ def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
     gateways = _dask_gateway()
     with ended_by_signals(), ExitStack() as ends:
         try:
-            known = gateways.GatewayCluster
-            cluster = known.from_name(name, address=url) if name else known(address=url)
+            cluster_type = gateways.GatewayCluster
+            cluster = cluster_type.from_name(name, address=url) if name else cluster_type(address=url)
             ends.enter_context(cluster)
             if n_workers is not None:
                 cluster.scale(n_workers)
@@ -182,7 +182,7 @@ def connected(
         with gateway_client(scheduler, n_workers) as client, client.as_current():
             yield client
         return
-    if n_workers is not None and compat.imports_its_parents_script():
+    if n_workers is not None and compat.reruns_parent_script():
         raise SystemExit(f"a worker process ran the script that starts it: {_GUARD}")
     if scheduler is not None and n_workers is not None:
         raise ValueError("give a scheduler's address or a number of local workers, not both")

@@ -37,7 +37,7 @@ SECONDS_APART = 2.0  # of clocks
 SLOW_ROUND_TRIP, SLOW_BYTES = 0.2, 10e6  # seconds; bytes a second
 SCRATCH = GIB  # bytes that should be free for temporary files
 PAYLOAD = 8 << 20  # bytes that measure the network
-ANSWER_SECONDS = 60.0  # that a worker may take for an answer
+REPLY_SECONDS = 60.0  # that a worker may take for an answer
 
 
 class Check(NamedTuple):
@@ -240,13 +240,13 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
 def _ask(client: Client, function: Any, *args: Any, workers: list[str] | None = None) -> Any:
     async def within_deadline() -> Any:
         run = client.run(function, *args, workers=workers, on_error="return", asynchronous=True)
-        return await asyncio.wait_for(run, ANSWER_SECONDS)
+        return await asyncio.wait_for(run, REPLY_SECONDS)
 
     try:
         by_worker = client.sync(within_deadline)
     except TimeoutError as error:
         names = ", ".join(workers or client.scheduler_info(n_workers=-1)["workers"])
-        raise ClusterError(f"no answer within {ANSWER_SECONDS:g} s from all of: {names}") from error
+        raise ClusterError(f"no answer within {REPLY_SECONDS:g} s from all of: {names}") from error
     for worker, reply in by_worker.items():
         if isinstance(reply, Exception):
             raise ClusterError(f"the worker {worker} did not answer: {type(reply).__name__}: {reply}") from reply

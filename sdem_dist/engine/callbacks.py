@@ -28,7 +28,7 @@ from sdem_dist.engine.events import (
     TaskRetried,
     WorkerLost,
 )
-from sdem_dist.engine.plan import VALIDATION, brief, kept
+from sdem_dist.engine.plan import VALIDATION, brief, outcome
 from sdem_dist.errors import BucketError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.publish import free_space
@@ -73,7 +73,7 @@ class LogLines:
                 f"{counted(event.n_workers, 'thread')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
             )
         elif isinstance(event, EpochEnded) and self._stage is not None and _worth_a_line(event, self._stage):
-            line = brief(event, self._stage.shown)
+            line = brief(event, self._stage.main_metrics)
             self._write(f"{event.stage}  {line}  {event.documents_per_second:,.0f} documents/s")
         elif isinstance(event, CheckpointWritten):
             self._write(f"checkpoint {event.path}")
@@ -86,7 +86,7 @@ class LogLines:
 
 def _worth_a_line(event: EpochEnded, stage: StageStarted) -> bool:
     """Whether an epoch gets a line: of many quick ones without a figure, one in ten does."""
-    has_figures = any(name.removeprefix(VALIDATION) in stage.shown for name in event.metrics)
+    has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
     return has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
 
 
@@ -163,12 +163,12 @@ class ProgressBar:
             if time.monotonic() - self._drawn > PAUSE:
                 self._draw()
         elif isinstance(event, EpochEnded) and self._stage is not None and self._stage.monitored:
-            self._text = f"{event.stage}  {brief(event, self._stage.shown)}"
+            self._text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
         elif isinstance(event, StageEnded) and self._stage is not None and not self._stage.monitored:
             self._lines.remove()
             self._stage = None
         elif isinstance(event, StageEnded):
-            self._text, self._total = self._text + kept(event), max(1, self._done)
+            self._text, self._total = self._text + outcome(event), max(1, self._done)
             self._draw()
         elif isinstance(event, RunEnded):
             self.stop()
@@ -192,7 +192,7 @@ def in_notebook() -> bool:
 
 
 @contextmanager
-def shown(prefix: str = "") -> Iterator[Callback]:
+def progress_callback(prefix: str = "") -> Iterator[Callback]:
     """Yield a progress bar if there is a notebook's cell or standard error is a terminal, else plain lines.
 
     A bar is stopped whatever happens meanwhile.

@@ -26,7 +26,7 @@ from sdem_dist.storage.urls import is_url, place
 Json = Mapping[str, object]  # JSON values by name
 CHECKPOINT = "sdem-checkpoint"
 RESULT = "sdem-stage"
-SEEN_BY_ALL = "keep checkpoints where every worker sees the same files, or none"
+SHARED_FOLDER_HINT = "keep checkpoints where every worker sees the same files, or none"
 _REMEDY = {
     CHECKPOINT: "remove a damaged checkpoint, and the run goes on from the one before it",
     RESULT: "remove the damaged result of a stage, and the run does this stage again",
@@ -58,7 +58,7 @@ class SavedState(NamedTuple, Generic[State]):
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
                 raise ModelError(
-                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SEEN_BY_ALL}"
+                    f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SHARED_FOLDER_HINT}"
                 )
             arrays, _ = _read(self.path, CHECKPOINT, self.state_type, name)
             return _restored(self.path, self.state_type, arrays, name)
@@ -66,7 +66,7 @@ class SavedState(NamedTuple, Generic[State]):
             if not isinstance(cause := error.__cause__, OSError):
                 raise
             # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
-            what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SEEN_BY_ALL})"
+            what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SHARED_FOLDER_HINT})"
             raise OSError(cause.errno, what, self.path) from None
 
 
@@ -127,7 +127,7 @@ class Checkpoints:
                 f"{self.folder} has checkpoints of an earlier run: resume it (resume=True, --resume), or choose another folder"
             )
 
-    def due(self, rounds_done: int, end_of_epoch: bool) -> bool:
+    def should_write(self, rounds_done: int, end_of_epoch: bool) -> bool:
         """Say whether a checkpoint is due after `rounds_done` rounds of a stage."""
         if self.every_seconds is not None:
             return time.monotonic() - self._last >= self.every_seconds

@@ -27,7 +27,7 @@ SILENCE = 300.0
 ALL_WORKERS_SECONDS = 120.0
 """Seconds to wait when all workers are asked at once; a run can do without the answers of workers that hang."""
 
-Answer = TypeVar("Answer")
+Reply = TypeVar("Reply")
 _log = logging.getLogger(__name__)
 
 
@@ -60,16 +60,16 @@ class ClusterMonitor:
             client.sync(self._first_worker)
             wanted.release()
 
-    def alive(self, start: Callable[[], Awaitable[Answer]]) -> Answer:
+    def alive(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
         """Wait for ``start()`` for as long as the scheduler answers and has workers."""
-        value: Answer = self._client.sync(self._while_alive, start)
+        value: Reply = self._client.sync(self._while_alive, start)
         return value
 
-    def ask(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
-        value: Answer = self._client.sync(self._answer, question)
+    def ask(self, question: Callable[[], Awaitable[Reply]]) -> Reply:
+        value: Reply = self._client.sync(self._reply, question)
         return value
 
-    def run_on_all_workers(self, function: Callable[..., Answer], *args: object) -> list[Answer]:
+    def run_on_all_workers(self, function: Callable[..., Reply], *args: object) -> list[Reply]:
         """Run a function in a thread of every worker: on one of each host first, whose files the others then find.
 
         It is no task, which would wait for what others have the worker do. Returns what each returned, without those
@@ -78,7 +78,7 @@ class ClusterMonitor:
         """
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
         first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
-        values: list[Answer] = []
+        values: list[Reply] = []
         for group in (list(first), [worker for worker in self.workers if worker not in first]):
             while workers := [worker for worker in group if worker in self.workers]:
                 options: dict[str, Any] = {"workers": workers, "on_error": "ignore", "asynchronous": True}
@@ -92,8 +92,8 @@ class ClusterMonitor:
         return values
 
     async def _answers(
-        self, run: Callable[[], Awaitable[Mapping[str, Answer]]], workers: list[str]
-    ) -> Mapping[str, Answer] | None:
+        self, run: Callable[[], Awaitable[Mapping[str, Reply]]], workers: list[str]
+    ) -> Mapping[str, Reply] | None:
         """Return what workers answer; None if one does not in time, or is lost: Dask would keep calling it for 30 s."""
         pending, deadline = asyncio.ensure_future(run()), time.monotonic() + ALL_WORKERS_SECONDS
         try:
@@ -103,7 +103,7 @@ class ClusterMonitor:
         finally:
             pending.cancel()
 
-    async def _while_alive(self, start: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _while_alive(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
         work = asyncio.ensure_future(start())
         try:
             while not work.done():
@@ -121,20 +121,20 @@ class ClusterMonitor:
 
     async def _look(self) -> None:
         """Ask the scheduler for its workers, which also shows that it is alive."""
-        present = await self._answer(partial(compat.threads_of_workers, self._client))
+        present = await self._reply(partial(compat.threads_of_workers, self._client))
         self._last_look = time.monotonic()
         lost = [worker for worker in self.workers if worker not in present]
         self.events += [WorkerLost(worker) for worker in lost]
         self.events += [WorkerJoined(worker) for worker in present if worker not in self.workers]
-        self.workers = _in_known_order(self.workers, present)
+        self.workers = _in_stable_order(self.workers, present)
         self.n_threads = sum(present.values())
-        running = await self._answer(partial(compat.running_workers, self._client))
+        running = await self._reply(partial(compat.running_workers, self._client))
         disturbed_before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
             self._last_running = self._last_look
             if disturbed_before or self._disturbed:
                 with suppress(ValueError):  # a scheduler that refuses functions
-                    await self._answer(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
+                    await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
         elif self._last_look - self._last_running >= self._wait_for_workers:
             what = (
                 f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
@@ -146,7 +146,7 @@ class ClusterMonitor:
                 f"the scheduler at {self.address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
             )
 
-    async def _answer(self, question: Callable[[], Awaitable[Answer]]) -> Answer:
+    async def _reply(self, question: Callable[[], Awaitable[Reply]]) -> Reply:
         try:
             return await asyncio.wait_for(question(), self.silence)
         except TimeoutError as error:
@@ -162,23 +162,23 @@ class ClusterMonitor:
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
 
-async def _in_thread(function: Callable[..., Answer], *args: object) -> Answer:
+async def _in_thread(function: Callable[..., Reply], *args: object) -> Reply:
     """Keep long work, such as compiling, off a worker's event loop, which has to answer the scheduler meanwhile."""
     return await asyncio.to_thread(function, *args)
 
 
-def _seconds(name: str, given: float | None, default: float) -> float:
-    return float(dask.config.get(f"sdem-dist.{name}", default)) if given is None else given
+def _seconds(name: str, value: float | None, default: float) -> float:
+    return float(dask.config.get(f"sdem-dist.{name}", default)) if value is None else value
 
 
-def _in_known_order(known: list[str], present: Iterable[str]) -> list[str]:
+def _in_stable_order(earlier: list[str], present: Iterable[str]) -> list[str]:
     """Return the workers present such that those known keep their position, and so the ranges they have cached.
 
     A new worker takes the position of a lost one. Where one joins, about half of all ranges move; with rendezvous
     hashing fewer would, but of two tasks a worker one gets four or five in every round, and the others wait for it.
     """
-    new = iter(sorted(set(present) - set(known)))
-    ordered = [worker if worker in present else next(new, None) for worker in known]
+    new = iter(sorted(set(present) - set(earlier)))
+    ordered = [worker if worker in present else next(new, None) for worker in earlier]
     return [worker for worker in ordered if worker is not None] + list(new)
 
 
@@ -207,7 +207,7 @@ class DaskExecutor:
     Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
     """
 
-    rounds_ahead = 1
+    max_pending_rounds = 1
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
         self._client = client

@@ -22,7 +22,7 @@ class StageStarted:
     """Its place among the fit's stages, from 0. Stages that an earlier run finished count, but send no event again."""
     monitored: bool
     """Whether its history is that of the fit."""
-    shown: tuple[str, ...]
+    main_metrics: tuple[str, ...]
     """Names of the metrics that people want to see while it runs."""
     n_epochs: int
     n_rounds: int
@@ -153,7 +153,7 @@ class StageEnded:
     n_epochs: int
     reason: str
     """``"epochs"``, ``"patience"``, or ``"callback"`` where one asked to stop."""
-    kept: int
+    best_epoch: int
     """The epoch, from 1, whose state is the result: the last, or with patience the best."""
     why: str = ""
     """Why it ended before its last epoch, for people; empty where it did not."""

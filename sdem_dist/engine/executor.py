@@ -139,7 +139,7 @@ def release(run: str) -> None:
 
 Value = TypeVar("Value")
 Result = TypeVar("Result", covariant=True)
-SUBMITTED_AHEAD = 3  # tasks a worker that `in_order` submits before the first of them is asked for
+MAX_PENDING = 3  # tasks a worker that `in_order` submits before the first of them is asked for
 
 
 class Handle(Protocol[Result]):
@@ -157,7 +157,7 @@ class Executor(Protocol):
         """How many tasks run at once; nothing that changes a bit may depend on it."""
 
     @property
-    def rounds_ahead(self) -> int:
+    def max_pending_rounds(self) -> int:
         """How many rounds are submitted before the current one ends, so that workers need not wait for the driver."""
 
     @property
@@ -206,7 +206,7 @@ class InProcess:
     machine, or the control group of this process, has.
     """
 
-    rounds_ahead = 0  # the driver is in this process, and a single thread runs them at once
+    max_pending_rounds = 0  # the driver is in this process, and a single thread runs them at once
     n_remembered = 0  # a task that is done is forgotten
 
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
@@ -289,7 +289,7 @@ def in_order(
     try:
         for job in jobs:
             waiting.append(executor.submit(function, *job))
-            if len(waiting) >= SUBMITTED_AHEAD * executor.n_workers:
+            if len(waiting) >= MAX_PENDING * executor.n_workers:
                 yield _value(executor.result(waiting.popleft()))
         while waiting:
             yield _value(executor.result(waiting.popleft()))

@@ -171,7 +171,7 @@ class Stage(Generic[State, Statistics, Prepared]):
     evaluated, and ended by patience, as the fit was told; other stages without one are not evaluated."""
     monitoring: Monitoring | None = None
     """What is evaluated, and when to stop. None: what the fit was told if the stage is `monitored`, else nothing."""
-    seen: Callable[[CorpusLike], CorpusLike] | None = None
+    reweighed: Callable[[CorpusLike], CorpusLike] | None = None
     """Takes the validation documents of the fit, and returns them as this stage's documents are."""
 
 
@@ -201,13 +201,13 @@ class Monitoring:
     """Stop after this many evaluations without a new lowest value, and return the state of the lowest."""
     improvement: float = 0.0  # share by which a value has to be lower to be a new lowest
     training: bool = True  # evaluate the training documents too
-    shown: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
+    main_metrics: tuple[str, ...] = ()  # metrics to show while it runs, where there is room for few
     scorer: Callable[[AnyLearner], AnyLearner] = lambda learner: learner
     """Makes what scores the validation corpus of what is trained."""
-    then: str = "epoch {kept} is kept"
-    """What follows where the stage is stopped, for people; of `kept`, the best epoch from 1, and `after`, the next."""
+    then: str = "epoch {best_epoch} is kept"
+    """What follows where the stage is stopped, for people: `best_epoch` counts from 1, and `after` is the next."""
 
-    def due(self, epoch: int, n_epochs: int) -> bool:
+    def should_evaluate(self, epoch: int, n_epochs: int) -> bool:
         """Whether the state after an epoch, from 0, is evaluated."""
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
 
@@ -217,7 +217,7 @@ class Monitoring:
         Its last epoch was evaluated because it was the last; it is not now, unless it is due or the best of all.
         """
         last = len(history) - 1
-        if last < 0 or self.every == 0 or last == best_epoch or self.due(last, n_epochs):
+        if last < 0 or self.every == 0 or last == best_epoch or self.should_evaluate(last, n_epochs):
             return list(history)
         return [*history[:-1], {name: history[-1][name] for name in ("epoch", "seconds")}]
 
@@ -234,28 +234,30 @@ class Monitoring:
         watched = f"{VALIDATION}{self.monitor}"
         return sum(watched in entry for entry in history[best_epoch + 1 :]) >= self.patience
 
-    def said(self, reason: str, kept: int, n_epochs: int) -> tuple[str, str]:
+    def reason_to_stop(self, reason: str, best_epoch: int, n_epochs: int) -> tuple[str, str]:
         """Return why a stage stopped after `n_epochs`, and what follows, for people; nothing where all were run."""
         if reason == "epochs":
             return "", ""
         lower = f"{self.improvement:.0%} lower".replace("%", " %") if self.improvement else "lower"
         why = (
-            "a callback asked" if reason == "callback" else f"the held-out loss is not {lower} than after epoch {kept}"
+            "a callback asked"
+            if reason == "callback"
+            else f"the held-out loss is not {lower} than after epoch {best_epoch}"
         )
-        return why, self.then.format(kept=kept, after=min(kept + 1, n_epochs))
+        return why, self.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs))
 
 
 UNSEEN = Monitoring(every=0)  # of a stage that is not monitored
 
 
-def brief(event: EpochEnded, shown: tuple[str, ...]) -> str:
-    """Return what fits on a line: the metrics `shown`, those of held-out documents if there are any."""
+def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
+    """Return what fits on a line: the metrics `main_metrics`, those of held-out documents if there are any."""
     validated = any(name.startswith(VALIDATION) for name in event.metrics)
-    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in shown]
+    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
     figures = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
     return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
 
 
-def kept(event: StageEnded) -> str:
+def outcome(event: StageEnded) -> str:
     """Return what follows from a stage that ended before its last epoch; empty for others."""
     return f"  stopped, {event.then}" if event.then else ""

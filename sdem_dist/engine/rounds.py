@@ -83,18 +83,18 @@ class TaskSizes:
 
     @property
     def n_lanes(self) -> int:
-        if self._alone:
+        if self._in_one_task:
             return 1 << (self._plan.n_lanes - 1).bit_length()
         return 1 << max(1, self._plan.n_lanes // (TASKS_A_WORKER * self._executor.n_workers)).bit_length() - 1
 
     @property
     def n_rounds(self) -> int:
-        return self._n_together if self._alone else 1
+        return self._n_together if self._in_one_task else 1
 
     @property
-    def _alone(self) -> bool:
+    def _in_one_task(self) -> bool:
         """Whether one task runs whole rounds. Threads of this process need no messages that could be saved."""
-        if self._executor.rounds_ahead == 0 or self._plan.n_blocks > 1:
+        if self._executor.max_pending_rounds == 0 or self._plan.n_blocks > 1:
             return False
         limit = SHORT_TASK if self._plan.n_lanes == 1 else min(SHORT_TASK, self._shared_seconds)
         return self._work_seconds < limit
@@ -120,7 +120,7 @@ def submit_round(
     if not lanes:  # more rounds than documents
         return blocks
     if len(lanes) <= bundle and plan.n_blocks == 1:
-        return submit_together(inputs, plan, executor, blocks, [lanes], bundle)
+        return submit_rounds(inputs, plan, executor, blocks, [lanes], bundle)
     summed = bundle >= LANES_COMBINED
     parts = [
         executor.submit(
@@ -144,7 +144,7 @@ def submit_round(
     ]
 
 
-def submit_together(
+def submit_rounds(
     inputs: tasks.TaskInput[State, Statistics, Prepared],
     plan: Plan,
     executor: Executor,
@@ -179,9 +179,9 @@ def _submit_update(
     affinity: float | None,
 ) -> Handle[tasks.TaskResult[State]]:
     at_once = LANES_COMBINED if bundle < LANES_COMBINED else 1
-    for fan_in, together in levels(len(parts), bundle):
+    for fan_in, group_size in levels(len(parts), bundle):
         groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
-        parts, at_once = [executor.submit(tasks.combine, learner, together, *group) for group in groups], 1
+        parts, at_once = [executor.submit(tasks.combine, learner, group_size, *group) for group in groups], 1
     return executor.submit(tasks.update, learner, at_once, state, *parts, affinity=affinity)
 
 
@@ -243,19 +243,19 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
         `left`: at most so many. `ends`: whether a task must end after a number of rounds.
         """
         n_lanes, most = self._sizes.n_lanes, min(left, self._sizes.n_rounds)
-        ahead = range(round_, round_ + next((n for n in range(1, most) if ends(n)), most))
-        rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in ahead)))
+        numbers = range(round_, round_ + next((n for n in range(1, most) if ends(n)), most))
+        rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
         if not self._submitted:
             self._last_end = time.perf_counter()
         if len(rounds) > 1:
-            blocks = submit_together(self._inputs, self._plan, self._executor, self.blocks, rounds, n_lanes)
+            blocks = submit_rounds(self._inputs, self._plan, self._executor, self.blocks, rounds, n_lanes)
         else:
             blocks = submit_round(self._inputs, self._plan, self._executor, self.blocks, epoch, round_, n_lanes)
         unchanged = blocks is self.blocks  # a round without documents
         self._states.append(blocks)
         # Submitted before the tasks of later rounds, so that they run first, each where its block is.
         timings = [] if unchanged else [self._executor.submit(tasks.timings_behind, block) for block in blocks]
-        self._submitted.append(_Submitted(epoch, ahead[: max(1, len(rounds))], timings))
+        self._submitted.append(_Submitted(epoch, numbers[: max(1, len(rounds))], timings))
         return len(self._submitted[-1].rounds)
 
     def wait_oldest(self) -> list[EndedRound]:
@@ -295,7 +295,7 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
         def get(number: int) -> State:
             return self._executor.result(left.pop(number)).value
 
-        return get(0) if len(left) == 1 else tasks.wide(self._inputs.learner).whole(len(left), get)
+        return get(0) if len(left) == 1 else tasks.wide(self._inputs.learner).gathered(len(left), get)
 
 
 def ranges_to_score(n_documents: int) -> list[ScoredRanges]:

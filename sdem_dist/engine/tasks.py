@@ -155,7 +155,7 @@ def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_b
     return TaskResult(learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks))
 
 
-def made_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> TaskResult[State]:
+def start_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> TaskResult[State]:
     """Return a block of a start that is not the learner's own."""
     return TaskResult(make(block, n_blocks))
 

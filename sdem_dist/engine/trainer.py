@@ -130,8 +130,8 @@ class Trainer:
         corpus = self._documents if stage.corpus is None else stage.corpus
         inputs = tasks.TaskInput(stage.learner, corpus, Reservation(self._id, needed_bytes(size, n), memory))
         monitoring = stage.monitoring or (self._monitoring if stage.monitored else UNSEEN)
-        if stage.seen is not None and monitoring.validation is not None:
-            monitoring = replace(monitoring, validation=stage.seen(monitoring.validation))
+        if stage.reweighed is not None and monitoring.validation is not None:
+            monitoring = replace(monitoring, validation=stage.reweighed(monitoring.validation))
         stage_run = _StageRun(stage, StageRecord(number, run, state_type, n), inputs, size, monitoring, self)
         stage_run.announce()
         self._compile(stage, inputs)
@@ -239,12 +239,12 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         if stage.initial is None:
             return [executor.submit(tasks.initial_block, stage.learner, b, n) for b in range(n)]
         if isinstance(stage.initial, MadeByWorkers):
-            return [executor.submit(tasks.made_block, stage.initial.block, b, n) for b in range(n)]
+            return [executor.submit(tasks.start_block, stage.initial.block, b, n) for b in range(n)]
         initial: State = stage.initial() if callable(stage.initial) else stage.initial
         return rounds.state_from_driver(executor, stage.learner, initial, n)
 
     def announce(self) -> None:
-        plan, metrics = self._plan, self._monitoring.shown or (self._monitoring.monitor,)
+        plan, metrics = self._plan, self._monitoring.main_metrics or (self._monitoring.monitor,)
         self._emit(
             StageStarted(
                 self._name,
@@ -272,7 +272,7 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         n_epochs, best = len(self._history), self._best
         best_epoch = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if self._exhausted else "callback" if self._stopped else "epochs"
-        why, then = self._monitoring.said(reason, best_epoch, n_epochs)
+        why, then = self._monitoring.reason_to_stop(reason, best_epoch, n_epochs)
         self._emit(StageEnded(self._name, self._record.number, n_epochs, reason, best_epoch, why, then))
         return StageResult(best if best is not None else self._pipeline.release_state(), self._history)
 
@@ -284,16 +284,16 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         """Submit one more round or several, wait for as many as needed before the next, and return its number."""
         pipeline, (epoch, round_) = self._pipeline, self._plan.place(number)
         left = self._plan.rounds(epoch) - round_
-        n_rounds = pipeline.submit(epoch, round_, left, lambda n: self._is_due(number + n, False))
+        n_rounds = pipeline.submit(epoch, round_, left, lambda n: self._should_save(number + n, False))
         number, ends_epoch = number + n_rounds, n_rounds == left
-        evaluates = ends_epoch and self._monitoring.due(epoch, self._plan.n_epochs)
-        saves, cuts = self._is_due(number, ends_epoch), pipeline.lineage_is_long
+        evaluates = ends_epoch and self._monitoring.should_evaluate(epoch, self._plan.n_epochs)
+        saves, cuts = self._should_save(number, ends_epoch), pipeline.lineage_is_long
         waits = ends_epoch and (self._may_stop or epoch == self._plan.n_epochs - 1)
-        while len(pipeline) > (0 if waits or evaluates or saves or cuts else self._executor.rounds_ahead):
+        while len(pipeline) > (0 if waits or evaluates or saves or cuts else self._executor.max_pending_rounds):
             self._wait_oldest(evaluates)
         if len(pipeline):
             return number
-        if saves or self._is_due(number, ends_epoch):
+        if saves or self._should_save(number, ends_epoch):
             self._save(number)
         elif cuts:
             blocks = rounds.blocks_from_driver(self._executor, self._plan.n_blocks, pipeline.block)
@@ -303,8 +303,8 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         self._clock = time.perf_counter()
         return number
 
-    def _is_due(self, rounds_done: int, end_of_epoch: bool) -> bool:
-        return self._checkpoints is not None and self._checkpoints.due(rounds_done, end_of_epoch)
+    def _should_save(self, rounds_done: int, end_of_epoch: bool) -> bool:
+        return self._checkpoints is not None and self._checkpoints.should_write(rounds_done, end_of_epoch)
 
     def _wait_oldest(self, evaluates: bool) -> None:
         """Wait for the first rounds under way, and tell and record what they did."""

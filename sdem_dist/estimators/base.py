@@ -167,8 +167,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             self._take(learner, state)
             self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
             self._fitted_to(X)
-            for doubt in self._doubts(source):
-                warnings.warn(doubt, stacklevel=CALLER)
+            for message in self._fit_warnings(source):
+                warnings.warn(message, stacklevel=CALLER)
             for callback in callbacks:
                 if (fitted := getattr(callback, "fitted", None)) is not None:
                     fitted(self)
@@ -186,7 +186,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def _fitted_to(self, X: object) -> None:
         """Take note of what the model makes of the documents that it was trained on."""
 
-    def _doubts(self, source: Source) -> list[str]:
+    def _fit_warnings(self, source: Source) -> list[str]:
         """Return what a user should be warned of after training on a source."""
         return []
 
@@ -205,11 +205,11 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         self.__dict__.pop("set_scores_", None)  # of another training
 
     @property
-    def kept_(self) -> dict[str, float]:
+    def best_entry_(self) -> dict[str, float]:
         """The entry of `history_` for the epoch of this model: the last one, or with `patience` the best one."""
-        return self._kept_of(self.history_)
+        return self._best_entry(self.history_)
 
-    def _kept_of(self, history: list[dict[str, float]]) -> dict[str, float]:
+    def _best_entry(self, history: list[dict[str, float]]) -> dict[str, float]:
         watched = f"validation_{self._monitor}"
         scored = [entry for entry in history if watched in entry]
         if self.patience is not None and scored:
@@ -346,10 +346,10 @@ def settled(estimator: EngineEstimator) -> dict[str, object]:
     return {name: getattr(estimator, name) for name in (*_MODEL, *_STEPS, *_DOCUMENTS)}
 
 
-def check_settled(estimator: EngineEstimator, begun_with: Mapping[str, object]) -> None:
+def check_settled(estimator: EngineEstimator, first_params: Mapping[str, object]) -> None:
     """Raise ValueError where one of them has another value now than when training began."""
     for name, now in settled(estimator).items():
-        then = begun_with[name]
+        then = first_params[name]
         if not np.array_equal(np.array(now, object), np.array(then, object)):
             raise ValueError(
                 f"{name} is {now!r}, and was {then!r} when training began: partial_fit cannot change it; set it back, or "

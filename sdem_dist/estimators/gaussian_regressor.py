@@ -30,7 +30,7 @@ from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Ncll
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.regression import JointGaussian, largest_evidence, target_given_features
+from sdem_dist.models.regression import JointGaussian, largest_evidence, predicted_target
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -119,9 +119,9 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         if isinstance(alpha, str):
             pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, PILOT_EM_EPOCHS)) if gaps else once
-            found = trainer.run(Stage("prior", pilot, few)).state
+            result = trainer.run(Stage("prior", pilot, few)).state
             alpha, scale = _most_probable_prior(
-                pilot.model.products(found.mu[0], source.weight), summary, source.weight
+                pilot.model.products(result.mu[0], source.weight), summary, source.weight
             )
         joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
@@ -195,7 +195,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         def predicted(rows: object) -> np.ndarray:
             standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
-            mean, variance = target_given_features(
+            mean, variance = predicted_target(
                 self.learner_.model.family, self.state_.best[1][0], standardised, self.learner_.n_documents
             )
             return np.stack([location[-1] + scale[-1] * mean, scale[-1] * np.sqrt(variance)], axis=1)
@@ -227,8 +227,8 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 
         (mean, covariance), (location, scale) = self._moments(), self._units()
         means = location + scale * mean
-        found = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
-        return np.array([means[-1] + float(parts.parts.sum()) for parts in found]), float(means[-1]), found
+        result = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
+        return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result
 
 
 def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:

@@ -123,8 +123,8 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
             X, weights = model.sampled([source.documents.read(*span) for span in spans])
             if len(spans) > 1:  # they were drawn in proportion to their weights
                 weights = np.ones(len(weights))
-            found = k_means(X, weights, model.n_clusters, plan.seed, tries=self.n_init, spherical=model.spherical)
-            return model.start(found.centres)
+            clusters = k_means(X, weights, model.n_clusters, plan.seed, tries=self.n_init, spherical=model.spherical)
+            return model.start(clusters.centres)
 
         end = final_stage(trainer, learner, plan, start)
         self.inertia_ = source.weight * trainer.score("inertia", learner, end.state)["distance"]

@@ -39,7 +39,7 @@ from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import Merge, StepSizes, counting_steps, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, kin
+from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
 from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.heads import unit_of
 from sdem_dist.models.lda import (
@@ -182,7 +182,7 @@ class LDAClassifier(
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
-        kernel_form(self.loss, n_classes, OURS_ALONE)
+        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)
         weights, weight = weights_of_classes(self.class_weight, source), source.weight
         if counts and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
@@ -195,7 +195,7 @@ class LDAClassifier(
         if self.loss == "nll":
             return counting_steps(weight)
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        step, unit = float(self.step or LDA_STEPS[kin(self.loss)]), unit_of(sample(source), prior)
+        step, unit = float(self.step or LDA_STEPS[loss_kind(self.loss)]), unit_of(sample(source), prior)
         return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
 
     @property

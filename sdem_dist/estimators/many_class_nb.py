@@ -153,7 +153,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         last = {**result.history[-1], **end.history[-1], "epoch": self.n_epochs + 1}
         return end._replace(history=[*result.history, last])
 
-    def _doubts(self, source: Source) -> list[str]:
+    def _fit_warnings(self, source: Source) -> list[str]:
         return unused_steps(self) if self.loss == "nll" else []
 
     def predict(self, X: object, client: Client | None = None) -> Any:

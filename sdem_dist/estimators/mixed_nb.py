@@ -123,22 +123,22 @@ class MixedNB(FeatureNB):
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         alpha = pseudo_count(self.alpha, 0)
-        together: dict[str | Family, list[int]] = {}
+        columns_of: dict[str | Family, list[int]] = {}
         for kind, columns in self._kinds_of(len(summary.n)):
             if isinstance(kind, Family) and kind.width != len(columns):
                 raise ValueError(f"kinds: {kind} makes a variable of {kind.width} columns, not of {columns}")
-            together.setdefault(kind, []).extend(columns)
+            columns_of.setdefault(kind, []).extend(columns)
         blocks: list[Block] = []
-        for kind, listed in together.items():
-            found = np.array(listed)
+        for kind, listed in columns_of.items():
+            positions = np.array(listed)
             if isinstance(kind, Family):
-                blocks.append(_own(kind, summary, found))
+                blocks.append(_own(kind, summary, positions))
             elif kind == "gaussian":
-                added = self.var_smoothing * summary.variance[found].max()
+                added = self.var_smoothing * summary.variance[positions].max()
                 prior, literal = 0.0 if generative else self.prior, self.step == "paper"
-                blocks.append(gaussian_block(summary, found, prior, added, standardised=not literal))
+                blocks.append(gaussian_block(summary, positions, prior, added, standardised=not literal))
             elif kind == "categorical":
-                blocks.extend(categorical_blocks(summary, found, alpha))
+                blocks.extend(categorical_blocks(summary, positions, alpha))
             else:
                 family = {"bernoulli": Bernoulli, "poisson": Poisson, "exponential": Exponential}[kind](alpha)
                 blocks.append(Block(family, tuple(listed)))

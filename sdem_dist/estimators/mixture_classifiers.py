@@ -50,7 +50,7 @@ from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.rules import STEP_OF_COUNTS, ClosedForm, Merge, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.losses import OURS_ALONE, Loss, kernel_form, named
+from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import by_class, unit_of
@@ -85,7 +85,7 @@ class Components(Seeded):
     if TYPE_CHECKING:
         learner_: Any
 
-        def _kept_of(self, history: History) -> dict[str, float]: ...
+        def _best_entry(self, history: History) -> dict[str, float]: ...
 
     @abstractmethod
     def _train(self, trainer: Trainer, source: Source) -> Trained:
@@ -94,12 +94,12 @@ class Components(Seeded):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        epochs_of_history = None if self.patience is None else self._n_kept
+        epochs_of_history = None if self.patience is None else self._n_best_epochs
         weights = weights_of_classes(self.class_weight, source)
         return with_temperature(trainer, self._train, source, share, seed, weights, epochs_of_history)
 
-    def _n_kept(self, history: History) -> int:
-        return int(self._kept_of(history)["epoch"])
+    def _n_best_epochs(self, history: History) -> int:
+        return int(self._best_entry(history)["epoch"])
 
     @property
     def temperature_(self) -> float:
@@ -354,7 +354,7 @@ class SdemMixtureClassifier(JointMixture):
         documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
         prior = alpha + MIXTURE_START_SHARE * (fitted.words.mean(axis=1) - alpha)
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
-        kernel_form(self.loss, em.model.n_classes, OURS_ALONE)  # says what is wrong with it
+        kernel_form(self.loss, em.model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
         learner = SdEM(em.model, n_labelled, Merge(sizes), self.loss, em.class_weight, seed=once.seed)
         even = em.model.start_at(prior)._replace(class_counts=class_alpha + MIXTURE_START_SHARE * fitted.class_counts)

@@ -196,7 +196,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
         return Candidate(learner, self._plan(source), initial, stage)
 
-    def _doubts(self, source: Source) -> list[str]:
+    def _fit_warnings(self, source: Source) -> list[str]:
         if self.loss == "nll" and self.unlabelled is None:
             return unused_steps(self)
         lanes_matter = self.loss != "nll" and self.merge == "mean" and not is_unnormalised(source)
@@ -293,7 +293,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         self._check()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
         if not first:
-            check_settled(self, self._begun_with)
+            check_settled(self, self._first_params)
         all_classes = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=all_classes)
         if first:
@@ -319,7 +319,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
 
     def _take(self, learner: AnyModelLearner, state: SdemState) -> None:
         super()._take(learner, state)
-        self._begun_with = settled(self)
+        self._first_params = settled(self)
 
     @property
     def feature_log_prob_(self) -> np.ndarray:

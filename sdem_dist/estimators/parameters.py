@@ -158,17 +158,17 @@ def _parameters(cls: type) -> list[str]:
 
 def _attributes(cls: type) -> list[str]:
     """Return the lines of what fitting adds, a class's own before what it inherits."""
-    found: dict[str, list[str]] = {}
-    for owner in cls.__mro__:
-        said: dict[str, str] = dict(vars(owner).get("_learned", {}))
-        for name, value in vars(owner).items():
-            if isinstance(value, property) and name.endswith("_") and owner.__module__.startswith("sdem_dist."):
+    entries: dict[str, list[str]] = {}
+    for base in cls.__mro__:
+        described: dict[str, str] = dict(vars(base).get("_learned", {}))
+        for name, value in vars(base).items():
+            if isinstance(value, property) and name.endswith("_") and base.__module__.startswith("sdem_dist."):
                 kind = str(get_annotations(cast(FunctionType, value.fget))["return"]).removeprefix("np.")
-                said[name] = f"{kind}\n{value.__doc__}"
-        for name, text in said.items():
+                described[name] = f"{kind}\n{value.__doc__}"
+        for name, text in described.items():
             kind, *meaning = text.splitlines()
-            found.setdefault(name, [f"{name} : {kind}", *(f"    {line}" for line in meaning)])
-    return [line for lines in found.values() for line in lines]
+            entries.setdefault(name, [f"{name} : {kind}", *(f"    {line}" for line in meaning)])
+    return [line for lines in entries.values() for line in lines]
 
 
 def _entry(declared: Field[object]) -> list[str]:

@@ -306,8 +306,8 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
-        found = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
-        return outputs(self.coef_, theta)[:, target], mean, found
+        parts = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
+        return outputs(self.coef_, theta)[:, target], mean, parts
 
     def extra(self) -> dict[str, object]:
         """Return the topics' shares, and whether the target was not a column of a table."""

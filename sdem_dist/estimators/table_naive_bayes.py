@@ -156,7 +156,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         learner = self._learner(source, plan, summary)
         return final_stage(trainer, learner, plan, initial)
 
-    def _doubts(self, source: Source) -> list[str]:
+    def _fit_warnings(self, source: Source) -> list[str]:
         if self.loss == "nll" and self.unlabelled is None:
             return unused_steps(self)
         rule = self.learner_.rule

@@ -27,7 +27,7 @@ from sdem_dist.fitting.defaults import NORM
 from sdem_dist.fitting.mixture_starts import PriorStart
 from sdem_dist.fitting.plans import sample, scaled, with_frequencies
 from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
-from sdem_dist.losses import Loss, kin
+from sdem_dist.losses import Loss, loss_kind
 from sdem_dist.models.heads import unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.weighting import Weighting
@@ -163,7 +163,7 @@ def is_unnormalised(source: Source) -> bool:
 
 def step_of(words: Weighing, source: Source, loss: str | Loss) -> float:
     """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
-    return float(words.step or (STEP_OF_COUNTS if is_unnormalised(source) else STEPS[kin(loss)]))
+    return float(words.step or (STEP_OF_COUNTS if is_unnormalised(source) else STEPS[loss_kind(loss)]))
 
 
 def margin_step_sizes(

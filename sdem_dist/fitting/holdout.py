@@ -148,7 +148,7 @@ class HoldoutPolicy:
             self.patience,
             defaults.IMPROVEMENT,
             training=False,
-            shown=metrics,
+            main_metrics=metrics,
             then=OF_ALL if self.share > defaults.NO_REFIT else Monitoring.then,
         )
         corpus = None if candidate.view is None else view.seen(self.source.corpus)

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.skip_damaged import verify_shard, without_damaged
-from sdem_dist.engine.callbacks import shown
+from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
@@ -110,7 +110,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
         monitor=estimator._monitor,
         scorer=estimator.scorer,
         patience=None if held_out is None else patience,
-        shown=estimator.spec.shown,
+        main_metrics=estimator.spec.shown,
     )
     # Without patience evaluation decides nothing.
     stopping = None if held_out is None or patience is None else (patience, every, held_out.identity)
@@ -120,7 +120,7 @@ def run_fit(estimator: Estimator, source: Source, executor: Executor, options: F
     with ExitStack() as stack:
         if held_out is not None:
             stack.enter_context(forgetting(held_out))
-        progress = stack.enter_context(shown("")) if estimator.verbose else None
+        progress = stack.enter_context(progress_callback()) if estimator.verbose else None
         trainer = Trainer(
             executor,
             source.documents,

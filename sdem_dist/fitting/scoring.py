@@ -29,9 +29,9 @@ if TYPE_CHECKING:
     from sdem_dist.text.transform import TextTransformer
 
 
-PIECE = 16_384
+BATCH_DOCUMENTS = 16_384
 """Most documents of a corpus that are read at a time."""
-PIECE_ENTRIES = 1 << 22
+BATCH_ENTRIES = 1 << 22
 """About the most entries that are read at a time, where documents are long."""
 
 AnyCorpus = Corpus | MemoryCorpus
@@ -160,7 +160,7 @@ def documents_in_pieces(corpus: AnyCorpus) -> Iterator[tuple[int, Documents | De
 def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int]]:
     """Return the first document of each piece of a corpus, and the one after its last; of `most` documents or fewer."""
     n, entries = corpus.n_documents, corpus.header.n_nonzeros
-    step = max(1, min(PIECE, most or PIECE, PIECE_ENTRIES * n // max(1, entries)))
+    step = max(1, min(BATCH_DOCUMENTS, most or BATCH_DOCUMENTS, BATCH_ENTRIES * n // max(1, entries)))
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 

@@ -165,7 +165,7 @@ def with_temperature(
     def without(stage: AnyStage) -> AnyStage:
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
         every = max(1, plan.n_epochs // CURVE_POINTS)
-        watch = Monitoring(every, source.seen(scored), training=False, shown=("accuracy", MONITOR))
+        watch = Monitoring(every, source.seen(scored), training=False, main_metrics=("accuracy", MONITOR))
         corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
         return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
 

@@ -139,10 +139,10 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
 def _of(source: Source) -> Callable[[AnyStage], AnyStage]:
     """Return what makes stages those of a source, not of the fit's; validation documents are weighed as they are."""
 
-    def seen(validation: CorpusLike) -> CorpusLike:
+    def reweighed(validation: CorpusLike) -> CorpusLike:
         return source.seen(unweighed(validation))
 
-    return lambda stage: replace(stage, corpus=stage.corpus or source.documents, seen=stage.seen or seen)
+    return lambda stage: replace(stage, corpus=stage.corpus or source.documents, reweighed=stage.reweighed or reweighed)
 
 
 def _explained(trainer: Trainer, source: Source, learner: SdEM[Any], plan: Plan, which: str = "") -> SdemState:
@@ -168,19 +168,21 @@ def start_at(initial: SdemState, generative: SdemState, weight: float) -> SdemSt
     return initial._replace(words=words, totals=words.sum(axis=0))
 
 
-def weight_of_margin(generative: SdemState, documents: Documents, margin: float, owners: tuple[int, ...] = ()) -> float:
+def weight_of_margin(
+    generative: SdemState, documents: Documents, margin: float, component_class: tuple[int, ...] = ()
+) -> float:
     """Return the weight at which a generative model's best class leads by a margin in the median document; 1 at most.
 
     It has two digits, as people read it. Documents count by their weights.
 
-    `owners`: the class of each column, where classes have components.
+    `component_class`: the class of each column, where classes have components.
     """
     weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
     used = weights > 0
     if not used.any():
         return 1.0
     scores = documents.to_csr()[used] @ (np.log(generative.words) - np.log(generative.totals))
-    scores = by_class(scores, owners)[0] if owners else scores
+    scores = by_class(scores, component_class)[0] if component_class else scores
     second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
     return float(f"{min(1.0, margin / max(_median(first - second, weights[used]), margin)):.2g}")
 

@@ -88,13 +88,13 @@ def _posterior_weights(scores, label, out):
 
 
 @jit
-def component_weights(loss, scores, label, owners, out):
+def component_weights(loss, scores, label, component_class, out):
     """Write minus the gradient of the loss with respect to the components' scores ln p(z, y, d) into `out`.
 
     A class scores with the logarithm of the sum of its components (Table 2 of Masegosa 2014, the component hidden).
 
     `loss`: LossForm. `scores`: float64 of shape (n_components,). `label`: int.
-    `owners`: int64 of shape (n_components,), the class of each component, ascending.
+    `component_class`: int64 of shape (n_components,), the class of each component, ascending.
     `out`: float64 of shape (n_components,), overwritten.
     Returns `largest` (float), the largest absolute weight of a class: 0 where the document asks for no step.
     """
@@ -104,7 +104,7 @@ def component_weights(loss, scores, label, owners, out):
     first = 0
     while first < n:
         last, top = first, scores[first]
-        while last < n and owners[last] == owners[first]:
+        while last < n and component_class[last] == component_class[first]:
             top = max(top, scores[last])
             last += 1
         total = 0.0
@@ -115,32 +115,32 @@ def component_weights(loss, scores, label, owners, out):
             out[j] /= total
         score = top + np.log(total)
         if loss.costs.size:
-            score += loss.costs[label, owners[first]]
-        if owners[first] == label:
+            score += loss.costs[label, component_class[first]]
+        if component_class[first] == label:
             own = score
         elif rival < 0 or score > best:
-            best, rival = score, owners[first]
+            best, rival = score, component_class[first]
         first = last
     if loss.kind == NCLL:
         top, total, rest = max(own, best), 0.0, 0.0
         for j in range(n):
             posterior = np.exp(scores[j] - top) if scores[j] - top > -690.0 else 0.0
             total += posterior
-            if owners[j] != label:
+            if component_class[j] != label:
                 out[j] = -posterior
                 rest += posterior
         rest /= total
         for j in range(n):
-            if owners[j] == label:
+            if component_class[j] == label:
                 out[j] *= (1.0 - loss.share) * rest + loss.share  # 1 - p(label | d) without cancellation
             else:
                 out[j] *= (1.0 - loss.share) / total
         return (1.0 - loss.share) * rest + loss.share
     step = 1.0 if loss.kind == NLL or not _wins(loss, own, best) else 0.0
     for j in range(n):
-        if owners[j] == label:
+        if component_class[j] == label:
             out[j] *= (1.0 - loss.share) * step + loss.share
-        elif loss.kind == HINGE and owners[j] == rival:
+        elif loss.kind == HINGE and component_class[j] == rival:
             out[j] *= -(1.0 - loss.share) * step
         else:
             out[j] = 0.0
@@ -168,7 +168,7 @@ class Objective(NamedTuple):
     loss: LossForm
     tolerance: float
     """Documents whose largest loss weight is not above it ask for no step."""
-    owners: np.ndarray
+    component_class: np.ndarray
     """Where columns are components of classes: the class of each, ascending, int64; else shape (0,)."""
 
 
@@ -184,7 +184,7 @@ class Schedule(NamedTuple):
     word_gain: float
     """What gamma gains for rho = 1 and one document: alpha / n."""
     class_gain: float
-    ahead: float
+    corpus_scale: float
     """Documents of the corpus that one document here stands for."""
     floor: float
     """Least expected count of a word."""
@@ -206,7 +206,7 @@ class Moment(NamedTuple):
 @jit_inline
 def advanced(schedule, moment, weight):
     """Return rho and the moment with one more document seen, as Algorithm 2 counts it before it takes the posterior."""
-    t = moment.t + schedule.ahead * weight
+    t = moment.t + schedule.corpus_scale * weight
     rho = schedule.start / (1.0 + schedule.decay * t)
     gamma = moment.gamma + schedule.word_gain * rho * weight
     class_gamma = moment.class_gamma + schedule.class_gain * rho * weight

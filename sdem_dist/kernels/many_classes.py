@@ -116,7 +116,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
         weight, label = documents.weights[d], documents.labels[d]
         if weight <= 0.0:
             continue
-        t += schedule.ahead * weight
+        t += schedule.corpus_scale * weight
         first, last = documents.indptr[d], documents.indptr[d + 1]
         values, words = documents.data[first:last], documents.indices[first:last]
         length, square, order = _by_length(values, words, lists)

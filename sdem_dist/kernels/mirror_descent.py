@@ -182,10 +182,10 @@ def infer(document, alpha, step, method, layers):
         steps[layer] = _bounded(step / share, point, pull)
         _descend(point, pull, steps[layer], new)
         if method == ACCELERATED:
-            ahead = _momentum(method, layer + 1) if layer + 1 < steps.size else 0.0
+            extrapolation = _momentum(method, layer + 1) if layer + 1 < steps.size else 0.0
             for k in range(n_topics):
                 proportions[k] += share * (new[k] - proportions[k])
-                thetas[layer + 1, k] = proportions[k] + ahead * (new[k] - proportions[k])
+                thetas[layer + 1, k] = proportions[k] + extrapolation * (new[k] - proportions[k])
         _mixed(thetas[layer + 1], columns, ascending, masses[layer + 1])
 
 
@@ -223,16 +223,16 @@ def propagate(document, alpha, method, layers, slope, table, factors):
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
     n_layers, n_topics = steps.size, slope.size
-    push, back, ahead = np.empty(counts.size), np.empty(n_topics), np.zeros(n_topics)
+    push, back, extrapolation = np.empty(counts.size), np.empty(n_topics), np.zeros(n_topics)
     for layer in range(n_layers - 1, -1, -1):
         theta, point, new, mass, step = thetas[layer], points[layer], points[layer + 1], masses[layer], steps[layer]
         error, share = table[layer], _momentum(method, layer)
         mean = 0.0
         for k in range(n_topics):
-            ahead[k] += share * slope[k]
-            mean += new[k] * ahead[k]
+            extrapolation[k] += share * slope[k]
+            mean += new[k] * extrapolation[k]
         for k in range(n_topics):  # what the floor holds does not move
-            error[k] = new[k] * (ahead[k] - mean) if new[k] > FLOOR else 0.0
+            error[k] = new[k] * (extrapolation[k] - mean) if new[k] > FLOOR else 0.0
             table[n_layers + layer, k] = theta[k]
             back[k] = 0.0
         _mixed(error, columns, ascending, push)
@@ -244,7 +244,7 @@ def propagate(document, alpha, method, layers, slope, table, factors):
         add_rows_at(push, ascending[: counts.size], rows, back)
         for k in range(n_topics):
             by_theta = -step * (error[k] * (alpha[k] - 1.0) / (theta[k] * theta[k]) + back[k])
-            ahead[k] = error[k] / point[k] + share * by_theta
+            extrapolation[k] = error[k] / point[k] + share * by_theta
             slope[k] = (1.0 - share) * (slope[k] + by_theta)
 
 

@@ -70,27 +70,34 @@ def write_changes(rows, table, words, changes):
 
 
 @jit
-def run_documents(documents, table, schedule, t, due, objective):
+def run_documents(documents, members, table, schedule, t, blend_credit, objective):
     """Run sdEM over documents in their order, one step a document, changing the counts in place.
 
     A step: scores at the parameters before it, mu += rho * weighted statistics, check (no count below
     ``schedule.floor``), M-step (logarithms of what changed). There is no running prior correction: the prior is where
     mu starts.
 
+    With several labels per document each label is a classifier by itself, and all share one reading of the document:
+    columns ``2 l`` and ``2 l + 1`` are the documents without and with label l.
+
     `documents`: Visited.
+    `members`: uint8 of shape (n_documents, n_labels), 1 where a document has a label; n_labels is 0 where the labels of
+    `documents` are classes, of which each document has one.
     `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.  Changed in place.
-    `schedule`: Schedule. `t`: documents of the corpus seen.
-    `due`: share of a whole step that is due under a blend, see `in_turn`; .5 before the first document.
-    `objective`: Objective. Returns `t`, `due` (float), after the last document.
+    `schedule`: Schedule. `t`: documents of the corpus before these.
+    `blend_credit`: share of a whole step that is due under a blend, see `in_turn`, of each label, or one; .5 before the
+    first document. Changed in place.
+    `objective`: Objective. Returns `t` (float), after the last document.
     """
     data, indices, indptr, labels, weights, order = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
     loss, tolerance, component_class = objective
-    n_columns = totals.size
+    n_columns, n_groups = totals.size, max(1, members.shape[1])
+    width = n_columns // n_groups
     sums = np.empty(n_columns + WIDTH, np.float32)
-    scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
-    active = np.empty(n_columns, np.int64)
-    share, many = min(NEGLIGIBLE, 0.5 / n_columns), False
+    scores, step, log_totals = np.empty(width), np.empty(n_columns), np.empty(n_columns)
+    active = np.empty(width, np.int64)
+    share, many = min(NEGLIGIBLE, 0.5 / width), False
     new, logs = np.empty(max(AT_ONCE, n_columns), np.float32), np.empty(max(AT_ONCE, n_columns), np.float32)
     for k in range(n_columns):
         log_totals[k] = log(totals[k])
@@ -107,58 +114,63 @@ def run_documents(documents, table, schedule, t, due, objective):
             fetch_rows(indices[indptr[following] : indptr[following + 1]], rows, 0 if many else n_columns)
         if weights[d] <= 0.0:
             continue
-        t += schedule.ahead * weights[d]
+        t += schedule.corpus_scale * weights[d]
         values, words = data[indptr[d] : indptr[d + 1]], indices[indptr[d] : indptr[d + 1]]
         length, square = add_scores(values, words, rows, sums)
-        for k in range(n_columns):
-            scores[k] = sums[k] + log_prior[k] - length * log_totals[k]
-        if component_class.size:
-            largest = component_weights(loss, scores, labels[d], component_class, step)
-        else:
-            largest = loss_weights(loss, scores, labels[d], step)
-        if loss.kind == HINGE and largest == loss.share > 0.0:
-            due += loss.share
-            largest = in_turn(due, loss.share, step)
-            due -= largest
-        if largest <= tolerance:
-            continue
-        # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
-        # step is a hundredth of the largest at most. With many classes the bound falls with their number, so that what
-        # is left out together stays below half of the largest weight.
-        n_active = 0
-        for k in range(n_columns):
-            if abs(step[k]) > share * largest:
-                active[n_active] = k
-                n_active += 1
         # However heavy or long a document is, its step goes no further than that of a mean one.
         scale = min(weights[d], schedule.mean_square / square) if square > 0.0 else min(weights[d], 1.0)
         scale /= 1.0 + schedule.decay * t
-        many = MANY * n_active > n_columns > 2  # assumes that the next document is like this one
-        if many:
-            for k in range(n_columns):
-                step[k] = step[k] if abs(step[k]) > share * largest else 0.0
-            move_rows(values, words, rows, schedule.start * scale, step, schedule.floor, totals, (new, logs))
-        else:
-            for first in range(0, n_active, 2):
-                columns = active[first], active[min(first + 1, n_active - 1)]
-                move(values, words, rows, schedule.start * scale, step, columns, schedule.floor, totals)
-        for k in active[:n_active]:
-            log_totals[k] = log(totals[k])
-            if learn_prior:
-                class_counts[k] = max(class_counts[k] + schedule.class_start * scale * step[k], schedule.class_floor)
-                log_prior[k] = np.log(class_counts[k])
-    return t, due
+        for group in range(n_groups):
+            first = group * width
+            label = np.int64(members[d, group]) if members.shape[1] else np.int64(labels[d])
+            group_step = step[first : first + width]
+            for k in range(width):
+                scores[k] = sums[first + k] + log_prior[first + k] - length * log_totals[first + k]
+            if component_class.size:
+                largest = component_weights(loss, scores, label, component_class, group_step)
+            else:
+                largest = loss_weights(loss, scores, label, group_step)
+            if loss.kind == HINGE and largest == loss.share > 0.0:
+                blend_credit[group] += loss.share
+                largest = in_turn(blend_credit[group], loss.share, group_step)
+                blend_credit[group] -= largest
+            if largest <= tolerance:
+                continue
+            # A class of negligible weight is left alone: each that moves costs two numbers a word, and its part of the
+            # step is a hundredth of the largest at most. With many classes the bound falls with their number, so that
+            # what is left out together stays below half of the largest weight.
+            n_active = 0
+            for k in range(width):
+                if abs(group_step[k]) > share * largest:
+                    active[n_active] = first + k
+                    n_active += 1
+            many = MANY * n_active > width > 2  # assumes that the next document is like this one
+            if many:
+                for k in range(width):
+                    step[k] = step[k] if abs(step[k]) > share * largest else 0.0
+                move_rows(values, words, rows, schedule.start * scale, step, schedule.floor, totals, (new, logs))
+            else:
+                for k in range(0, n_active, 2):
+                    columns = active[k], active[min(k + 1, n_active - 1)]
+                    move(values, words, rows, schedule.start * scale, step, columns, schedule.floor, totals)
+            for k in active[:n_active]:
+                log_totals[k] = log(totals[k])
+                if learn_prior:
+                    count = class_counts[k] + schedule.class_start * scale * step[k]
+                    class_counts[k] = max(count, schedule.class_floor)
+                    log_prior[k] = np.log(class_counts[k])
+    return t
 
 
 @jit_inline
-def in_turn(due, share, step):
+def in_turn(blend_credit, share, step):
     """Make `step` a whole one if one is due, and return its largest weight, else 0.
 
     Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step.
     So one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
     """
     # Error feedback: what is due and not taken is carried over, so that in the long run no step is lost.
-    if due < 1.0:
+    if blend_credit < 1.0:
         return 0.0
     for k in range(step.size):
         step[k] /= share

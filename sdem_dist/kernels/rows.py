@@ -32,42 +32,10 @@ def add_rows_at(factors, positions, table, out):
 
 
 @jit_inline
-def ones_first(data, indices, positions, factors):
-    """Fill `positions` and `factors` with words and counts, those of count 1 first; return how many those are."""
-    n_ones = 0
-    for j in range(data.size):  # no branches: the processor cannot predict counts
-        positions[n_ones], factors[n_ones] = indices[j], 1.0
-        n_ones += int(data[j] == 1)
-    n = n_ones
-    for j in range(data.size):
-        positions[n], factors[n] = indices[j], data[j]
-        n += int(data[j] != 1)
-    return n_ones
-
-
-@jit_inline
-def multiply_eighths(values):
-    """Replace the last eighth of some values by their products with those of the other seven."""
-    w = values.size // 8
-    # Views indexed from 0: an offset that might be negative would keep the loop from being vectorised.
-    v0, v1, v2, v3 = values[:w], values[w : 2 * w], values[2 * w : 3 * w], values[3 * w : 4 * w]
-    v4, v5, v6, v7 = values[4 * w : 5 * w], values[5 * w : 6 * w], values[6 * w : 7 * w], values[7 * w :]
-    for i in range(w):
-        v7[i] = ((v0[i] * v1[i]) * (v2[i] * v3[i])) * ((v4[i] * v5[i]) * (v6[i] * v7[i]))
-
-
-@jit_inline
 def copy_row(row, out):
     """``out = row``."""
     for k in range(out.size):
         out[k] = row[k]
-
-
-@jit_inline
-def shift_row(row, shift, out):
-    """``out = row + shift``."""
-    for k in range(out.size):
-        out[k] = row[k] + shift
 
 
 @jit_inline

@@ -87,7 +87,7 @@ class Rates(NamedTuple):
     """mu_u, likewise."""
     prior: float
     """``(beta - 1) / D``; unless it is 0 the documents' words must be all."""
-    ahead: float
+    corpus_scale: float
     """How many documents of the corpus each document stands for."""
     end: float
     """Documents after which the run ends."""
@@ -236,8 +236,8 @@ class Run(NamedTuple):
     gradient: Topics
     """Sums over the documents so far of the batch that has begun."""
     sums: Topics
-    kept: np.ndarray
-    kept_sums: np.ndarray
+    decay: np.ndarray
+    decay_sums: np.ndarray
     squares: np.ndarray
     counts: np.ndarray
     """`t` and `seen` of `Progress`, shape (2,)."""
@@ -263,8 +263,8 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     `how`: Descent. `rates`: Rates. `progress`: Progress.
     `sums`: Topics, phi and U after every batch are added; topics of shape (0, 0) ask for no sums. To `evidence` all
     documents add.
-    Returns `kept`, shape (n_topics,): what is left of the probabilities of the words outside.
-    Returns `kept_sums`, shape (n_topics,): their sum over batches. Returns `n_batches` (int).
+    Returns `decay`, shape (n_topics,): what is left of the probabilities of the words outside.
+    Returns `decay_sums`, shape (n_topics,): their sum over batches. Returns `n_batches` (int).
     Returns `t` (float), batches with documents of any weight, those before included.
     """
     topics, totals, output, _ = parameters
@@ -287,7 +287,7 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     every_word = n_words * n_topics * 20.0 / rates.batch_size if rates.prior else 0.0
     for start, stop in runs(_costs(documents, order, how, n_topics) + every_word):
         visit(documents, order, start, stop, response, how, rates, run)
-    return run.kept, run.kept_sums, n_batches, float(run.counts[0])
+    return run.decay, run.decay_sums, n_batches, float(run.counts[0])
 
 
 def sum_gradients(documents, response, parameters, how, gradient):
@@ -332,11 +332,11 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
     averaging, n_topics = sums.topics.size > 0, totals.size
     n_touched, weight, labelled = _words_of(documents, chosen, batch, run.stamp, run.touched)
     changed = run.touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
-    run.counts[1] += rates.ahead * weight
+    run.counts[1] += rates.corpus_scale * weight
     if weight > 0.0:
         run.counts[0] += 1.0
         t, seen = run.counts
-        remaining = max(1.0 - (seen - 0.5 * rates.ahead * weight) / rates.end, 0.0)
+        remaining = max(1.0 - (seen - 0.5 * rates.corpus_scale * weight) / rates.end, 0.0)
         if averaging:
             for i in range(changed.size):
                 v = changed[i]
@@ -351,7 +351,7 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
     if averaging:
         for k in range(n_topics):
             cumulated[batch + 1, k] = cumulated[batch, k] + 1.0 / totals[k]
-            run.kept_sums[k] += run.kept[k] / totals[k]
+            run.decay_sums[k] += run.decay[k] / totals[k]
         for c in range(output.shape[0]):
             add_row(1.0, output[c], sums.output[c])
     if totals.max() > LARGE or totals.min() < 1.0 / LARGE or at_the_end:
@@ -361,12 +361,12 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
             for k in range(n_topics):
                 topics[v, k] /= totals[k]
         for k in range(n_topics):
-            run.kept[k] /= totals[k]
+            run.decay[k] /= totals[k]
             totals[k] = 1.0
 
 
 @jit_inline
 def _falling(rates, remaining):
     """Return rates with the topics' as it is when so much of the run remains."""
-    size, topic_rate, output_rate, prior, ahead, end = rates
-    return Rates(size, topic_rate * remaining, output_rate, prior, ahead, end)
+    size, topic_rate, output_rate, prior, corpus_scale, end = rates
+    return Rates(size, topic_rate * remaining, output_rate, prior, corpus_scale, end)

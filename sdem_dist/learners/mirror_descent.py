@@ -100,12 +100,12 @@ class MirrorSteps:
 
 def _mean(state: TopicState, s: TopicStatistics) -> TopicState:
     """Average the lanes' parameters, sums of squares, batches and sums over batches, by their documents."""
-    topics = state.topics * (s.kept / s.weight)
+    topics = state.topics * (s.decay / s.weight)
     topics[s.words] += s.rows / s.weight
     mean_topics, mean_output, n = state.mean_topics, state.mean_output, s.n_averaged / s.weight
     total = state.n_averaged + n
     if n:
-        sums = state.topics * (s.mean_kept / s.weight)
+        sums = state.topics * (s.mean_decay / s.weight)
         sums[s.words] += s.mean_rows / s.weight
         mean_topics = (state.n_averaged * mean_topics + sums) / total
         mean_output = (state.n_averaged * mean_output + s.mean_output / s.weight) / total

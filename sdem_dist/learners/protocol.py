@@ -111,7 +111,7 @@ class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statisti
     def joined(self, states: Sequence[State]) -> State:
         """Return blocks as one state without copying them."""
 
-    def whole(self, n_blocks: int, get: Callable[[int], State]) -> State:
+    def gathered(self, n_blocks: int, get: Callable[[int], State]) -> State:
         """Return a state in one piece from ``get(block)``, asked for one at a time."""
 
 

@@ -57,8 +57,8 @@ class StepSizes:
         """Return how many of the next documents add the prior once more: `weight` documents follow `t`."""
         return max(min(weight, t + weight - self.correct_from), 0.0)
 
-    def of_lane(self, alpha: float, class_alpha: float, n_documents: float, ahead: float) -> Schedule:
-        """Return what kernels take; `ahead` documents of the corpus are seen for one of the lane."""
+    def of_lane(self, alpha: float, class_alpha: float, n_documents: float, corpus_scale: float) -> Schedule:
+        """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
         gain = 1.0 / n_documents if self.correction else 0.0
         return Schedule(
             start=self.start,
@@ -66,7 +66,7 @@ class StepSizes:
             decay=self.decay,
             word_gain=gain * alpha,
             class_gain=gain * class_alpha,
-            ahead=float(ahead),
+            corpus_scale=float(corpus_scale),
             floor=self.floor,
             class_floor=self.class_floor,
             mean_square=self.mean_square,

@@ -203,9 +203,9 @@ class SdEM(Generic[ModelT]):
         """Return blocks as one state without copying a row."""
         return self._model.joined(states)
 
-    def whole(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
+    def gathered(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
         """Return a state in one piece from ``get(block)``, asked for one at a time."""
-        return self._model.whole(n_blocks, get)
+        return self._model.gathered(n_blocks, get)
 
 
 def check_class_weight(class_weight: tuple[float, ...] | None, n_classes: int) -> None:

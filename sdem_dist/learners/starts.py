@@ -23,18 +23,18 @@ def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
 
 
 def weights_at_examples(
-    examples: np.ndarray, n_classes: int, owners: tuple[int, ...], transform: RowTransform
+    examples: np.ndarray, n_classes: int, component_class: tuple[int, ...], transform: RowTransform
 ) -> MixtureWeights:
     """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no owners: shared components."""
     theta = transform.dense(examples)
     log_weights = np.zeros((n_classes, len(theta)))
-    if owners:
-        log_weights[np.asarray(owners) != np.arange(n_classes)[:, None]] = -np.inf
+    if component_class:
+        log_weights[np.asarray(component_class) != np.arange(n_classes)[:, None]] = -np.inf
     return MixtureWeights(log_weights, theta)
 
 
 def weights_of_features(
-    model: FeatureModel, mu: np.ndarray, counts: np.ndarray, owners: tuple[int, ...]
+    model: FeatureModel, mu: np.ndarray, counts: np.ndarray, component_class: tuple[int, ...]
 ) -> MixtureWeights:
     """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows.
 
@@ -59,8 +59,8 @@ def weights_of_features(
         products = np.zeros((len(mu), len(first)))
         products[:, first == second] = square
         coefficients = np.concatenate([np.zeros((len(mu), 1)), linear, products], axis=1)
-    log_weights = np.full((owners[-1] + 1, len(owners)), -np.inf)
-    log_weights[np.asarray(owners), np.arange(len(owners))] = constant
+    log_weights = np.full((component_class[-1] + 1, len(component_class)), -np.inf)
+    log_weights[np.asarray(component_class), np.arange(len(component_class))] = constant
     return MixtureWeights(log_weights, coefficients)
 
 

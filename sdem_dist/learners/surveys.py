@@ -17,30 +17,30 @@ _ROUNDING = 1e-13
 """Standard deviation, next to the mean, up to which a column or a target counts as constant."""
 
 
-_Found = TypeVar("_Found")
+_Summary = TypeVar("_Summary")
 _Batch = TypeVar("_Batch", bound=Documents | DenseDocuments)
 
 
-class OnePass(ABC, Generic[_Found, _Batch]):
+class OnePass(ABC, Generic[_Summary, _Batch]):
     """Base of learners whose state is what they found; `combine` joins the findings of parts of the corpus."""
 
     cache_key = "as they are"  # prepared documents are the documents
 
-    def check_state(self, state: _Found) -> None:
+    def check_state(self, state: _Summary) -> None:
         """Take any state that its fields allow."""
 
     def prepare(self, documents: _Batch) -> _Batch:
         return documents
 
     @abstractmethod
-    def combine(self, parts: Sequence[_Found]) -> _Found:
+    def combine(self, parts: Sequence[_Summary]) -> _Summary:
         """Join what several sets of lanes found."""
 
-    def update(self, state: _Found, statistics: _Found) -> _Found:
+    def update(self, state: _Summary, statistics: _Summary) -> _Summary:
         """Join what was found before and now."""
         return self.combine([state, statistics])
 
-    def evaluate(self, state: _Found, batches: Iterable[_Batch]) -> np.ndarray:
+    def evaluate(self, state: _Summary, batches: Iterable[_Batch]) -> np.ndarray:
         return np.zeros(0)
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
@@ -109,16 +109,16 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
 
     def combine(self, parts: Sequence[ColumnSummary]) -> ColumnSummary:
         """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
-        whole = parts[0]
+        total = parts[0]
         for part in parts[1:]:
-            n = whole.n + part.n
-            shift, share = part.mean - whole.mean, part.n / np.where(n > 0, n, 1.0)
+            n = total.n + part.n
+            shift, share = part.mean - total.mean, part.n / np.where(n > 0, n, 1.0)
             with np.errstate(over="ignore", invalid="ignore"):
-                squares = whole.squares + part.squares + shift**2 * whole.n * share
-            low, high = np.minimum(whole.low, part.low), np.maximum(whole.high, part.high)
-            unlabelled = whole.n_unlabelled + part.n_unlabelled
-            whole = ColumnSummary(n, whole.mean + shift * share, squares, low, high, unlabelled)
-        return whole
+                squares = total.squares + part.squares + shift**2 * total.n * share
+            low, high = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
+            unlabelled = total.n_unlabelled + part.n_unlabelled
+            total = ColumnSummary(n, total.mean + shift * share, squares, low, high, unlabelled)
+        return total
 
 
 class WordSummary(NamedTuple):
@@ -166,13 +166,13 @@ class Words(OnePass[WordSummary, Documents]):
 
     def combine(self, parts: Sequence[WordSummary]) -> WordSummary:
         """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
-        whole = parts[0]
+        total = parts[0]
         for part in parts[1:]:
-            weight = whole.weight + part.weight
-            shift, share = part.mean - whole.mean, part.weight / (weight or 1.0)
-            squares = whole.squares + part.squares + shift**2 * whole.weight * share
-            whole = WordSummary(whole.frequencies + part.frequencies, weight, whole.mean + shift * share, squares)
-        return whole
+            weight = total.weight + part.weight
+            shift, share = part.mean - total.mean, part.weight / (weight or 1.0)
+            squares = total.squares + part.squares + shift**2 * total.weight * share
+            total = WordSummary(total.frequencies + part.frequencies, weight, total.mean + shift * share, squares)
+        return total
 
 
 class SurveyResult(NamedTuple):

@@ -49,7 +49,7 @@ class FeatureStatistics(NamedTuple):
 
     class_counts: np.ndarray  # shape (n_components,)
     sums: np.ndarray  # shape (n_components, n_statistics)
-    known: np.ndarray
+    n_observed: np.ndarray
     """Observations of each component and variable, shape (n_components, n_variables), of EM; else (n_components, 0)."""
     loss: float  # at the state that was broadcast
     weight: float  # documents, by weight
@@ -149,13 +149,13 @@ class DenseModel:
         variables = self.variables
         if form.kind == "online":  # between the old mu and a batch's, each weighted by its observations and the prior's
             rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
-            mu = variables.posterior_mean(s.sums * scale, s.known * scale)
+            mu = variables.posterior_mean(s.sums * scale, s.n_observed * scale)
             nu = variables.weight_of_variables
-            before, now = (1.0 - rho) * (nu + state.class_counts[:, None]), rho * (nu + s.known * scale)
+            before, now = (1.0 - rho) * (nu + state.class_counts[:, None]), rho * (nu + s.n_observed * scale)
             share = (now / (before + now))[:, variables.variable_of]
             counts = (1.0 - rho) * state.class_counts + rho * s.class_counts * (n_documents / s.class_counts.sum())
             return started(counts, variables.check(state.mu + share * (mu - state.mu))[0], state.t + s.weight)
-        mu, counts = variables.posterior_mean(s.sums, s.known), s.class_counts
+        mu, counts = variables.posterior_mean(s.sums, s.n_observed), s.class_counts
         if form.kind != "variational":
             counts = counts * (n_documents / counts.sum())
         if form.step < 1:  # the bound is concave on the way to its maximum, in the expectation parameters

@@ -124,10 +124,10 @@ class FeatureModel:
         sizes = np.concatenate([np.full(b.n_variables, b.family.n_statistics) for b in self.blocks])
         return np.repeat(np.arange(self.n_variables), sizes)
 
-    def all_of_variables(self, found: np.ndarray) -> np.ndarray:
+    def all_of_variables(self, values: np.ndarray) -> np.ndarray:
         """Return for each variable whether something holds of all its statistics, shape (..., n_variables)."""
         first = np.unique(self.variable_of, return_index=True)[1]
-        return np.logical_and.reduceat(found, first, axis=-1)
+        return np.logical_and.reduceat(values, first, axis=-1)
 
     @cached_property
     def centre(self) -> np.ndarray:
@@ -144,14 +144,14 @@ class FeatureModel:
         """Weight of the prior of each variable, shape (n_variables,)."""
         return np.concatenate([np.full(b.n_variables, b.family.prior_weight) for b in self.blocks])
 
-    def posterior_mean(self, sums: np.ndarray, known: np.ndarray) -> np.ndarray:
+    def posterior_mean(self, sums: np.ndarray, n_observed: np.ndarray) -> np.ndarray:
         """Return the mu of the generative fit, see `Family.posterior_mean`.
 
         `sums`: shape (..., n_statistics).
-        `known`: shape (..., n_variables): observations of each variable.
+        `n_observed`: shape (..., n_variables): observations of each variable.
         """
         ends = np.cumsum([b.n_variables for b in self.blocks])
-        parts = zip(self.blocks, self.split(sums), np.split(known, ends[:-1], axis=-1), strict=True)
+        parts = zip(self.blocks, self.split(sums), np.split(n_observed, ends[:-1], axis=-1), strict=True)
         return self.join([b.family.posterior_mean(s, n) for b, s, n in parts])
 
     def features(

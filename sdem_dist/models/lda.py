@@ -29,7 +29,7 @@ from sdem_dist.models.word_counts import (
 )
 from sdem_dist.records import record
 
-_NO_OWNERS = np.empty(0, np.int64)
+_NO_COMPONENTS = np.empty(0, np.int64)
 
 INFERENCE = {"map": topics.MAP, "gibbs": topics.GIBBS}
 OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.EACH}
@@ -117,7 +117,7 @@ class LdaClasses(WordCounts):
         return self.n_classes
 
     @property
-    def whole_counts(self) -> bool:  # type: ignore[override]
+    def needs_integers(self) -> bool:  # type: ignore[override]
         """Whether documents must be of whole counts: where each occurrence has a topic."""
         return self.inference.occurrences == "each"
 
@@ -156,7 +156,7 @@ class LdaClasses(WordCounts):
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
         # NLL needs no scores, and so no particles.
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
-        objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_OWNERS)
+        objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_COMPONENTS)
         for a, b in runs(self._costs(local.documents)):
             visited = local.visited(np.arange(a, b))
             kernel.add_expected_statistics(
@@ -171,7 +171,7 @@ class LdaClasses(WordCounts):
         before = state.words[local.words]
         words = before.copy()
         table, moment = working_table(state, words, self.log_prior, self.n_features)
-        objective, how = Objective(steps.loss, steps.tolerance, _NO_OWNERS), self.inference.how
+        objective, how = Objective(steps.loss, steps.tolerance, _NO_COMPONENTS), self.inference.how
         for a, b in runs(self._costs(local.documents)[order]):
             visited = local.visited(order[a:b])
             end = kernel.run_documents(visited, keys, table, steps.schedule, moment, objective, how)

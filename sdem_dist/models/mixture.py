@@ -389,9 +389,9 @@ class EmForm:
     def temperature(self, epoch: int) -> float:
         return max(1.0, self.annealing * COOLING**epoch)
 
-    def rho(self, seen: float, batch: float) -> float:
+    def rho(self, n_documents: float, batch: float) -> float:
         """Return the step of online EM, from the documents seen and those of a batch."""
-        return float((seen / batch + 2.0) ** -DECAY)
+        return float((n_documents / batch + 2.0) ** -DECAY)
 
     def responsibilities(
         self, scores: np.ndarray, temperature: float, keys: np.ndarray

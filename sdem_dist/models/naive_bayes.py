@@ -18,7 +18,6 @@ from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import add_scores, add_statistics, runs
 from sdem_dist.kernels.losses import Moment, Objective
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
-from sdem_dist.kernels.one_against_rest import run_labels
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss
 from sdem_dist.models.heads import Labels, ScoredLabels, one_hot
@@ -37,6 +36,9 @@ from sdem_dist.models.word_counts import (
     working_table,
 )
 from sdem_dist.records import record
+
+NO_MEMBERS = np.empty((1, 0), np.uint8)
+"""Of documents with one label each."""
 
 
 class NaturalParameters(NamedTuple):
@@ -180,19 +182,16 @@ class NaiveBayes(WordCounts):
                 visited = local.visited(order[a:b])
                 moment = Moment(*literal.run_documents(visited, table, steps.schedule, moment, objective))
             return words - before, table.class_counts - state.class_counts, moment
-        whole, used = state.words, local.words
-        if not isinstance(whole, np.ndarray):  # blocks of a wide table
-            whole, used = whole[used], np.arange(len(used), dtype=np.uint32)
-        rows = with_logarithms(whole, used)
+        table_words, used = state.words, local.words
+        if not isinstance(table_words, np.ndarray):  # blocks of a wide table
+            table_words, used = table_words[used], np.arange(len(used), dtype=np.uint32)
+        rows = with_logarithms(table_words, used)
         table, moment = working_table(state, rows, self.log_prior, self.n_features)
-        t, due = moment.t, 0.5
+        members = local.targets if isinstance(self.head, Labels) else NO_MEMBERS
+        t, blend_credit = moment.t, np.full(max(1, members.shape[1]), 0.5)
         for a, b in runs(costs):
-            visited = local.visited(order[a:b])
-            if isinstance(self.head, Labels):
-                t = run_labels(visited, local.targets, table, steps.schedule, t, objective)
-            else:
-                t, due = run_documents(visited, table, steps.schedule, t, due, objective)
-        return changes_of(rows, whole, used), table.class_counts - state.class_counts, moment._replace(t=t)
+            t = run_documents(local.visited(order[a:b]), members, table, steps.schedule, t, blend_credit, objective)
+        return changes_of(rows, table_words, used), table.class_counts - state.class_counts, moment._replace(t=t)
 
 
 def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndarray:

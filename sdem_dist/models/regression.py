@@ -59,7 +59,7 @@ def expected_sum(family: GaussianFull, mu: np.ndarray, table: np.ndarray, weight
     return total
 
 
-def log_density_of_known(family: GaussianFull, mu: np.ndarray, table: np.ndarray) -> np.ndarray:
+def log_density_of_observed(family: GaussianFull, mu: np.ndarray, table: np.ndarray) -> np.ndarray:
     """Return ln p of what is known of each row, shape (n_rows,); 0 where nothing is."""
     mean, covariance = family.to_moments(mu)
     densities = np.zeros(len(table))
@@ -83,7 +83,7 @@ def _patterns(table: np.ndarray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
         yield missing, np.flatnonzero(group_of.ravel() == g)
 
 
-def target_given_features(
+def predicted_target(
     family: GaussianFull, mu: np.ndarray, features: np.ndarray, n_rows: float
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return mean and variance of a new target, the last column, given the others; NaN is unknown.
@@ -218,8 +218,8 @@ class JointGaussian(DenseModel):
 
     def losses(self, mu: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return -ln p(y, x) and -ln p(y | x) of each row, standardised, where x is what is known of it."""
-        joint = -log_density_of_known(self.family, mu[0], rows.values)
-        return joint, joint + log_density_of_known(self.family, mu[0], _without_target(rows))
+        joint = -log_density_of_observed(self.family, mu[0], rows.values)
+        return joint, joint + log_density_of_observed(self.family, mu[0], _without_target(rows))
 
     def products(self, mu: np.ndarray, n_documents: float) -> np.ndarray:
         """Return the rows' sums of products of deviations from the mean, without the prior's observations.

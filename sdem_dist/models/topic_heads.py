@@ -19,7 +19,7 @@ from sdem_dist.models.word_counts import LocalDocuments, lengths
 from sdem_dist.records import record
 
 
-class Seen(NamedTuple):
+class TopicScores(NamedTuple):
     """A batch of documents at some parameters."""
 
     outputs: np.ndarray  # U theta, shape (n_documents, n_outputs)
@@ -58,7 +58,7 @@ class TopicHead(ABC):
         return np.asarray(targets, np.float64)
 
     @abstractmethod
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return sums over batches, which add up."""
 
     @abstractmethod
@@ -80,7 +80,7 @@ class NoOutput(TopicHead):
     kind = kernel.NONE
     learns = "nothing"
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the words, minus ``ln p(w | theta)``, minus ``ln p(w)``, and the documents."""
         total = np.zeros(4)
         for batch in batches:
@@ -116,7 +116,7 @@ class SoftmaxClasses(TopicHead):
         """Return ln p(c | d) up to a constant of each document, from U and U theta."""
         return self.gamma * outputs
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         return classifier_sums(
             joined(
                 scored(
@@ -186,7 +186,7 @@ class SigmoidLabels(TopicHead):
         if len(self.thresholds) not in (0, self.n_classes):
             raise ValueError(f"there are {len(self.thresholds)} thresholds for {self.n_classes} labels")
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return those of `sdem_dist.label_scores`."""
         return label_sums(*_odds(self.gamma, batches), decisions_of(self.n_classes, self.thresholds))
 
@@ -196,7 +196,7 @@ class SigmoidLabels(TopicHead):
         return means if self.thresholds else {name: means[name] for name in means if name not in OF_THRESHOLDS}
 
 
-def _odds(gamma: float, batches: Iterable[Seen]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def _odds(gamma: float, batches: Iterable[TopicScores]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     odds, members, weights = zip(
         *((gamma * s.outputs, s.documents.targets, s.documents.weights) for s in batches), strict=True
     )
@@ -228,7 +228,7 @@ class Numbers(TopicHead):
         """Return targets less their location, in units of their scale."""
         return np.asarray((targets - np.asarray(self.location)) / np.asarray(self.scale))
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return weights, squared errors, targets, and their squares."""
         total = np.zeros(1 + 3 * self.n_classes)
         for batch in batches:
@@ -268,7 +268,7 @@ class Rates(Numbers):
             raise ValueError('family="poisson" learns counts, and a target is negative')
         return np.asarray(targets / np.asarray(self.scale))
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `Numbers`, and last the deviances."""
         total = np.zeros(1 + 4 * self.n_classes)
         for batch in batches:
@@ -303,7 +303,7 @@ class TopicShares:
     def prepared(self, targets: np.ndarray) -> np.ndarray:
         return self.of.prepared(targets)
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the expected words of each topic, shape (n_topics,)."""
         total: np.ndarray | float = 0.0
         for batch in batches:
@@ -324,7 +324,7 @@ class LabelThresholds(TopicShares):
     A topic model has so few parameters a label that thresholds need no held-out documents.
     """
 
-    def sums(self, batches: Iterable[Seen], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `sdem_dist.label_scores.fitting_sums`."""
         return fitting_sums(*_odds(self.of.gamma, batches))
 

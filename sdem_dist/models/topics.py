@@ -11,7 +11,7 @@ from sdem_dist.kernels import topic_steps
 from sdem_dist.kernels.mirror_descent import FLOOR
 from sdem_dist.kernels.topic_outputs import Response
 from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, outputs
-from sdem_dist.models.topic_heads import Seen, TopicHead
+from sdem_dist.models.topic_heads import TopicHead, TopicScores
 from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, localised, rows_added, words_of
 from sdem_dist.records import Field, record
 
@@ -38,8 +38,8 @@ class TopicStatistics(NamedTuple):
     rows: np.ndarray
     """Shape (n_words, n_topics). "mean": Phi less what the lane makes of words it did not meet. "sum": gradients."""
     mean_rows: np.ndarray  # the same for the sum of Phi over batches; shape (0, 0) where it is not averaged
-    kept: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
-    mean_kept: np.ndarray
+    decay: np.ndarray  # factor of the words that a lane did not meet: shape (n_topics,)
+    mean_decay: np.ndarray
     output: np.ndarray
     mean_output: np.ndarray
     squares: np.ndarray
@@ -103,10 +103,10 @@ class TopicModel:
     @property
     def cache_key(self) -> str:
         """Prepared documents depend on the transforms of counts and targets, and on whether all words are kept."""
-        return f"topics {self.head.cache_key} {self.log_counts} {self._whole}"
+        return f"topics {self.head.cache_key} {self.log_counts} {self._needs_integers}"
 
     @property
-    def _whole(self) -> bool:
+    def _needs_integers(self) -> bool:
         """Whether every batch moves all words: the prior does unless beta is 1."""
         return self.beta != 1.0
 
@@ -153,7 +153,7 @@ class TopicModel:
         local = localised(transformed, labels, weights, targets)
         indices = local.documents.indices.astype(np.uint32)  # kernels are compiled for one dtype
         local = local._replace(documents=replace(local.documents, indices=indices))
-        if self._whole:
+        if self._needs_integers:
             all_words = replace(
                 local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features
             )
@@ -202,8 +202,8 @@ class TopicModel:
             words=local.words,
             rows=weight * (topics - before * factors),
             mean_rows=weight * (sums.topics - before * factor_sums) if averaging else sums.topics,
-            kept=weight * factors,
-            mean_kept=weight * factor_sums,
+            decay=weight * factors,
+            mean_decay=weight * factor_sums,
             output=weight * output,
             mean_output=weight * sums.output,
             squares=weight * squares,
@@ -242,12 +242,12 @@ class TopicModel:
             return TopicParameters(state.mean_topics, state.mean_output, state.alpha)
         return TopicParameters(state.topics, state.output, state.alpha)
 
-    def scored(self, state: TopicState, local: LocalDocuments, temperature: float, seed: int) -> Seen:
+    def scored(self, state: TopicState, local: LocalDocuments, temperature: float, seed: int) -> TopicScores:
         parameters = self.parameters(state)
         own = parameters._replace(topics=parameters.topics[local.words])
         theta, log_likelihood = self.inference.proportions(own, local.documents)
         alpha = parameters.alpha - 1.0 if self.inference.learned else parameters.alpha
-        return Seen(outputs(parameters.output, theta), log_likelihood, theta, parameters, alpha, local)
+        return TopicScores(outputs(parameters.output, theta), log_likelihood, theta, parameters, alpha, local)
 
 
 def _documents(local: LocalDocuments) -> topic_steps.TopicDocuments:

@@ -106,22 +106,22 @@ def localised(
 
     With `frequent_first` by falling frequency: rows often needed lie side by side in cache. Otherwise in their order.
     """
-    found = documents.indices
-    if frequent_first and WIDE * len(found) < documents.n_features:
-        ascending, found, counts = np.unique(found, return_inverse=True, return_counts=True)
+    indices_of_entries = documents.indices
+    if frequent_first and WIDE * len(indices_of_entries) < documents.n_features:
+        ascending, indices_of_entries, counts = np.unique(indices_of_entries, return_inverse=True, return_counts=True)
         order = np.argsort(-np.minimum(counts, OFTEN), kind="stable")
         words, number = ascending[order].astype(np.uint32), np.empty(len(order), np.uint32)
         number[order] = np.arange(len(order))
     else:
         number = np.zeros(documents.n_features, np.uint32)
         if frequent_first:
-            count_words(found, number)
+            count_words(indices_of_entries, number)
             words = number_by_frequency(number)
         else:
-            mark_words(found, number)
+            mark_words(indices_of_entries, number)
             words = number_words(number)
-    indices = np.empty(len(found), np.uint16 if len(words) <= 1 << 16 else np.uint32)
-    renumber(found, number, indices)
+    indices = np.empty(len(indices_of_entries), np.uint16 if len(words) <= 1 << 16 else np.uint32)
+    renumber(indices_of_entries, number, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
     return LocalDocuments(local, words, labels, weights, targets)
 
@@ -199,7 +199,7 @@ class WordCounts:
 
     state_type = SdemState
     tempered = True
-    whole_counts = False  # documents need not have whole counts
+    needs_integers = False  # documents need not have whole counts
 
     @property
     def n_classes(self) -> int:
@@ -217,7 +217,7 @@ class WordCounts:
     @property
     def cache_key(self) -> str:
         """Prepared documents depend on what labels are, and on what is checked."""
-        return f"local-words {type(self.head).__name__} {self.head.clusters} {self.whole_counts}"
+        return f"local-words {type(self.head).__name__} {self.head.clusters} {self.needs_integers}"
 
     @abstractmethod
     def start(self, first: int, last: int, seed: int) -> SdemState:
@@ -308,7 +308,7 @@ class WordCounts:
         table: np.ndarray = BlockedTable([b.words for b in states])  # type: ignore[assignment]
         return states[0]._replace(words=table, totals=np.sum([b.totals for b in states], axis=0))
 
-    def whole(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
+    def gathered(self, n_blocks: int, get: Callable[[int], SdemState]) -> SdemState:
         """Return a state in one piece; ``get(block)`` is called block by block, without a second copy of all rows."""
         block: SdemState = get(0)
         if n_blocks == 1:

@@ -168,7 +168,7 @@ def was_trained_on(model: Any, documents: Any) -> bool:
         same = documents.header.document_frequency_checksum == crc32c(frequency)
     else:
         same = np.array_equal(_frequency(documents), frequency)
-    if same or model.kept_.get("unlabelled_weight") is None:
+    if same or model.best_entry_.get("unlabelled_weight") is None:
         return bool(same)
     # Words were weighed by the labelled documents; those that only others have count as words of one of them.
     labelled = documents if in_memory else documents.labelled()

@@ -25,7 +25,7 @@ OF_HELD_OUT = {
 
 def model_facts(model: EngineEstimator) -> dict[str, str]:
     """Return a fitted model's kind, settings, inputs and training, by name."""
-    defaults, params, entry = type(model)().get_params(), model.get_params(), model.kept_
+    defaults, params, entry = type(model)().get_params(), model.get_params(), model.best_entry_
     changed = {k: v for k, v in params.items() if not np.array_equal(v, defaults[k])}
     settings = ", ".join(
         f"{k} {v if str(v) else repr(v)}" for k, v in changed.items() if k not in ("loss", *OF_THE_MACHINE)
@@ -144,7 +144,7 @@ def _quality(model: EngineEstimator, report: Report | None, documents: str) -> I
     ):
         figures = [
             f"{markdown(metric(name.removeprefix(prefix), prefix).name)} {value:.4g}"
-            for name, value in model.kept_.items()
+            for name, value in model.best_entry_.items()
             if name.startswith(prefix)
         ]
         if figures:

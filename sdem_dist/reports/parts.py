@@ -89,7 +89,7 @@ def of_labels(
 ) -> list[DocumentParts]:
     """Return the parts of each document's log-odds of one label against its rest, which are exact.
 
-    `parameters`: of log-odds, see `sdem_dist.models.one_against_rest`.
+    `parameters`: of log-odds, of each label against the rest.
     `labels`: shape (n_documents,), integers.
     `temperatures`: shape (n_labels,).
     """

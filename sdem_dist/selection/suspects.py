@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-SHOWN = 20
+TABLE_ROWS = 20
 """Documents of the table of suspects."""
 
 
@@ -102,10 +102,10 @@ class LabelSuspects(NamedTuple):
 
 
 def _table(heads: tuple[str, ...], names: tuple[np.ndarray, ...], numbers: tuple[np.ndarray, ...]) -> str:
-    columns = [column[:SHOWN].tolist() for column in names]
-    columns += [[f"{number:.3f}" for number in column[:SHOWN].tolist()] for column in numbers]
+    columns = [column[:TABLE_ROWS].tolist() for column in names]
+    columns += [[f"{number:.3f}" for number in column[:TABLE_ROWS].tolist()] for column in numbers]
     n = len(names[0])
-    more = f"\n... and {n - SHOWN:,} more" if n > SHOWN else ""
+    more = f"\n... and {n - TABLE_ROWS:,} more" if n > TABLE_ROWS else ""
     return Table(heads, list(zip(*columns, strict=True)), widths=dict.fromkeys(range(len(names)), 24)).text() + more
 
 

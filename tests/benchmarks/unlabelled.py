@@ -80,7 +80,7 @@ def compare(split: corpora.Split, labelled: list[int], seeds: int) -> None:
                 seconds = time.process_time() - started
                 right = float((model.classes_[p.argmax(axis=1)] == y_test).mean())
                 loss = log_loss(y_test, np.clip(p, 1e-15, 1.0), labels=model.classes_)
-                weight = getattr(model, "kept_", {}).get("unlabelled_weight", np.nan)
+                weight = getattr(model, "best_entry_", {}).get("unlabelled_weight", np.nan)
                 found.setdefault(name, []).append((right, loss, weight, seconds))
         for name, values in found.items():
             accuracy, loss, weight, seconds = np.mean(values, axis=0)

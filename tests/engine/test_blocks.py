@@ -58,7 +58,7 @@ def test_blocks_of_a_state_are_the_state(n_blocks):
     words = np.random.default_rng(0).gamma(1.0, 1.0, (30, 3))
     state = learner.init()._replace(words=words, totals=words.sum(axis=0))
     blocks = [learner.block_of_state(state, b, n_blocks) for b in range(n_blocks)]
-    whole = learner.whole(n_blocks, blocks.__getitem__)
+    whole = learner.gathered(n_blocks, blocks.__getitem__)
     np.testing.assert_array_equal(whole.words, words)
     np.testing.assert_allclose(whole.totals, state.totals)
     some = np.array([0, 4, 5, 29], np.uint32)
@@ -66,7 +66,7 @@ def test_blocks_of_a_state_are_the_state(n_blocks):
         learner.model.parameters(learner.joined(blocks), some).log_words,
         learner.model.parameters(state, some).log_words,
     )
-    fresh = learner.whole(n_blocks, lambda b: learner.initial_block(b, n_blocks))
+    fresh = learner.gathered(n_blocks, lambda b: learner.initial_block(b, n_blocks))
     np.testing.assert_array_equal(fresh.words, learner.init().words)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from sdem_dist import MultinomialNB
 from sdem_dist.engine import callbacks as cell_bar
-from sdem_dist.engine.callbacks import LogLines, shown
+from sdem_dist.engine.callbacks import LogLines, progress_callback
 
 X = np.random.default_rng(0).poisson(1.0, (60, 5))
 Y = np.arange(60) % 2
@@ -65,7 +65,7 @@ def test_a_stage_that_stops_early_ends_full_and_says_what_it_keeps(cells):
     model = MultinomialNB(n_epochs=60, patience=1, verbose=True, validation_fraction=0)
     model.fit(X, Y, validation=held_out)
     last = cells[-1].pictures[-1]
-    assert model.n_iter_ < 60 and f"stopped, epoch {model.history_.index(model.kept_) + 1} is kept" in last
+    assert model.n_iter_ < 60 and f"stopped, epoch {model.history_.index(model.best_entry_) + 1} is kept" in last
     assert last.split('value="')[1].split('"')[0] == last.split('max="')[1].split('"')[0] == str(model.n_iter_)
 
 
@@ -77,5 +77,5 @@ def test_what_is_said_is_escaped(cells):
 
 def test_elsewhere_there_is_no_cell():
     assert not cell_bar.in_notebook()
-    with shown() as callback:
+    with progress_callback() as callback:
         assert isinstance(callback, LogLines)

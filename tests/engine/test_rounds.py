@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import InProcess, Reservation
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
-from sdem_dist.engine.rounds import TaskSizes, submit_round, submit_together
+from sdem_dist.engine.rounds import TaskSizes, submit_round, submit_rounds
 from sdem_dist.learners.protocol import Lane
 
 
@@ -157,8 +157,8 @@ def test_tasks_let_go_of_states_without_the_garbage_collector():
         gc.enable()
 
 
-def sizes_of(plan: Plan, n_workers: int, rounds_ahead: int = 1) -> TaskSizes:
-    return TaskSizes(plan, SimpleNamespace(n_workers=n_workers, rounds_ahead=rounds_ahead))
+def sizes_of(plan: Plan, n_workers: int, max_pending_rounds: int = 1) -> TaskSizes:
+    return TaskSizes(plan, SimpleNamespace(n_workers=n_workers, max_pending_rounds=max_pending_rounds))
 
 
 def timings(plan: Plan, sizes: TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0):
@@ -189,12 +189,12 @@ ROUNDS = Plan(n_documents=64_000, n_epochs=1, n_rounds=4, n_lanes=16, seed=0)
     ],
 )
 def test_whole_rounds_are_one_task_where_that_takes_less_than_all_workers_took(mapped, seconds, together):
-    for changed, rounds_ahead in ((ROUNDS, 1), (replace(ROUNDS, n_blocks=2), 1), (ROUNDS, 0)):
-        sizes = sizes_of(changed, 2, rounds_ahead)
+    for changed, max_pending_rounds in ((ROUNDS, 1), (replace(ROUNDS, n_blocks=2), 1), (ROUNDS, 0)):
+        sizes = sizes_of(changed, 2, max_pending_rounds)
         for _ in range(10):
             n_rounds = sizes.n_rounds
             sizes.measured(n_rounds, timings(changed, sizes, mapped=mapped) * n_rounds, seconds * n_rounds)
-        alone = together > 1 and changed.n_blocks == 1 and rounds_ahead == 1
+        alone = together > 1 and changed.n_blocks == 1 and max_pending_rounds == 1
         assert (sizes.n_lanes, sizes.n_rounds) == ((16, together) if alone else (4, 1))
 
 
@@ -235,7 +235,7 @@ def test_rounds_that_go_together_are_the_same(n_lanes, together):
         apart = submit_round(FEED, plan, executor, apart, 0, round_, 1)
     rounds = iter(plan.lanes(0, round_) for round_ in range(n_rounds))
     for n in together:
-        blocks = submit_together(FEED, plan, executor, blocks, [next(rounds) for _ in range(n)], bundle)
+        blocks = submit_rounds(FEED, plan, executor, blocks, [next(rounds) for _ in range(n)], bundle)
     found = executor.result(blocks[0])
     assert found.value == executor.result(apart[0]).value
     assert [work.n_lanes for work in found.timings] == [n_lanes, 0] * together[-1]  # a bundle's and an update's

@@ -29,7 +29,7 @@ from sdem_dist.errors import ModelError, OtherRunError
 CORPUS = summing.corpus()
 NAMES = ["survey", "start 1 of 2", "score 1", "start 2 of 2", "score 2", "train"]
 ROUNDS = {"survey": 2, "start 1 of 2": 4, "start 2 of 2": 4, "train": 6}
-MONITORING = Monitoring(every=1, monitor="loss", shown=("loss",))
+MONITORING = Monitoring(every=1, monitor="loss", main_metrics=("loss",))
 
 
 class Killed(Exception):
@@ -218,7 +218,7 @@ def test_events_of_each_stage():
     told = [e for e in events if isinstance(e, StageStarted | Scored)]
     assert [(e.stage, e.number) for e in told] == list(zip(NAMES, range(6), strict=True))
     started = [e for e in told if isinstance(e, StageStarted)]
-    assert [(e.monitored, e.shown) for e in started] == [(False, ())] * 3 + [(True, ("loss",))]
+    assert [(e.monitored, e.main_metrics) for e in started] == [(False, ())] * 3 + [(True, ("loss",))]
     assert [(e.stage, e.n_epochs, e.reason) for e in events if isinstance(e, StageEnded)] == [
         ("survey", 1, "epochs"), ("start 1 of 2", 2, "epochs"), ("start 2 of 2", 2, "epochs"), ("train", 3, "epochs"),
     ]  # fmt: skip

@@ -140,7 +140,7 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
         return submit(self, function, *args, affinity=affinity)
 
     monkeypatch.setattr(InProcess, "submit", counted)
-    monkeypatch.setattr(InProcess, "rounds_ahead", 1)  # as on a cluster
+    monkeypatch.setattr(InProcess, "max_pending_rounds", 1)  # as on a cluster
     monkeypatch.setattr(TaskSizes, "n_lanes", 2)
     monkeypatch.setattr(TaskSizes, "n_rounds", 4)
     together = trained(tmp_path / "together")
@@ -151,13 +151,13 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
 
 
 def test_rounds_that_go_one_by_one_do_not_look_at_all_that_follow(tmp_path, monkeypatch):
-    due, asked = Checkpoints.due, []
+    due, asked = Checkpoints.should_write, []
 
     def counted(self, rounds_done, end_of_epoch):
         asked.append(rounds_done)
         return due(self, rounds_done, end_of_epoch)
 
-    monkeypatch.setattr(Checkpoints, "due", counted)
+    monkeypatch.setattr(Checkpoints, "should_write", counted)
     model = MultinomialNB(n_epochs=1, n_lanes=1, rounds_per_epoch=100, n_jobs=1, **ONE_STAGE)
     model.fit(X, Y, checkpoint=tmp_path)
     assert len(asked) <= 3 * 100
@@ -168,7 +168,7 @@ def test_the_reason_of_the_end():
     model = MultinomialNB(n_epochs=60, patience=1, n_lanes=1, **ONE_STAGE)
     model.fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
     ended = events[-2]
-    assert ended.reason == "patience" and ended.kept == ended.n_epochs - 1
+    assert ended.reason == "patience" and ended.best_epoch == ended.n_epochs - 1
 
 
 @pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])
@@ -227,18 +227,18 @@ def test_bar(monkeypatch):
 
 
 def test_terminal_or_not(monkeypatch):
-    with callbacks.shown() as plain:
+    with callbacks.progress_callback() as plain:
         assert isinstance(plain, callbacks.LogLines)
     stream = io.StringIO()
     stream.isatty = lambda: True
     monkeypatch.setattr("sys.stderr", stream)
-    with callbacks.shown() as bar:
+    with callbacks.progress_callback() as bar:
         assert isinstance(bar, callbacks.ProgressBar)
 
 
 def test_a_bar_is_stopped_when_training_fails(monkeypatch):
     monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
-    with pytest.raises(RuntimeError, match="midway"), callbacks.shown("") as bar:  # noqa: PT012
+    with pytest.raises(RuntimeError, match="midway"), callbacks.progress_callback("") as bar:  # noqa: PT012
         bar(StageStarted("train", 0, True, ("ncll",), 1, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
         assert bar._lines._progress.live.is_started
         raise RuntimeError("midway")

@@ -47,8 +47,8 @@ def test_balanced_weights_find_more_of_a_rare_class(name):
 @pytest.mark.parametrize("n", [1500, 8000], ids=["folds", "held out"])
 def test_macro_f1_is_shown_where_classes_are_rare(n):
     model = sd.MultinomialNB().fit(X[:n], Y[:n])
-    assert 0.4 < model.kept_["held_out_macro_f1"] < model.kept_["held_out_accuracy"]
-    assert "held_out_macro_f1" not in sd.MultinomialNB().fit(X[:n], np.arange(n) % 2).kept_
+    assert 0.4 < model.best_entry_["held_out_macro_f1"] < model.best_entry_["held_out_accuracy"]
+    assert "held_out_macro_f1" not in sd.MultinomialNB().fit(X[:n], np.arange(n) % 2).best_entry_
 
 
 def test_of_very_many_classes_another_estimator_is_named():

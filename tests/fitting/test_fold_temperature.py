@@ -41,8 +41,8 @@ def test_the_temperature_is_close_to_the_best_of_new_documents(loss):
     """What folds expect comes true, and no other temperature would have done much better."""
     model = MultinomialNB(loss=loss).fit(X, Y)
     accuracy, log_loss = scored(model)
-    assert model.kept_["held_out_accuracy"] == pytest.approx(accuracy, abs=0.06)
-    assert model.kept_["held_out_log_loss"] == pytest.approx(log_loss, abs=0.12)
+    assert model.best_entry_["held_out_accuracy"] == pytest.approx(accuracy, abs=0.06)
+    assert model.best_entry_["held_out_log_loss"] == pytest.approx(log_loss, abs=0.12)
     assert log_loss < 1.05 * model.evaluate(X_NEW, Y_NEW)["tempered_log_loss"]
     assert log_loss < scored(MultinomialNB(loss=loss, calibrate=False).fit(X, Y))[1]
 
@@ -80,7 +80,7 @@ def test_groups_that_are_too_few_for_folds_do_not_stop_a_fit(tmp_path, n_groups)
     X, y = rng.poisson(0.3, (300, 40)), rng.integers(0, 2, 300)
     X[:, 0] += y
     corpus = sd.write_corpus(tmp_path / "c.zarr", X, y, groups=rng.integers(0, n_groups, 300))
-    kept = MultinomialNB().fit(corpus).kept_
+    kept = MultinomialNB().fit(corpus).best_entry_
     assert 0.5 < kept["held_out_accuracy"] <= 1.0
 
 

@@ -23,10 +23,10 @@ def documents(n_documents: int, n_classes: int, own_words: int) -> tuple[sp.csr_
 def test_ncll_where_classes_overlap(n_documents, tmp_path):
     X, y = documents(n_documents, 4, 2)
     auto, ncll, hinge = (MultinomialNB(loss=loss).fit(X, y) for loss in ("auto", "ncll", "hinge"))
-    assert hinge.kept_["held_out_accuracy"] < 0.8
+    assert hinge.best_entry_["held_out_accuracy"] < 0.8
     assert auto.loss_ == "ncll"
     np.testing.assert_array_equal(auto.predict_proba(X), ncll.predict_proba(X))
-    assert auto.kept_["held_out_log_loss"] < hinge.kept_["held_out_log_loss"]
+    assert auto.best_entry_["held_out_log_loss"] < hinge.best_entry_["held_out_log_loss"]
     auto.save(tmp_path / "m")
     assert load_model(tmp_path / "m").loss_ == "ncll"
 
@@ -85,8 +85,8 @@ def test_sizes_of_classes_decide_the_loss_of_few_documents(sizes, loss, tmp_path
 def test_ncll_is_not_tried_of_few_documents_of_uneven_classes():
     X, y = of_sizes([20, 5, 5, 5], own_words=2)
     auto, ncll, hinge = (MultinomialNB(loss=loss).fit(X, y) for loss in ("auto", "ncll", "hinge"))
-    assert hinge.kept_["held_out_accuracy"] < 0.8
-    assert ncll.kept_["held_out_log_loss"] < hinge.kept_["held_out_log_loss"]
+    assert hinge.best_entry_["held_out_accuracy"] < 0.8
+    assert ncll.best_entry_["held_out_log_loss"] < hinge.best_entry_["held_out_log_loss"]
     assert auto.loss_ == "hinge"
 
 

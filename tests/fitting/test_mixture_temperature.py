@@ -106,7 +106,7 @@ def test_where_patience_ends_a_training_the_temperature_is_of_the_epochs_that_ar
     validation = given(name, X_new), y_new
     watched = {**settings, "n_epochs": 300, "evaluate_every": 1, "patience": 1}
     model = kind(2, **watched).fit(given(name, X), y, validation=validation)
-    n_kept = int(model.kept_["epoch"])
+    n_kept = int(model.best_entry_["epoch"])
     assert n_kept < model.n_iter_ < 300
     alike = kind(2, **{**settings, "n_epochs": n_kept}).fit(given(name, X), y)
     assert model.temperature_ == alike.temperature_ != 1.0

@@ -73,7 +73,7 @@ def ended(**settings):
 
 def test_a_callback_that_asks_to_stop_ends_its_stage_after_that_epoch():
     stages, model = ended(n_epochs=9, validation_fraction=0.0)
-    assert stages[-1].reason == "callback" and stages[-1].n_epochs == stages[-1].kept == 2 == model.n_iter_
+    assert stages[-1].reason == "callback" and stages[-1].n_epochs == stages[-1].best_epoch == 2 == model.n_iter_
     unasked, _ = ended(n_epochs=2, validation_fraction=0.0)
     assert unasked[-1].n_epochs == 2
     plain = MultinomialNB(n_lanes=2, random_state=0, n_epochs=9, validation_fraction=0.0)

@@ -26,7 +26,7 @@ def stages(model, y=Y):
     """Return what the stages of a fit came to: name, epochs and kept epoch."""
     events = []
     model.fit(X, y, callbacks=[events.append])
-    return {e.stage: (e.n_epochs, e.kept) for e in events if isinstance(e, StageEnded)}
+    return {e.stage: (e.n_epochs, e.best_epoch) for e in events if isinstance(e, StageEnded)}
 
 
 def held_out(seed=0, share=0.1):

@@ -37,7 +37,7 @@ def test_they_help_where_few_have_labels(loss):
     known = HIDDEN >= 0
     alone = sd.MultinomialNB(loss=loss).fit(X[:N][known], HIDDEN[known])
     helped = sd.MultinomialNB(loss=loss, unlabelled=-1).fit(X[:N], HIDDEN)
-    assert helped.kept_["unlabelled_weight"] > 0
+    assert helped.best_entry_["unlabelled_weight"] > 0
     assert helped.classes_.tolist() == [0, 1, 2, 3]
     assert helped.score(X[N:], Y[N:]) > alone.score(X[N:], Y[N:]) + 0.03
 
@@ -105,7 +105,7 @@ def test_the_same_bits_on_disk_and_in_parts_and_from_a_file(tmp_path):
     one, two = make(n_jobs=1).fit(corpus), make(n_jobs=2).fit(corpus)
     np.testing.assert_array_equal(one.state_.words, two.state_.words)
     assert one.score(X[N:], Y[N:]) > 0.6
-    assert one.kept_["unlabelled_weight"] == 0.003
+    assert one.best_entry_["unlabelled_weight"] == 0.003
     one.save(tmp_path / "model")
     np.testing.assert_array_equal(sd.load_model(tmp_path / "model").predict_proba(X[N:]), one.predict_proba(X[N:]))
 
@@ -167,7 +167,7 @@ def test_labelled_documents_alone_are_taken_where_they_are_better_beyond_doubt(m
     hidden = np.where(np.arange(N) % 5 == 0, Y[:N], -1)
     free = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
     alone = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
-    assert free.kept_["unlabelled_weight"] == 0.0
+    assert free.best_entry_["unlabelled_weight"] == 0.0
     np.testing.assert_array_equal(free.state_.words, alone.state_.words)
 
 
@@ -180,7 +180,9 @@ def test_weight_0_is_a_corpus_of_the_labelled_documents(tmp_path, n):
     ours.fit(half, validation=(X[N:], Y[N:]))
     plain = sd.MultinomialNB(evaluate_every=1).fit(known, validation=(X[N:], Y[N:]))
     np.testing.assert_array_equal(ours.predict_proba(X[N:]), plain.predict_proba(X[N:]))
-    assert ours.kept_["validation_accuracy"] == plain.kept_["validation_accuracy"] == plain.score(X[N:], Y[N:])
+    assert (
+        ours.best_entry_["validation_accuracy"] == plain.best_entry_["validation_accuracy"] == plain.score(X[N:], Y[N:])
+    )
     ours.save(tmp_path / "model")
     np.testing.assert_array_equal(sd.load_model(tmp_path / "model").predict_proba(X[N:]), ours.predict_proba(X[N:]))
 
@@ -189,9 +191,9 @@ def test_weight_0_is_a_corpus_of_the_labelled_documents(tmp_path, n):
 def test_the_epoch_that_patience_keeps_has_the_weight(weight):
     few = sd.MultinomialNB(unlabelled=-1, unlabelled_weight=weight, patience=1, n_epochs=12)
     few.fit(X[:N], np.where(np.arange(N) % 5 == 0, Y[:N], -1), validation=(X[N:], Y[N:]))
-    assert few.kept_["epoch"] < few.n_iter_
-    assert few.kept_["unlabelled_weight"] == weight
-    assert {"held_out_accuracy", "held_out_log_loss"} <= set(few.kept_)
+    assert few.best_entry_["epoch"] < few.n_iter_
+    assert few.best_entry_["unlabelled_weight"] == weight
+    assert {"held_out_accuracy", "held_out_log_loss"} <= set(few.best_entry_)
 
 
 def test_few_labels_are_helped():
@@ -201,7 +203,7 @@ def test_few_labels_are_helped():
     known = hidden >= 0
     alone = sd.MultinomialNB().fit(X[:N][known], hidden[known])
     model = sd.MultinomialNB(unlabelled=-1).fit(X[:N], hidden)
-    assert model.kept_["unlabelled_weight"] > 0
+    assert model.best_entry_["unlabelled_weight"] > 0
     assert model.score(X[N:], Y[N:]) > alone.score(X[N:], Y[N:]) + 0.03
     assert model.loss_ == "hinge" != alone.loss_
     zero = sd.MultinomialNB(loss="hinge", unlabelled=-1, unlabelled_weight=0.0).fit(X[:N], hidden)
@@ -230,8 +232,8 @@ def test_what_does_not_go_together_is_named():
 def test_few_labels_choose_nothing_whether_or_not_they_are_calibrated():
     y = np.where(np.arange(N) < 24, Y[:N], -1)
     one, other = (sd.MultinomialNB(unlabelled=-1, calibrate=c).fit(X[:N], y) for c in (True, False))
-    assert one.kept_["unlabelled_weight"] == other.kept_["unlabelled_weight"] > 0
-    assert "held_out_accuracy" not in other.kept_ and other.temperature_ == 1.0
+    assert one.best_entry_["unlabelled_weight"] == other.best_entry_["unlabelled_weight"] > 0
+    assert "held_out_accuracy" not in other.best_entry_ and other.temperature_ == 1.0
     np.testing.assert_array_equal(one.predict(X), other.predict(X))
 
 

@@ -353,7 +353,7 @@ def test_a_lane_is_algorithm_2(kind, prior):
     local, own_output, own_squares = topics[:n_local].copy(), output.copy(), np.zeros(4)
     sums, output_sums = np.zeros_like(local), np.zeros_like(output)
     documents = TopicDocuments(*csr(counts), labels, targets, np.ones(11))
-    kept, kept_sums, n, t = run_batches(
+    kept, decay_sums, n, t = run_batches(
         documents, np.arange(11), Response(kind, 1.0), Topics(local, topics[n_local:].sum(axis=0), own_output),
         Descent(each_alpha(1.001, 4), 5, 1.0, MIRROR_DESCENT), Rates(4, 0.3, 0.7, prior, 1.0, 11.0),
         Progress(own_squares, 0.0, 0.0),
@@ -363,7 +363,7 @@ def test_a_lane_is_algorithm_2(kind, prior):
     np.testing.assert_allclose(np.vstack([local, topics[n_local:] * kept]), expected[-1][0], rtol=1e-9)
     np.testing.assert_allclose(own_output, expected[-1][1], rtol=1e-9)
     np.testing.assert_allclose(own_squares, squares, rtol=1e-9)
-    whole = np.vstack([sums, topics[n_local:] * kept_sums])
+    whole = np.vstack([sums, topics[n_local:] * decay_sums])
     np.testing.assert_allclose(whole, np.sum([phi for phi, _ in expected], axis=0), rtol=1e-9)
     np.testing.assert_allclose(output_sums, np.sum([u for _, u in expected], axis=0), rtol=1e-9, atol=1e-15)
 

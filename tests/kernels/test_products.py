@@ -15,7 +15,7 @@ from sdem_dist.kernels.csr import Visited, add_scores, add_statistics
 from sdem_dist.kernels.losses import Moment, Objective, Schedule, Table
 from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
-from sdem_dist.models.naive_bayes import NaturalParameters, joint_scores, lengths, weighted_statistics
+from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths, weighted_statistics
 
 DTYPES = [np.uint8, np.uint32, np.float32, np.float64]
 
@@ -87,7 +87,7 @@ def started(exact, rng):
 
 
 def schedule(**settings):
-    numbers = {"start": 1.0, "class_start": 1.0, "decay": 0.0, "word_gain": 0.0, "class_gain": 0.0, "ahead": 1.0}
+    numbers = {"start": 1.0, "class_start": 1.0, "decay": 0.0, "word_gain": 0.0, "class_gain": 0.0, "corpus_scale": 1.0}
     return Schedule(**{**numbers, "floor": 0.0, "class_floor": 0.0, "mean_square": 0.0, **settings})
 
 
@@ -118,13 +118,14 @@ def test_the_fast_kernel_takes_the_steps_that_it_says(loss, n_columns):
     X = sp.csr_matrix(rng.poisson(0.7, (12, 6)))
     labels, weights, order = rng.integers(0, n_columns, 12).astype(np.int32), 2 * rng.random(12), rng.permutation(12)
     words = 0.5 + 0.1 * rng.random((6, n_columns))
-    steps = schedule(start=0.2, class_start=0.1, decay=0.01, ahead=3.0, floor=0.4, class_floor=0.9, mean_square=4.0)
+    steps = schedule(
+        start=0.2, class_start=0.1, decay=0.01, corpus_scale=3.0, floor=0.4, class_floor=0.9, mean_square=4.0
+    )
     rows = with_logarithms(words, np.arange(6, dtype=np.uint32))
     table = Table(rows, words.sum(axis=0), np.ones(n_columns), np.zeros(n_columns), True, 6)
     documents = visited(X, labels, weights, order)
-    end, _ = run_documents(
-        documents, table, steps, 5.0, 0.5, Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64))
-    )
+    objective = Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64))
+    end = run_documents(documents, NO_MEMBERS, table, steps, 5.0, np.full(1, 0.5), objective)
     N, C, t = words.copy(), np.ones(n_columns), 5.0
     named = NAMED[loss]
     dense = X.toarray()
@@ -156,7 +157,8 @@ def test_under_a_blend_documents_that_keep_their_margin_step_by_turns(share):
     documents = visited(X, labels, np.ones(n), order)
     blend = kernel_form(Blend(Hinge(), share), 2)
     steps = schedule(start=1e-3, mean_square=25.0)
-    run_documents(documents, table, steps, 0.0, 0.5, Objective(blend, 0.0, np.empty(0, np.int64)))
+    objective = Objective(blend, 0.0, np.empty(0, np.int64))
+    run_documents(documents, NO_MEMBERS, table, steps, 0.0, np.full(1, 0.5), objective)
     moved = changes_of(table.words, words, np.arange(2))
     np.testing.assert_allclose(moved, np.diag([share * n / 2 * 5e-3] * 2), atol=5.1e-3 if share < 1 else 1e-4)
     assert (np.diag(moved) > 0).all()
@@ -177,9 +179,8 @@ def test_documents_that_ask_for_little_are_skipped():
         documents = visited(X, np.array([0, 1], np.int32), np.ones(2), np.arange(2))
         table = Table(rows, words.sum(axis=0), np.ones(2), np.zeros(2), True, 2)
         steps = schedule(mean_square=25.0, floor=1e-3, class_floor=1e-3)
-        run_documents(
-            documents, table, steps, 0.0, 0.5, Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64))
-        )
+        objective = Objective(kernel_form("ncll", 2), tolerance, np.empty(0, np.int64))
+        run_documents(documents, NO_MEMBERS, table, steps, 0.0, np.full(1, 0.5), objective)
         return table.words[:, :2]
 
     np.testing.assert_array_equal(words_after(1e-3), [[8.0, 0.5], [0.5, 8.0]])

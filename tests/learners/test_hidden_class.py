@@ -70,5 +70,5 @@ def test_a_resumed_run_knows_another_weight(tmp_path):
 
 def test_calibrate_is_heard():
     model = MultinomialNB(unlabelled=-1, calibrate=False).fit(sp.vstack([X] * 8), np.tile(HIDDEN, 8))
-    assert model.kept_["unlabelled_weight"] >= 0
+    assert model.best_entry_["unlabelled_weight"] >= 0
     assert model.temperature_ == 1.0
