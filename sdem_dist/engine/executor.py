@@ -76,7 +76,7 @@ def default_blocks(state: int) -> int:
 def needed_bytes(state: int, n_blocks: int) -> int:
     """Return what a state of S bytes in B blocks takes of a worker: ``S (2 + 1 / B)``.
 
-    Measured (tests/benchmarks/wide.py): the states before and after a round, and a block's merged statistics.
+    Measured (tests/benchmarks/scale.py wide): the states before and after a round, and a block's merged statistics.
     """
     return int(state * (2 + 1 / n_blocks))
 

@@ -1,6 +1,6 @@
 """The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
 
-# How long to train, which loss: choose_defaults.py; the losses also overlap.py and few_a_class.py.
+# How long to train, which loss: choose_defaults.py (its part overlap, too); the losses also few_a_class.py.
 MAX_EPOCHS = 20  # epochs at most where held-out documents choose
 FEW_EPOCHS = 6  # epochs where nothing chooses them
 IMPROVEMENT = 0.01  # share by which the log-loss has to fall for another epoch to be worth its time
@@ -45,7 +45,7 @@ PRIOR_POWERS = {"log": 0.375, "binary": 0.375}
 STEP_TOLERANCE = 1e-4  # loss weight under which a document asks for no step
 MANY_CLASSES = 1_000  # classes from which on `ManyClassNB` is named: many_classes.py
 
-# Lanes and rounds: lanes.py, batches.py.
+# Lanes and rounds: lanes.py, scale.py batches.
 MAX_LANES = 128  # lanes at most, where lanes only add
 ONE_LANE_DOCUMENTS = 65_536
 """Documents up to which one lane, a run through all documents one after the other, is fast enough."""
@@ -90,14 +90,14 @@ ONLINE_EM_BATCH = 1024  # default documents of a step of online EM
 GENERALISED_EM_STEP = 0.5  # default share of the way that generalised EM goes
 HIDDEN_EM_EPOCHS = 15  # iterations of EM where classes are hidden
 
-# Tables: safe_steps.py, regression.py.
+# Tables: tables.py.
 SUM_LANE_ROWS = 2_000  # rows that make a lane of ``merge="sum"`` worth its overhead
 MEAN_LANE_ROWS = 256  # rows from which a lane of ``merge="mean"`` learns something of its own
 MEAN_BATCH = 32  # rows of a step in such a lane
 LEAST_PRIOR_SHARE = 1e-10  # share of the rows that the prior counts for at least
 PILOT_EM_EPOCHS = 10  # iterations of EM, where features are missing, after which the prior is chosen
 
-# Topic models: choose_topic_defaults.py.
+# Topic models: supervised_lda.py choose.
 TOPIC_LANES = 8  # lanes at most
 TOPIC_LANE_DOCUMENTS = 2_500  # documents from which a lane learns something of its own
 TOPIC_BATCH = 100  # documents of a step, of all lanes together

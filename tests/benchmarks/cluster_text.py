@@ -11,21 +11,21 @@ documents; copies of reviews lack a tenth of the words.  ``--grams N``: the same
 
 from __future__ import annotations
 
-import argparse
-import lzma
 import multiprocessing
 import shutil
-import statistics
 import tempfile
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import harness
 import numpy as np
-from corpora import folder
+from corpora import rows_of
+from harness import seconds
 from scale import peak_memory
-from text_speed import reviews, seconds
+from text_speed import reviews
 
 from sdem_dist import MultinomialNB, ingest, open_corpus
 from sdem_dist.cli import main as sdem
@@ -38,16 +38,14 @@ READING = Reading(label=0, text=1)
 
 def write_reviews(path: Path, n: int | None, times: int = 1) -> int:
     """Write lines of stars TAB text, the copies after the first without a tenth of their words; return how many."""
-    with lzma.open(folder() / "nsmc" / "nsmc-raw-ratings.tsv.xz", "rt", encoding="utf-8", newline="\n") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file]
-    rows = [(row[0], row[3]) for row in rows if row[3].strip()][:n]
+    rows = [(row[0], row[3]) for row in rows_of("nsmc/nsmc-raw-ratings.tsv.xz") if row[3].strip()][:n]
     rng = np.random.default_rng(0)
     with path.open("w", encoding="utf-8") as written:
         for copy in range(times):
             for stars, text in rows:
                 words = text.split(" ")
-                kept = [word for word, drawn in zip(words, rng.random(len(words)), strict=True) if drawn > 0.1]
-                written.write(f"{stars}\t{' '.join(kept) if copy and kept else text}\n")
+                others = [word for word, drawn in zip(words, rng.random(len(words)), strict=True) if drawn > 0.1]
+                written.write(f"{stars}\t{' '.join(others) if copy and others else text}\n")
     return times * len(rows)
 
 
@@ -75,60 +73,55 @@ def compare(where: Path, n: int | None, repeats: int) -> None:
             ingested(small, where / "c", CHARACTERS, client=client)
         ingested(small, where / "c", CHARACTERS, n_jobs=1)
         MultinomialNB(n_epochs=1, verbose=False).fit(open_corpus(where / "c")).save(model)
-        ways: dict[str, Any] = {"this process": {"n_jobs": 1}} | {name: {"client": c} for name, c in clients.items()}
-        addresses = {name: ["--scheduler", client.scheduler.address] for name, client in clients.items()}
-        commands = {"this process": ["--jobs", "1"]} | addresses
-        taken: dict[str, dict[str, list[float]]] = {what: {name: [] for name in ways} for what in ("ingest", "predict")}
+        places: dict[str, Any] = {"this process": ({"n_jobs": 1}, ["--jobs", "1"])}
+        for name, client in clients.items():
+            places[name] = {"client": client}, ["--scheduler", client.scheduler.address]
+        times: dict[str, dict[str, list[float]]] = {"ingest": {}, "predict": {}}
         for _ in range(repeats):
-            for name, way in ways.items():
-                taken["ingest"][name].append(ingested(source, where / "c", CHARACTERS, **way))
-            for name, way in commands.items():
-                taken["predict"][name].append(predicted(model, source, where / "t.parquet", *way))
-    for what, by_way in taken.items():
-        told = ", ".join(f"{name} {statistics.median(found):.1f} s" for name, found in by_way.items())
-        print(f"{what}, {documents:,} documents: {told}")
-        here, one, two = (np.array(found) for found in by_way.values())
+            for name, (options, _) in places.items():
+                times["ingest"].setdefault(name, []).append(ingested(source, where / "c", CHARACTERS, **options))
+            for name, (_, words) in places.items():
+                times["predict"].setdefault(name, []).append(predicted(model, source, where / "t.parquet", *words))
+    for work, by_place in times.items():
+        print(f"{work}, {documents:,} documents: {', '.join(f'{k} {median(v):.1f} s' for k, v in by_place.items())}")
+        here, one, two = by_place.values()
         print(
-            f"  two workers against one {np.median(one / two):.2f}, against one thread of this process "
-            f"{np.median(here / two):.2f}; rate of one worker by that of the thread {np.median(here / one):.2f}"
+            f"  two workers against one {harness.median_ratio(one, two):.2f}, against one thread of this process "
+            f"{harness.median_ratio(here, two):.2f}; rate of one worker by that of the thread "
+            f"{harness.median_ratio(here, one):.2f}"
         )
 
 
 def _peaks(source: Path, target: Path, settings: VectorizerSettings) -> tuple[float, int, int]:
     with connected(n_workers=2) as client:
-        taken = ingested(source, target, settings, client=client)
-        return taken, peak_memory(), max(client.run(peak_memory).values())
+        duration = ingested(source, target, settings, client=client)
+        return duration, peak_memory(), max(client.run(peak_memory).values())
 
 
 def measured(source: Path, target: Path, settings: VectorizerSettings) -> str:
     """Ingest in a new process by two workers; return what it took, for a line."""
     with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as process:
-        taken, driver, worker = process.submit(_peaks, source, target, settings).result()
+        duration, driver, worker = process.submit(_peaks, source, target, settings).result()
     terms = open_corpus(target).header.n_features
-    return f"{terms:,} terms kept, driver {driver >> 20:,} MiB, worker {worker >> 20:,} MiB, {taken:.0f} s"
+    return f"{terms:,} terms kept, driver {driver >> 20:,} MiB, worker {worker >> 20:,} MiB, {duration:.0f} s"
 
 
-def main() -> None:
+def text(documents: int | None = None, repeats: int = 3, memory: bool = False, grams: int | None = None) -> None:
     """Print the lines."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--documents", type=int, help="of NSMC, the first so many")
-    parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--memory", action="store_true")
-    parser.add_argument("--grams", type=int)
-    o = parser.parse_args()
-    with tempfile.TemporaryDirectory() as made:
-        where = Path(made)
-        if o.grams:
-            (where / "s.tsv").write_text("\n".join(reviews(o.documents)[1]), encoding="utf-8")
-            settings = VectorizerSettings(ngram_range=(1, o.grams), min_df=2)
-            print(f"IMDB, 1 to {o.grams}-grams: {measured(where / 's.tsv', where / 'c', settings)}", flush=True)
-        elif o.memory:
+    with tempfile.TemporaryDirectory() as folder:
+        where = Path(folder)
+        source, corpus = where / "s.tsv", where / "c"
+        if grams:
+            source.write_text("\n".join(reviews(documents)[1]), encoding="utf-8")
+            settings = VectorizerSettings(ngram_range=(1, grams), min_df=2)
+            print(f"IMDB, 1 to {grams}-grams: {measured(source, corpus, settings)}", flush=True)
+        elif memory:
             for times in (1, 4, 16):
-                n = write_reviews(where / "s.tsv", o.documents, times)
-                print(f"{times:2d}x, {n:,} documents: {measured(where / 's.tsv', where / 'c', CHARACTERS)}", flush=True)
+                n = write_reviews(source, documents, times)
+                print(f"{times:2d}x, {n:,} documents: {measured(source, corpus, CHARACTERS)}", flush=True)
         else:
-            compare(where, o.documents, o.repeats)
+            compare(where, documents, repeats)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, text)

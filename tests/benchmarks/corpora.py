@@ -1,15 +1,21 @@
-"""The corpora of the benchmarks as matrices, found through the environment variable SDEM_CORPORA."""
+"""The corpora of the benchmarks, found through the environment variable SDEM_CORPORA."""
 
 from __future__ import annotations
 
 import lzma
 import os
+from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+from zlib import crc32
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.feature_extraction.text import CountVectorizer, TfidfTransformer
+from sklearn.model_selection import StratifiedKFold
+
+from sdem_dist import open_corpus, write_corpus
 
 STEMMED = ("r8", "r52", "webkb", "20ng")
 NAMES = (
@@ -28,135 +34,235 @@ CUTS = {f"20ng {n} a class": n for n in (5, 10, 20, 50, 200)} | {
     f"{corpus} {n} a class": n for corpus in ("r8", "r52", "webkb") for n in (5, 10, 20)
 }
 """Training parts with so many documents of each class, or all of it."""
+STEMS: dict[str, Any] = {"token_pattern": r"\S+", "lowercase": False}
+BIGRAMS_OF_CHARACTERS: dict[str, Any] = {"analyzer": "char", "ngram_range": (1, 2)}
 
 
 class Split(NamedTuple):
     """A standard split."""
 
-    X: sp.csr_matrix
+    X: Any
     y: np.ndarray
-    X_test: sp.csr_matrix
+    X_test: Any
     y_test: np.ndarray
+
+    def numbered(self) -> Split:
+        """Return it with classes as numbers."""
+        classes, y = np.unique(self.y, return_inverse=True)
+        return self._replace(y=y, y_test=np.searchsorted(classes, self.y_test))
+
+    def frequent(self, n_words: int) -> Split:
+        """Return it with the words that are in most training documents."""
+        words = np.argsort(-np.asarray((self.X > 0).sum(axis=0)).ravel(), kind="stable")[:n_words]
+        return self._replace(X=self.X[:, words], X_test=self.X_test[:, words])
+
+
+class Reviews(NamedTuple):
+    """Counts, 1 for positive, and stars."""
+
+    X: Any
+    y: np.ndarray
+    stars: np.ndarray
+
+    def take(self, rows: np.ndarray) -> Reviews:
+        return Reviews(*(part[rows] for part in self))
+
+    def logs(self) -> Reviews:
+        """Return ln(1 + x) of the counts."""
+        return self._replace(X=self.X.log1p().tocsr())
 
 
 def folder() -> Path:
-    """Return the folder of corpora.
-
-    Raises
-    ------
-    FileNotFoundError
-        SDEM_CORPORA is not set or names no folder.
-    """
+    """Return the folder of corpora, or raise FileNotFoundError."""
     path = os.environ.get("SDEM_CORPORA")
     if not path or not Path(path).is_dir():
         raise FileNotFoundError("set SDEM_CORPORA to the folder of corpora (cachopo/, imdb/, nsmc/)")
     return Path(path)
 
 
+def rows_of(path: str, n_columns: int = -1) -> Iterator[list[str]]:
+    """Yield the fields of a compressed file of the folder."""
+    with lzma.open(folder() / path, "rt", encoding="utf-8", newline="\n") as stream:
+        for line in stream:
+            yield line.rstrip("\n").split("\t", n_columns)
+
+
 @cache
 def load(name: str) -> Split:
     """Return raw counts: a stemmed corpus by its name, or "imdb" (words of two documents or more)."""
-    from sklearn.feature_extraction.text import CountVectorizer
-
-    if name == "imdb":
-        (train, y), (test, y_test) = (_imdb(part) for part in ("train", "test"))
-        vectorizer = CountVectorizer(min_df=2)
-    else:
-        (train, y), (test, y_test) = (_stemmed(name, part) for part in ("train", "test"))
-        vectorizer = CountVectorizer(token_pattern=r"\S+", lowercase=False)
-    X = vectorizer.fit_transform(train)
-    return Split(X, np.array(y), vectorizer.transform(test), np.array(y_test))
+    return _counted(*texts_of(name), **({"min_df": 2} if name == "imdb" else STEMS))
 
 
 def tfidf(split: Split, norm: float) -> Split:
     """Return sublinear tf-idf with rows of the given Euclidean length."""
-    from sklearn.feature_extraction.text import TfidfTransformer
-
     transformer = TfidfTransformer(sublinear_tf=True).fit(split.X)
     X, X_test = ((transformer.transform(m) * norm).astype(np.float32).tocsr() for m in (split.X, split.X_test))
-    return Split(X, split.y, X_test, split.y_test)
+    return split._replace(X=X, X_test=X_test)
 
 
 def splits_of(name: str) -> list[Split]:
     """Return the standard split of one of `NAMES` as counts; of blitzer five, of nsmc one by movies."""
     if name == "blitzer":
-        return _blitzer()
-    if name == "nsmc":
-        return [_nsmc()]
-    (train, y), (test, y_test) = texts_of(name)
-    if name.startswith("imdb"):
-        return [_counted(train, y, test, y_test, ngram_range=(1, 2) if "bigrams" in name else (1, 1))]
-    return [_counted(train, y, test, y_test, token_pattern=r"\S+", lowercase=False)]
+        texts, y, _ = blitzer()
+        labels = np.where(y, "positive", "negative")
+        folds = StratifiedKFold(5, shuffle=True, random_state=0).split(texts, labels)
+        return [_counted(*(([texts[i] for i in part], labels[part]) for part in fold)) for fold in folds]
+    if name == "nsmc":  # ratings up to 4 against those from 9 on
+        parts: dict[str, tuple[list[str], list[str]]] = {"train": ([], []), "test": ([], [])}
+        for rating, movie, text in _ratings():
+            if not 4 < rating < 9:
+                texts, names = parts["test" if part_of(movie) == "test" else "train"]
+                texts.append(text)
+                names.append("positive" if rating >= 9 else "negative")
+        return [_counted(*parts.values(), **BIGRAMS_OF_CHARACTERS)]
+    settings = {"ngram_range": (1, 2) if "bigrams" in name else (1, 1)} if name.startswith("imdb") else STEMS
+    return [_counted(*texts_of(name), **settings)]
 
 
-def texts_of(name: str) -> tuple[tuple[list[str], list[str]], tuple[list[str], list[str]]]:
+def texts_of(name: str) -> list[tuple[list[str], list[str]]]:
     """Return texts and labels of the training part and of the test part of a corpus with a standard split."""
-    if name.startswith("imdb"):
-        return _imdb("train"), _imdb("test")
-    corpus, _, form = name.partition(" ")
-    return _stemmed(corpus, "train", form == "unstemmed"), _stemmed(corpus, "test", form == "unstemmed")
+    parts = []
+    for part in ("train", "test"):
+        if name.startswith("imdb"):
+            rows = [(row[3].replace("<br />", " "), row[0]) for row in rows_of(f"imdb/imdb-{part}.tsv.xz")]
+        else:
+            corpus, _, form = name.partition(" ")
+            derived = ".derived" if corpus in ("r52", "20ng") else ""
+            ending = "all-terms" if form == "unstemmed" else f"stemmed{derived}"
+            rows = [(text, y) for y, text in rows_of(f"cachopo/{corpus}-{part}-{ending}.txt.xz", 1)]
+        texts, labels = zip(*rows, strict=True)
+        parts.append((list(texts), list(labels)))
+    return parts
 
 
 @cache
 def cut(name: str, n_draws: int) -> list[Split]:
     """Return a corpus with few documents of each class, drawn so many times."""
-    (train, y), (test, y_test) = (_stemmed(name.partition(" ")[0], part) for part in ("train", "test"))
-    labels, found = np.array(y), []
+    (train, y), test = texts_of(name.partition(" ")[0])
+    labels, splits = np.array(y), []
     for seed in range(n_draws):
         rng = np.random.default_rng(seed)
         rows = np.concatenate([rng.permutation(np.flatnonzero(labels == k))[: CUTS[name]] for k in np.unique(labels)])
         rows.sort()
-        texts = [train[row] for row in rows]
-        found.append(_counted(texts, labels[rows], test, y_test, token_pattern=r"\S+", lowercase=False))
-    return found
+        splits.append(_counted(([train[row] for row in rows], labels[rows]), test, **STEMS))
+    return splits
 
 
-def _counted(train: list[str], y: object, test: list[str], y_test: object, **settings: object) -> Split:
-    from sklearn.feature_extraction.text import CountVectorizer
+def training_part(name: str) -> Split:
+    """Return a corpus of which only the training part is used."""
+    return cut(name, 1)[0] if name in CUTS else splits_of(name)[0]
 
+
+def _counted(train: tuple[list[str], Any], test: tuple[list[str], Any], **settings: Any) -> Split:
     vectorizer = CountVectorizer(**settings)
-    X = vectorizer.fit_transform(train)
-    return Split(X, np.array(y), vectorizer.transform(test), np.array(y_test))
+    X = vectorizer.fit_transform(train[0])
+    return Split(X, np.array(train[1]), vectorizer.transform(test[0]), np.array(test[1]))
 
 
-def _blitzer() -> list[Split]:
-    from sklearn.model_selection import StratifiedKFold
-
-    rows = [line.split("\t") for line in _lines(folder() / "blitzer" / "blitzer-mds-labeled.tsv.xz")]
-    texts, labels = [f"{row[3]} {row[4]}" for row in rows], np.array([row[0] for row in rows])
-    return [
-        _counted([texts[i] for i in train], labels[train], [texts[i] for i in test], labels[test])
-        for train, test in StratifiedKFold(5, shuffle=True, random_state=0).split(texts, labels)
-    ]
+def halves(n: int, share: float = 0.8, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
+    """Return the positions of a training and of a validation part."""
+    order = np.random.default_rng(seed).permutation(n)
+    return order[: int(share * n)], order[int(share * n) :]
 
 
-def _nsmc() -> Split:
-    """Return ratings up to 4 against those from 9 on; a tenth of the movies, by a hash of their number, is the test part."""
-    from zlib import crc32
-
-    parts: tuple[tuple[list[str], list[str]], ...] = (([], []), ([], []))
-    for line in _lines(folder() / "nsmc" / "nsmc-raw-ratings.tsv.xz"):
-        rating, movie, _, text = line.split("\t")
-        if not 4 < int(rating) < 9:
-            texts, labels = parts[crc32(movie.encode()) % 10 == 0]
-            texts.append(text)
-            labels.append("positive" if int(rating) >= 9 else "negative")
-    return _counted(*parts[0], *parts[1], analyzer="char", ngram_range=(1, 2))
+@cache
+def imdb(n_words: int | None = 5000) -> tuple[Reviews, Reviews]:
+    """Return the standard split, with the training part's most frequent words, or all of them."""
+    vectorizer, parts = CountVectorizer(max_features=n_words), []
+    for part in ("train", "test"):
+        rows = list(rows_of(f"imdb/imdb-{part}.tsv.xz"))
+        texts = [row[3].replace("<br />", " ") for row in rows]
+        X = vectorizer.transform(texts) if parts else vectorizer.fit_transform(texts)
+        parts.append(Reviews(X, np.array([int(r[0] == "pos") for r in rows]), np.array([float(r[1]) for r in rows])))
+    return parts[0], parts[1]
 
 
-def _stemmed(name: str, part: str, unstemmed: bool = False) -> tuple[list[str], list[str]]:
-    derived = ".derived" if name in ("r52", "20ng") else ""
-    form = "all-terms" if unstemmed else f"stemmed{derived}"
-    lines = _lines(folder() / "cachopo" / f"{name}-{part}-{form}.txt.xz")
-    labels, _, texts = zip(*(line.partition("\t") for line in lines), strict=True)
-    return list(texts), list(labels)
+@cache
+def blitzer() -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return the texts of the multi-domain sentiment reviews with a label, 1 for positive, and stars."""
+    rows = list(rows_of("blitzer/blitzer-mds-labeled.tsv.xz"))
+    y = np.array([int(row[0] == "positive") for row in rows])
+    return [f"{row[3]} {row[4]}" for row in rows], y, np.array([float(row[1]) for row in rows])
 
 
-def _imdb(part: str) -> tuple[list[str], list[str]]:
-    rows = [line.split("\t") for line in _lines(folder() / "imdb" / f"imdb-{part}.tsv.xz")]
-    return [row[3].replace("<br />", " ") for row in rows], [row[0] for row in rows]
+def blitzer_fold(train: np.ndarray, test: np.ndarray, n_words: int = 1000) -> tuple[Reviews, Reviews]:
+    """Return two parts of the multi-domain reviews, with the first one's most frequent words."""
+    texts, y, stars = blitzer()
+    vectorizer = CountVectorizer(max_features=n_words).fit([texts[i] for i in train])
+    a, b = (Reviews(vectorizer.transform([texts[i] for i in rows]), y[rows], stars[rows]) for rows in (train, test))
+    return a, b
 
 
-def _lines(path: Path) -> list[str]:
-    with lzma.open(path, "rt", encoding="utf-8", newline="\n") as stream:
-        return [line.rstrip("\n") for line in stream]
+def part_of(movie: str) -> str:
+    """Return the part that a movie's reviews go to: a tenth of the movies each to validation and test."""
+    return {0: "test", 1: "validation"}.get(crc32(movie.encode()) % 10, "train")
+
+
+def _ratings() -> Iterator[tuple[int, str, str]]:
+    for rating, movie, _, text in rows_of("nsmc/nsmc-raw-ratings.tsv.xz", 3):
+        yield int(rating), movie, text
+
+
+@cache
+def nsmc(n_words: int = 5000) -> tuple[Reviews, Reviews]:
+    """Return Korean film reviews as 1- and 2-grams of characters, with ratings as stars, other films for testing."""
+    parts: tuple[list[tuple[int, str]], ...] = ([], [])
+    for rating, movie, text in _ratings():
+        parts[part_of(movie) == "test"].append((rating, text))
+    vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, max_features=n_words)
+    vectorizer.fit([text for _, text in parts[0][::4]])
+    stars = [np.array([float(rating) for rating, _ in part]) for part in parts]
+    a, b = (
+        Reviews(vectorizer.transform([text for _, text in part]), (s > 5).astype(int), s)
+        for part, s in zip(parts, stars, strict=True)
+    )
+    return a, b
+
+
+@cache
+def nsmc_validation() -> dict[str, tuple[Any, np.ndarray]]:
+    """Return reviews rated 1-4 against 9-10 as counts of 1- and 2-grams of two reviews or more: training, validation."""
+    texts: dict[str, list[str]] = {"train": [], "validation": [], "test": []}
+    labels: dict[str, list[bool]] = {part: [] for part in texts}
+    for rating, movie, text in _ratings():
+        if not 4 < rating < 9:
+            texts[part_of(movie)].append(text)
+            labels[part_of(movie)].append(rating >= 9)
+    vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, min_df=2).fit(texts["train"])
+    return {part: (vectorizer.transform(texts[part]), np.array(labels[part])) for part in ("train", "validation")}
+
+
+def all_ratings(where: Path) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return all reviews of NSMC as counts, in three classes, 1- and 2-grams of five reviews or more; kept in a folder."""
+    path = where / "nsmc.npz"
+    if not path.exists():
+        rows = list(_ratings())
+        names = ["negative" if r <= 4 else "neutral" if r <= 8 else "positive" for r, _, _ in rows]
+        vectorizer = CountVectorizer(**BIGRAMS_OF_CHARACTERS, min_df=5, dtype=np.uint8)
+        np.save(where / "nsmc-labels.npy", np.array(names))
+        sp.save_npz(path, vectorizer.fit_transform([text for _, _, text in rows]))
+    return sp.load_npz(path), np.load(where / "nsmc-labels.npy", allow_pickle=False)
+
+
+def batches(where: Path, n_documents: int) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield reviews, then copies that lack every tenth nonzero, until there are `n_documents`."""
+    X, y = all_ratings(where)
+    rng = np.random.default_rng(0)
+    done = 0
+    while done < n_documents:
+        start = done % X.shape[0]
+        rows = X[start : start + min(20_000, n_documents - done)].copy()
+        if done >= X.shape[0]:
+            rows.data[rng.random(rows.nnz) < 0.1] = 0
+            rows.eliminate_zeros()
+        yield rows, y[start : start + rows.shape[0]]
+        done += rows.shape[0]
+
+
+def corpus_of(where: Path, n_documents: int) -> Any:
+    """Return the corpus of so many reviews in a folder, written where it is absent."""
+    where.mkdir(parents=True, exist_ok=True)
+    path = where / f"nsmc-{n_documents}.zarr"
+    if not path.exists():
+        write_corpus(path, batches(where, n_documents))
+    return open_corpus(path)

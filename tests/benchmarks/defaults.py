@@ -1,21 +1,22 @@
 """What the defaults reach: accuracy, macro-F1, log-loss, calibration and seconds, beside the neighbours, from the same counts.
 
-Run: ``SDEM_CORPORA=... python tests/benchmarks/defaults.py [--only r8,imdb] [--draws 10]``, with one thread: set
-OMP_NUM_THREADS=1.  Every row starts from the same counts; neighbours get sublinear tf-idf of norm 1, and weighting counts
-in everyone's seconds.  Vowpal Wabbit and fastText take part where they are installed.  Nothing is set by corpus.
+Run: ``SDEM_CORPORA=... python tests/benchmarks/defaults.py [--only r8,imdb] [--draws 10] [--rows 'ours;LinearSVC']``, with one
+thread: set OMP_NUM_THREADS=1.  Every row starts from the same counts; neighbours get sublinear tf-idf of norm 1, and
+weighting counts in everyone's seconds.  Vowpal Wabbit and fastText take part where they are installed.  Nothing is set by
+corpus.  ``--slow`` adds LogisticRegression with its C by cross-validation, ``--draws`` is of the cuts.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
 from importlib.util import find_spec
 from itertools import pairwise
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
+import harness
 import numpy as np
 import scipy.sparse as sp
 from corpora import CUTS, NAMES, Split, cut, splits_of
@@ -30,6 +31,8 @@ from sdem_dist.calibration import N_BINS
 
 Scores = tuple[np.ndarray, np.ndarray | None]
 """Predictions, and probabilities where there are any."""
+Predict = Callable[[sp.csr_matrix], Scores]
+Fit = Callable[[sp.csr_matrix, np.ndarray], Predict]
 
 
 class Row(NamedTuple):
@@ -49,15 +52,14 @@ def calibration_error(p: np.ndarray, y: np.ndarray) -> float:
     return float(np.abs(np.bincount(bins, top, N_BINS) - np.bincount(bins, hit, N_BINS)).sum() / len(y))
 
 
-def measured(split: Split, fit: Callable[[sp.csr_matrix, np.ndarray], Callable[[sp.csr_matrix], Scores]]) -> Row:
+def measured(split: Split, fit: Fit) -> Row:
     """Fit on the training part, with labels as numbers, and score the test part."""
-    classes, y = np.unique(split.y, return_inverse=True)
-    y_test = np.searchsorted(classes, split.y_test)
+    X, y, X_test, y_test = split.numbered()
     started = time.perf_counter()
-    predict = fit(split.X, y)
+    predict = fit(X, y)
     seconds = time.perf_counter() - started
-    found, p = predict(split.X_test)
-    accuracy, f1 = float((found == y_test).mean()), float(f1_score(y_test, found, average="macro"))
+    labels, p = predict(X_test)
+    accuracy, f1 = float((labels == y_test).mean()), float(f1_score(y_test, labels, average="macro"))
     if p is None:
         return Row(accuracy, f1, np.nan, np.nan, seconds)
     p = np.clip(p, 1e-15, 1.0)
@@ -65,41 +67,35 @@ def measured(split: Split, fit: Callable[[sp.csr_matrix, np.ndarray], Callable[[
     return Row(accuracy, f1, float(loss), calibration_error(p, y_test), seconds)
 
 
-def ours(**settings: object) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
-    """Return our classifier, on counts."""
+def estimator(make: Callable[[], Any]) -> Fit:
+    """Return how an estimator is fitted, and predicts."""
 
-    def fit(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
-        model = MultinomialNB(n_jobs=1, **settings).fit(X, y)
+    def fit(X: sp.csr_matrix, y: np.ndarray) -> Predict:
+        model = make().fit(X, y)
 
         def predict(T: sp.csr_matrix) -> Scores:
+            if not hasattr(model, "predict_proba"):
+                return model.predict(T), None
             p = model.predict_proba(T)
-            return p.argmax(axis=1), p
+            return model.classes_[p.argmax(axis=1)], p
 
         return predict
 
     return fit
 
 
-def on_tfidf(make: Callable[[], object]) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
-    """Return a classifier of scikit-learn's, on sublinear tf-idf of norm 1."""
-
-    def fit(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
-        weighting = TfidfTransformer(sublinear_tf=True)
-        model = make().fit(weighting.fit_transform(X), y)
-
-        def predict(T: sp.csr_matrix) -> Scores:
-            T = weighting.transform(T)
-            return model.predict(T), model.predict_proba(T) if hasattr(model, "predict_proba") else None
-
-        return predict
-
-    return fit
+def ours(**settings: Any) -> Fit:
+    return estimator(lambda: MultinomialNB(n_jobs=1, **settings))
 
 
-def nbsvm(beta: float) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
+def on_tfidf(make: Callable[..., Any], **settings: Any) -> Fit:
+    return estimator(lambda: harness.on_tfidf(make(**settings)))
+
+
+def nbsvm(beta: float) -> Fit:
     """Return NBSVM of binary counts, one against the rest (Wang and Manning 2012): ratios, and a part of the mean weight."""
 
-    def fit(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+    def fit(X: sp.csr_matrix, y: np.ndarray) -> Predict:
         ones, n = (X > 0).astype(np.float64).tocsr(), int(y.max()) + 1
         weights, biases = [], []
         for k in range(n if n > 2 else 1):
@@ -120,7 +116,7 @@ def nbsvm(beta: float) -> Callable[..., Callable[[sp.csr_matrix], Scores]]:
     return fit
 
 
-def vowpal(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+def vowpal(X: sp.csr_matrix, y: np.ndarray) -> Predict:
     """Train Vowpal Wabbit on tf-idf: logistic loss, one against all, three passes over shuffled examples."""
     from vowpalwabbit import Workspace
 
@@ -145,7 +141,7 @@ def vowpal(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]
     return predict
 
 
-def fasttext(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Scores]:
+def fasttext(X: sp.csr_matrix, y: np.ndarray) -> Predict:
     """Train fastText as its tutorial ends up (25 epochs, rate .5; as it comes it learns little from these), on one thread."""
     from fasttext import train_supervised
 
@@ -155,96 +151,69 @@ def fasttext(X: sp.csr_matrix, y: np.ndarray) -> Callable[[sp.csr_matrix], Score
 
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder, "train.txt")
-        order = np.random.default_rng(0).permutation(
-            len(y)
-        )  # it takes documents as they stand, and corpora stand by class
+        order = np.random.default_rng(0).permutation(len(y))  # it takes documents as they stand: by class
         path.write_text("".join(f"__label__{k} {line}\n" for k, line in zip(y[order], lines(X[order]), strict=True)))
         model = train_supervised(str(path), epoch=25, lr=0.5, thread=1, verbose=0)
 
     def predict(T: sp.csr_matrix) -> Scores:
-        p = np.zeros((T.shape[0], int(y.max()) + 1))
-        # Its own predict fails on one string with NumPy 2, and gives all labels of one in a list the first one's share.
-        for d, line in enumerate(lines(T)):
-            for share, label in model.f.predict(f"{line}\n", p.shape[1], 0.0, "strict"):
-                p[d, int(label.removeprefix("__label__"))] = share
+        p = harness.fasttext_probabilities(model, lines(T), int(y.max()) + 1)
         return p.argmax(axis=1), p
 
     return predict
 
 
-OURS = {
+CLASSIFIERS: dict[str, Fit] = {
     "ours": ours(),
     "ours, ncll": ours(loss="ncll"),
     "ours, hinge": ours(loss="hinge"),
     "ours, nll": ours(loss="nll"),
-}
-PEERS = {
     "LinearSVC": on_tfidf(LinearSVC),
     "LogisticRegression, CV": on_tfidf(
-        lambda: LogisticRegressionCV(
-            Cs=(1, 10, 100), cv=3, scoring="neg_log_loss", max_iter=200, use_legacy_attributes=False, l1_ratios=(0,)
-        )
+        LogisticRegressionCV,
+        Cs=(1, 10, 100),
+        cv=3,
+        scoring="neg_log_loss",
+        max_iter=200,
+        use_legacy_attributes=False,
+        l1_ratios=(0,),
     ),
-    "LogisticRegression, C = 10": on_tfidf(lambda: LogisticRegression(C=10, max_iter=200)),
-    "SGDClassifier": on_tfidf(lambda: SGDClassifier(loss="log_loss", max_iter=10, tol=None, random_state=0)),
+    "LogisticRegression, C = 10": on_tfidf(LogisticRegression, C=10, max_iter=200),
+    "SGDClassifier": on_tfidf(SGDClassifier, loss="log_loss", max_iter=10, tol=None, random_state=0),
     "ComplementNB": on_tfidf(ComplementNB),
     "NBSVM, beta 1": nbsvm(1.0),
     "NBSVM, beta .25": nbsvm(0.25),
 }
+GUESTS = {"Vowpal Wabbit": ("vowpalwabbit", vowpal), "fastText": ("fasttext", fasttext)}
+CLASSIFIERS |= {name: fit for name, (package, fit) in GUESTS.items() if find_spec(package)}
 
 
 def rows_of(splits: list[Split], slow: bool, only: Sequence[str] = ()) -> dict[str, Row]:
     """Return the mean of each classifier over splits; the slowest one, or only some, where asked for."""
-    chosen = {**OURS, **PEERS}
-    if not slow:
-        del chosen["LogisticRegression, CV"]
-    guests = (("Vowpal Wabbit", "vowpalwabbit", vowpal), ("fastText", "fasttext", fasttext))
-    chosen.update({name: fit for name, package, fit in guests if find_spec(package)})
-    found = {}
-    for name, fit in chosen.items():
-        if only and name not in only:
-            continue
-        found[name] = Row(*np.mean([measured(split, fit) for split in splits], axis=0).tolist())
-    return found
+    names = [name for name in only or CLASSIFIERS if slow or name != "LogisticRegression, CV"]
+    means = {name: np.mean([measured(split, CLASSIFIERS[name]) for split in splits], axis=0) for name in names}
+    return {name: Row(*mean.tolist()) for name, mean in means.items()}
 
 
 def table(name: str, rows: dict[str, Row]) -> str:
-    """Return one corpus as a table for people."""
     lines = [f"{name:28}{'accuracy':>9}{'F1':>7}{'log-loss':>10}{'ECE':>7}{'seconds':>9}"]
-    for who, row in rows.items():
-        numbers = [
-            f"{row.accuracy:.4f}",
-            f"{row.f1:.3f}",
-            f"{row.log_loss:.3f}",
-            f"{row.ece:.3f}",
-            f"{row.seconds:.3f}",
-        ]
-        lines.append(f"  {who:26}" + "".join(f"{n:>{w}}" for n, w in zip(numbers, (9, 7, 10, 7, 9), strict=True)))
+    for classifier, r in rows.items():
+        figures = f"{r.accuracy:>9.4f}{r.f1:>7.3f}{r.log_loss:>10.3f}{r.ece:>7.3f}{r.seconds:>9.3f}"
+        lines.append(f"  {classifier:26}{figures}")
     return "\n".join(lines)
 
 
-def main() -> None:
+def compare(only: tuple = (*NAMES, *CUTS), draws: int = 10, slow: bool = False, rows: tuple = ()) -> None:
     """Print a table for each corpus, then how the default stands to LinearSVC over all."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="", help="names, separated by commas")
-    parser.add_argument("--draws", type=int, default=10, help="draws of the cuts")
-    parser.add_argument("--slow", action="store_true", help="with LogisticRegression's C by cross-validation")
-    parser.add_argument(
-        "--rows", default="", help="classifiers, separated by semicolons: on large corpora some take an hour"
-    )
-    options = parser.parse_args()
-    names = options.only.split(",") if options.only else [*NAMES, *CUTS]
     rng = np.random.default_rng(0)
     for loss in ("hinge", "ncll", "nll"):  # compiles
         small = sp.csr_matrix(rng.poisson(1.0, (300, 50)).astype(np.int64))
         MultinomialNB(loss=loss).fit(small, rng.integers(3, size=300)).predict_proba(small)
     ratios, gains = [], []
-    for name in names:
-        splits = cut(name, options.draws) if name in CUTS else splits_of(name)
-        rows = rows_of(splits, options.slow, options.rows.split(";") if options.rows else ())
-        print(table(name, rows), flush=True)
-        ratios.append(rows["ours"].seconds / rows["LinearSVC"].seconds)
-        gains.append(rows["ours"].accuracy - rows["LinearSVC"].accuracy)
+    for name in only:
+        of_corpus = rows_of(cut(name, draws) if name in CUTS else splits_of(name), slow, rows)
+        print(table(name, of_corpus), flush=True)
+        ratios.append(of_corpus["ours"].seconds / of_corpus["LinearSVC"].seconds)
+        gains.append(of_corpus["ours"].accuracy - of_corpus["LinearSVC"].accuracy)
     print(
         f"default against LinearSVC: accuracy {np.mean(gains):+.4f} in the mean, {min(gains):+.4f} at worst; "
         f"time {np.exp(np.mean(np.log(ratios))):.2f} of it in the geometric mean, {max(ratios):.2f} at most"
@@ -252,4 +221,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, compare)

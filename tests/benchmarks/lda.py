@@ -1,27 +1,29 @@
-"""LDAClassifier: accuracy over random starts, what skipped classes save, the sampler's speed, many topics from disk.
+"""LDAClassifier: accuracy over random starts, the sampler's speed, many topics from disk.
 
-Run: ``SDEM_CORPORA=... python tests/benchmarks/lda.py {accuracy,sampler,twenty}``.  Peers from tomotopy are
+Run: ``SDEM_CORPORA=... python tests/benchmarks/lda.py {accuracy,slda,choose,sampler,twenty}``.  Peers from tomotopy are
 measured where it is installed.  Settings are the defaults except for what a row names; the defaults were chosen by
-cross-validation on the training documents of R8 and WebKB (``choose``).
+cross-validation on the training documents of R8 and WebKB (``choose``).  ``--rows 'NCLL-LDA;LinearSVC'`` names rows of
+accuracy or of choose.
 """
 
 from __future__ import annotations
 
-import argparse
 import tempfile
-import time
 from collections.abc import Callable, Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+import harness
 import numpy as np
 from corpora import Split, load
-from sklearn.metrics import log_loss
+from scale import peak_memory
 from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import LinearSVC
 
 from sdem_dist import LDAClassifier, MultinomialNB, write_corpus
+from sdem_dist.cluster import connected
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import Merge
@@ -29,6 +31,7 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.lda import Inference, LdaClasses
 
+NAMES = ("r8", "webkb")
 GIBBS = {"inference": "gibbs"}
 ROWS: dict[str, Callable[[int], Any]] = {
     "NCLL-LDA": lambda s: LDAClassifier(random_state=s),
@@ -71,7 +74,7 @@ def accuracies(split: Split, make: Callable[[int], Any], starts: int) -> list[fl
     return [float(make(s).fit(split.X, split.y).score(split.X_test, split.y_test)) for s in range(starts)]
 
 
-def slda(split: Split, start: int, n_topics: int = 50, iterations: int = 500) -> float:
+def slda_accuracy(split: Split, start: int, n_topics: int = 50, iterations: int = 500) -> float:
     """Return the test accuracy of tomotopy's supervised LDA, a logistic output for each class."""
     import tomotopy
 
@@ -83,8 +86,8 @@ def slda(split: Split, start: int, n_topics: int = 50, iterations: int = 500) ->
     model.train(iterations, workers=1)
     documents = [model.make_doc(words or ["0"], y=[float("nan")] * len(classes)) for words in _words(split.X_test)]
     model.infer(documents, workers=1)
-    found = np.array([model.estimate(d) for d in documents])
-    return float((classes[found.argmax(axis=1)] == split.y_test).mean())
+    outputs = np.array([model.estimate(d) for d in documents])
+    return float((classes[outputs.argmax(axis=1)] == split.y_test).mean())
 
 
 def _words(X: Any) -> Iterator[list[str]]:
@@ -94,109 +97,80 @@ def _words(X: Any) -> Iterator[list[str]]:
 
 def cross_validated(split: Split, settings: dict[str, Any], folds: int = 4) -> tuple[float, float]:
     """Return the mean accuracy and log-loss over folds of the training documents."""
-    made = []
+    scores = []
     for i, (a, b) in enumerate(StratifiedKFold(folds, shuffle=True, random_state=3).split(split.X, split.y)):
         model = LDAClassifier(random_state=i, evaluate_every=0, **settings).fit(split.X[a], split.y[a])
-        p = model.predict_proba(split.X[b])
-        made.append((model.score(split.X[b], split.y[b]), log_loss(split.y[b], p, labels=model.classes_)))
-    accuracy, loss = np.mean(made, axis=0)
+        scores.append(harness.scores_of(model, split.X[b], split.y[b]))
+    accuracy, loss = np.mean(scores, axis=0)
     return round(float(accuracy), 4), round(float(loss), 3)
 
 
-def sampler(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -> dict[str, float]:
+def sampler_rates(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -> dict[str, float]:
     """Return millions of tokens x topics a second of our sampler and of tomotopy's LDA, on one core."""
-    tokens = float(split.X.sum())
-    corpus = MemoryCorpus(split.X, np.zeros(split.X.shape[0], np.int32), ("all",), random_state=0)
-    inference = Inference("gibbs", "each", 1.0 / n_topics, sweeps, sweeps - 1)
-    model = LdaClasses(split.X.shape[1], Classes(1), n_topics, 0.1, inference=inference)
-    learner = SdEM(model, float(split.X.shape[0]), Merge(local=False))
     n = split.X.shape[0]
+    corpus = MemoryCorpus(split.X, np.zeros(n, np.int32), ("all",), random_state=0)
+    gibbs = Inference("gibbs", "each", 1.0 / n_topics, sweeps, sweeps - 1)
+    learner = SdEM(
+        LdaClasses(split.X.shape[1], Classes(1), n_topics, 0.1, inference=gibbs), float(n), Merge(local=False)
+    )
     documents, lane = learner.prepare(corpus.read(0, n)), Lane(0, 0, 0, 0, n, n)
     state = learner.init()
     state = learner.update(state, learner.map(state, documents, lane))
-    found: dict[str, list[float]] = {"ours": []}
-    peer = None
-    try:
+    calls: dict[str, Callable[[], object]] = {"ours": lambda: learner.map(state, documents, lane)}
+    if find_spec("tomotopy"):
         import tomotopy
 
         peer = tomotopy.LDAModel(k=n_topics, seed=0)
-        for words in _words(split.X):
-            if words:
-                peer.add_doc(words)
+        for words in filter(None, _words(split.X)):
+            peer.add_doc(words)
         peer.train(5, workers=1)
-        found["tomotopy"] = []
-    except ImportError:
-        pass
-    for _ in range(repeats):
-        started = time.perf_counter()
-        learner.map(state, documents, lane)
-        found["ours"].append(tokens * n_topics * sweeps / (time.perf_counter() - started) / 1e6)
-        if peer is not None:
-            started = time.perf_counter()
-            peer.train(sweeps, workers=1)
-            found["tomotopy"].append(tokens * n_topics * sweeps / (time.perf_counter() - started) / 1e6)
-    return {name: median(values) for name, values in found.items()}
+        calls["tomotopy"] = lambda: peer.train(sweeps, workers=1)
+    work = float(split.X.sum()) * n_topics * sweeps / 1e6
+    return {name: work / median(times) for name, times in harness.in_turns(calls, repeats).items()}
 
 
-def twenty(split: Split, n_topics: int, n_epochs: int, folder: Path) -> str:
+def accuracy(names: tuple = NAMES, rows: tuple = tuple(ROWS), starts: int = 10) -> None:
+    """Print test accuracies over starts."""
+    for name in names:
+        for title in rows:
+            n = 1 if title in ("LinearSVC", "naive Bayes, NLL") else starts
+            print(name, title, spread(accuracies(load(name), ROWS[title], n)), flush=True)
+
+
+def slda(names: tuple = NAMES, starts: int = 10) -> None:
+    """Print test accuracies of tomotopy's supervised LDA."""
+    for name in names:
+        accuracies = [slda_accuracy(load(name), start) for start in range(starts)]
+        print(name, "tomotopy SLDA, 50 topics", spread(accuracies), flush=True)
+
+
+def choose(names: tuple = NAMES, rows: tuple = tuple(CANDIDATES)) -> None:
+    """Print what candidates of defaults reach."""
+    for title in rows:
+        print(title, {name: cross_validated(load(name), CANDIDATES[title]) for name in names}, flush=True)
+
+
+def sampler(repeats: int = 5) -> None:
+    """Print the sampler's speed."""
+    for n_topics in (2, 20, 100):
+        rates = {name: round(rate) for name, rate in sampler_rates(load("r8"), n_topics, repeats).items()}
+        print(f"{n_topics} topics, million tokens x topics a second: {rates}", flush=True)
+
+
+def twenty(topics: int = 4, epochs: int = 10) -> None:
     """Say how long many classes of some topics train on two Dask workers from disk, and what memory they take."""
-    from distributed import Client
-
-    corpus = write_corpus(folder / "corpus.zarr", split.X, split.y)
-
-    def peak() -> float:
-        import resource
-
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-
-    with Client(n_workers=2, threads_per_worker=1, host="127.0.0.1", dashboard_address=None) as client:
-        started = time.perf_counter()
-        model = LDAClassifier(n_components=n_topics, n_epochs=n_epochs, evaluate_every=0).fit(corpus, client=client)
-        seconds = time.perf_counter() - started
-        memory = max(client.run(peak).values())
+    split = load("20ng")
+    with tempfile.TemporaryDirectory() as folder, connected(n_workers=2) as client:
+        corpus = write_corpus(Path(folder, "corpus.zarr"), split.X, split.y)
+        model = LDAClassifier(n_components=topics, n_epochs=epochs, evaluate_every=0)
+        seconds = harness.seconds(lambda: model.fit(corpus, client=client))
+        memory = max(client.run(peak_memory).values()) / 2**20
     accuracy = model.score(split.X_test, split.y_test)
-    return (
-        f"{len(model.classes_)} classes x {n_topics} topics, {n_epochs} epochs on two Dask workers: {seconds:.1f} s, "
+    print(
+        f"{len(model.classes_)} classes x {topics} topics, {epochs} epochs on two Dask workers: {seconds:.1f} s, "
         f"peak of a worker {memory:.0f} MiB, test accuracy {accuracy:.4f}"
     )
 
 
-def main() -> None:
-    """Print what was asked for."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["accuracy", "slda", "choose", "sampler", "twenty"])
-    parser.add_argument("--starts", type=int, default=10)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--names", default="r8,webkb")
-    parser.add_argument("--rows", help="rows of accuracy or of choose, with ; between them")
-    options = parser.parse_args()
-    names = options.names.split(",")
-    if options.what == "accuracy":
-        for name in names:
-            for title in ROWS if options.rows is None else options.rows.split(";"):
-                make = ROWS[title]
-                once = title in ("LinearSVC", "naive Bayes, NLL")
-                print(name, title, spread(accuracies(load(name), make, 1 if once else options.starts)), flush=True)
-    elif options.what == "slda":
-        for name in names:
-            found = [slda(load(name), start) for start in range(options.starts)]
-            print(name, "tomotopy SLDA, 50 topics", spread(found), flush=True)
-    elif options.what == "choose":
-        for title in CANDIDATES if options.rows is None else options.rows.split(";"):
-            print(title, {name: cross_validated(load(name), CANDIDATES[title]) for name in names}, flush=True)
-    elif options.what == "sampler":
-        for n_topics in (2, 20, 100):
-            found = sampler(load("r8"), n_topics, options.repeats)
-            print(
-                n_topics,
-                "topics, million tokens x topics a second:",
-                {k: round(v) for k, v in found.items()},
-                flush=True,
-            )
-    else:
-        with tempfile.TemporaryDirectory() as folder:
-            print(twenty(load("20ng"), 4, 10, Path(folder)))
-
-
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, accuracy, slda, choose, sampler, twenty)

@@ -8,19 +8,29 @@ predictions, and the most memory that the process ever held.
 
 from __future__ import annotations
 
-import argparse
 import json
 import resource
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from typing import Any
 
+import harness
 import numpy as np
 import scipy.sparse as sp
+from sklearn import naive_bayes
+
+import sdem_dist as sd
 
 WORDS, LENGTH, OWN, SHARE, TESTED = 50_000, 50, 30, 0.15, 2_000
-MODELS = ("ManyClassNB", "ManyClassNB nll", "MultinomialNB hinge", "sklearn MultinomialNB", "sklearn ComplementNB")
+MODELS: dict[str, Callable[[], Any]] = {
+    "ManyClassNB": lambda: sd.ManyClassNB(n_jobs=1),
+    "ManyClassNB nll": lambda: sd.ManyClassNB(loss="nll", n_jobs=1),
+    "MultinomialNB hinge": lambda: sd.MultinomialNB(loss="hinge", n_jobs=1),
+    "sklearn MultinomialNB": lambda: naive_bayes.MultinomialNB(),
+    "sklearn ComplementNB": lambda: naive_bayes.ComplementNB(),
+}
 
 
 def documents(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[sp.csr_matrix, np.ndarray]:
@@ -37,39 +47,20 @@ def documents(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[
     return counts, y
 
 
-def made(name: str) -> Any:
-    """Return a model."""
-    from sklearn import naive_bayes
-
-    import sdem_dist as sd
-
-    return {
-        "ManyClassNB": lambda: sd.ManyClassNB(n_jobs=1),
-        "ManyClassNB nll": lambda: sd.ManyClassNB(loss="nll", n_jobs=1),
-        "MultinomialNB hinge": lambda: sd.MultinomialNB(loss="hinge", n_jobs=1),
-        "sklearn MultinomialNB": lambda: naive_bayes.MultinomialNB(),
-        "sklearn ComplementNB": lambda: naive_bayes.ComplementNB(),
-    }[name]()
-
-
 def measured(name: str, n: int, n_classes: int) -> dict[str, float]:
     """Return what a model does; in a process of its own."""
     X, y = documents(n, n_classes, 1)
     X_test, y_test = documents(max(TESTED, n_classes), n_classes, 2)
     X_test, y_test = X_test[:TESTED], y_test[:TESTED]
-    model = made(name)
+    model = MODELS[name]()
     warm = documents(300, 3, 3)
-    made(name).fit(*warm).predict(warm[0])  # compiles
-    start = time.process_time()
-    model.fit(X, y)
-    fitted = time.process_time()
-    found = model.predict(X_test)
-    done = time.process_time()
+    MODELS[name]().fit(*warm).predict(warm[0])  # compiles
+    fit = harness.seconds(lambda: model.fit(X, y), time.process_time)
     return {
-        "fit": fitted - start,
-        "predict": done - fitted,
+        "fit": fit,
+        "predict": harness.seconds(lambda: model.predict(X_test), time.process_time),
         "GiB": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20,
-        "accuracy": float((found == y_test).mean()),
+        "accuracy": float((model.predict(X_test) == y_test).mean()),
     }
 
 
@@ -78,30 +69,25 @@ def fits(name: str, n_classes: int) -> bool:
     return "ManyClass" in name or n_classes * WORDS * 8 <= 1 << 30
 
 
-def main() -> None:
+def compare(classes: tuple = (1_000, 10_000, 100_000), documents: int = 100_000, only: tuple = tuple(MODELS)) -> None:
     """Print a line for each model and number of classes."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--classes", default="1000,10000,100000")
-    parser.add_argument("--documents", type=int, default=100_000)
-    parser.add_argument("--only", default=",".join(MODELS))
-    parser.add_argument("--one", help=argparse.SUPPRESS)
-    given = parser.parse_args()
-    numbers = [int(text) for text in given.classes.split(",")]
-    if given.one:
-        print(json.dumps(measured(given.one, given.documents, numbers[0])))
-        return
     print(f"{'classes':>9} {'model':24} {'fit s':>8} {'predict s':>9} {'GiB':>6} {'accuracy':>8}")
-    for n_classes in numbers:
-        for name in given.only.split(","):
+    for n_classes in classes:
+        for name in only:
             if not fits(name, n_classes):
                 print(f"{n_classes:>9,} {name:24} its tables do not fit")
                 continue
-            command = [sys.executable, __file__, "--one", name, "--classes", str(n_classes)]
-            command += ["--documents", str(given.documents)]
-            result = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
-            numbers_of = f"{result['fit']:8.2f} {result['predict']:9.2f} {result['GiB']:6.2f} {result['accuracy']:8.4f}"
-            print(f"{n_classes:>9,} {name:24} {numbers_of}", flush=True)
+            command = [sys.executable, __file__, "one", "--model", name, "--classes", str(n_classes)]
+            command += ["--documents", str(documents)]
+            r = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+            figures = f"{r['fit']:8.2f} {r['predict']:9.2f} {r['GiB']:6.2f} {r['accuracy']:8.4f}"
+            print(f"{n_classes:>9,} {name:24} {figures}", flush=True)
+
+
+def one(model: str, classes: int = 1_000, documents: int = 100_000) -> None:
+    """Print what one model does, as JSON."""
+    print(json.dumps(measured(model, documents, classes)))
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, compare, one)

@@ -35,8 +35,8 @@ def with_section(text: str, command: list[str], made: str) -> str:
     head = re.escape(f"## `{shlex.join(command)}`\n")
     old = re.search(rf"^{head}.*?(?=^## |\Z)", text, re.MULTILINE | re.DOTALL)
     if old is None:
-        there, older, rest = text.partition(OLDER)
-        return f"{there.rstrip()}\n\n{made}" + (f"\n{older}{rest}" if older else "")
+        recorded, older, rest = text.partition(OLDER)
+        return f"{recorded.rstrip()}\n\n{made}" + (f"\n{older}{rest}" if older else "")
     rest = text[old.end() :]
     return f"{text[: old.start()]}{made}" + (f"\n{rest}" if rest else "")
 

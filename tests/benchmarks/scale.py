@@ -1,34 +1,59 @@
-"""A million documents from disk: two Dask workers against the in-process kernel on one core, cached and cold.
+"""Dask workers beside one process: rates, sizes, batches, a lost worker, memory.
 
-Run: ``SDEM_CORPORA=... python tests/benchmarks/scale.py --folder FOLDER``.  The corpus (see large.py) is made once in
-FOLDER.  Rates are documents a second and core, medians over epochs and repetitions, which alternate.  The overhead of
-a round is its wall time without a worker's share of the tasks' own time for reading, mapping, merging and updating.  What
-a round is made of is read from Dask's task stream: medians over the rounds of the last training.
+Run: ``SDEM_CORPORA=... python tests/benchmarks/scale.py [PART] --folder FOLDER``.  Corpora of any size are all reviews of NSMC
+(three classes, character 1- and 2-grams of five reviews or more), then copies that lack every tenth nonzero; they are written
+once to FOLDER.  Kernels are compiled before, on a cluster that runs already.
+
+speed: a million documents from disk, two workers against the in-process kernel on one core, cached and cold.  Documents a
+second and core, medians over epochs and repetitions, which alternate.  The overhead of a round is its wall time without a
+worker's share of the tasks' own time for reading, mapping, merging and updating.  What a round is made of is read from Dask's
+task stream: medians over the rounds of the last training;
+sizes: from a thousand documents to ten million: equal bits, and wall seconds of a whole training from disk (evaluation left
+out), with as many threads in this process as workers on the cluster;
+batches: ``merge="sum"`` on workers beside the default merge (no folder): what they reach, and what a round costs.  Each corpus of
+`corpora.py` is written to disk; test documents, defaults but for the merge.  A round's milliseconds are medians, with and
+without what workers read, compute and merge (each its share: where one of two works alone, half of that is left).  The aim: at
+most .003 below the mean's accuracy;
+recovery: what losing one of two workers costs: seconds with and without a SIGKILL in the middle, and the same bits.  The
+nanny's restart is the time from the kill until the scheduler has two workers again; the killed worker's lanes and cached
+documents are lost with it;
+memory: peaks of workers under an enforced limit (MiB), on corpora of 1, 4 and 16 times the size.  Workers above it are killed by
+Dask's nanny; the size of a corpus is that of its decoded arrays;
+wide: a model of 100 classes and a million words on two workers: peak memory and seconds a round, in one block and cut.
+Documents are drawn from a Zipf law over hashed words.  With ``--checkpoints`` the driver, whose process has Dask's scheduler,
+too, writes one after every round; its peak counts all lines so far: for a figure of its own, ask for one number of blocks.
 """
 
 from __future__ import annotations
 
-import argparse
-import statistics
+import logging
+import os
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
+from statistics import median
+from tempfile import TemporaryDirectory
 from typing import Any
 
+import harness
 import numpy as np
-from large import corpus_of, describe, forget_pages
+import scipy.sparse as sp
+from corpora import Split, corpus_of, splits_of
 
-from sdem_dist import MultinomialNB
-from sdem_dist.cluster import connected
-from sdem_dist.engine.events import Event, LanesEnded, RoundEnded
+from sdem_dist import MultinomialNB, open_corpus, write_corpus
+from sdem_dist.cluster import configuration, connected
+from sdem_dist.engine.events import EpochEnded, Event, LanesEnded, RoundEnded
 
 
-class Overheads:
-    """Collects, of every round after the first epoch, the wall time that is neither kernels' nor reading, and the merging."""
+class Rounds:
+    """Collects, of every round after the first epoch, wall time, time beyond kernels, reading and merging, and merging."""
 
     def __init__(self, n_workers: int) -> None:
         self.seconds: list[float] = []
-        self.shares: list[float] = []
+        self.beyond: list[float] = []
         self.merging: list[float] = []
         self._n_workers, self._busy, self._merge = n_workers, 0.0, 0.0
 
@@ -38,9 +63,9 @@ class Overheads:
             self._merge += event.merge
         elif isinstance(event, RoundEnded):
             if event.epoch:
+                self.seconds.append(event.seconds)
                 self.merging.append((self._merge + event.merge) / self._n_workers)
-                self.seconds.append(event.seconds - self._busy / self._n_workers - self.merging[-1])
-                self.shares.append(self.seconds[-1] / event.seconds)
+                self.beyond.append(event.seconds - self._busy / self._n_workers - self.merging[-1])
             self._busy = self._merge = 0.0
 
 
@@ -70,18 +95,18 @@ def parts_of_rounds(stream: list[dict[str, Any]]) -> str:
         sizes.append((maps[0][2]["nbytes"], update["nbytes"]))
     if not rows:
         return ""
-    *seconds, n_tasks = (statistics.median(column) for column in zip(*rows, strict=True))
+    *seconds, n_tasks = (median(column) for column in zip(*rows, strict=True))
     state, moved, mapped, sums, fetched, updated = (f"{1e3 * each:.0f}" for each in seconds)
-    part, whole = (statistics.median(column) / 1e6 for column in zip(*sizes, strict=True))
+    part, whole = (median(column) / 1e6 for column in zip(*sizes, strict=True))
     return (
         f"a round: {n_tasks:.0f} tasks; ms until the state is everywhere {state} (moving it {moved}), mapping {mapped}, until "
         f"the sums are together {sums} (moving {fetched}), update {updated}; MB of a sum {part:.1f}, of the state {whole:.1f}"
     )
 
 
-def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = (), **settings: Any) -> list[float]:
+def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = ()) -> list[float]:
     """Return documents a second of each epoch."""
-    model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0, n_jobs=1, **settings)
+    model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0, n_jobs=1)
     model.fit(corpus, client=client, callbacks=callbacks)
     return [corpus.n_documents / h["seconds"] for h in model.history_]
 
@@ -94,6 +119,14 @@ def forget() -> None:
     byte_cache.shard_cache.clear()
 
 
+def forget_pages(path: str | Path) -> None:
+    """Ask the system to drop the files of a folder from its page cache."""
+    for file in filter(Path.is_file, Path(path).rglob("*")):
+        with file.open("rb") as opened:
+            os.fsync(opened.fileno())
+            os.posix_fadvise(opened.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+
+
 def peak_memory() -> int:
     """Return the peak resident bytes of this process."""
     # Not ru_maxrss: a process that was forked from a large one starts with the peak of that.
@@ -101,57 +134,221 @@ def peak_memory() -> int:
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
 
 
+def peaks_of(client: Any) -> str:
+    return ", ".join(f"{bytes_ / 2**20:,.0f}" for bytes_ in client.run(peak_memory).values())
+
+
 def prepared() -> None:
     """Compile, and import what reading needs."""
     import sdem_dist.storage.arrays  # noqa: F401
 
     X, y = np.eye(8, dtype=np.uint8), np.arange(8) % 2
-    MultinomialNB(n_epochs=1, validation_fraction=0.0).fit(X, y)
-    MultinomialNB(n_epochs=1, merge="sum", validation_fraction=0.0).fit(X, y)
+    for merge in ("mean", "sum"):
+        MultinomialNB(n_epochs=1, merge=merge, validation_fraction=0.0).fit(X, y)
 
 
-def main() -> None:
+def speed(folder: Path, documents: int = 1_000_000, epochs: int = 6, repeat: int = 3, workers: int = 2) -> None:
     """Print the rates, their ratios, and peak memory."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--documents", type=int, default=1_000_000)
-    parser.add_argument("--epochs", type=int, default=6)
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--workers", type=int, default=2)
-    o = parser.parse_args()
-    corpus = corpus_of(o.folder, o.documents)
-    print(describe(corpus))
+    corpus = corpus_of(folder, documents)
+    h = corpus.header
+    print(f"{h.n_documents:,} documents, {h.n_features:,} words, {h.n_nonzeros:,} nonzeros, {len(h.shards)} shards")
     prepared()
-    inside: list[float] = []
-    cold: list[float] = []
-    cached: list[float] = []
-    overheads = Overheads(o.workers)
-    with connected(n_workers=o.workers) as client:
+    inside, cold, cached = list[float](), list[float](), list[float]()
+    rounds = Rounds(workers)
+    with connected(n_workers=workers) as client:
         client.run(prepared)
-        for _ in range(o.repeat):
+        for _ in range(repeat):
             forget()
-            inside += rates(corpus, o.epochs)[1:]
+            inside += rates(corpus, epochs)[1:]
             client.run(forget)
             forget_pages(corpus.path)
             started = time.time()
-            first, *others = (r / o.workers for r in rates(corpus, o.epochs, client, [overheads]))
+            first, *others = (r / workers for r in rates(corpus, epochs, client, [rounds]))
             cold.append(first)
             cached += others
-        made_of = parts_of_rounds(client.get_task_stream(start=started))
-        peaks = [p / 2**20 for p in client.run(peak_memory).values()]
-    one, two, first = (statistics.median(values) for values in (inside, cached, cold))
+        made_of, peaks = parts_of_rounds(client.get_task_stream(start=started)), peaks_of(client)
+    one, two, first = (median(values) for values in (inside, cached, cold))
     print(f"in-process, one core, cached: {one:,.0f} documents/s")
-    print(f"{o.workers} Dask workers, a core each: cold {first:,.0f}, cached {two:,.0f} documents/s and core")
+    print(f"{workers} Dask workers, a core each: cold {first:,.0f}, cached {two:,.0f} documents/s and core")
+    ratios = f"cold {first / one:.2f}, cached {two / one:.2f}; speed-up cached {workers * two / one:.2f}"
+    print(f"ratios to in-process: {ratios}")
     print(
-        f"ratios to in-process: cold {first / one:.2f}, cached {two / one:.2f}; speed-up cached {o.workers * two / one:.2f}"
-    )
-    print(
-        f"overhead a round: {1e3 * statistics.median(overheads.seconds):.0f} ms, {statistics.median(overheads.shares):.1%} of it; "
-        f"merging and updating: {1e3 * statistics.median(overheads.merging):.0f} ms"
+        f"overhead a round: {1e3 * median(rounds.beyond):.0f} ms, {harness.median_ratio(rounds.beyond, rounds.seconds):.1%} "
+        f"of it; merging and updating: {1e3 * median(rounds.merging):.0f} ms"
     )
     print(made_of or "every round ran in a single task")
-    print("peak memory of the workers: " + ", ".join(f"{p:,.0f} MiB" for p in peaks))
+    print(f"peak memory of the workers: {peaks} MiB")
+
+
+def sizes(
+    folder: Path, sizes: tuple = (1_000, 10_000, 100_000, 1_000_000, 10_000_000), epochs: int = 5, workers: int = 2
+) -> None:
+    """Print a line for each size."""
+    prepared()
+    print(f"documents, seconds in process ({workers} threads), seconds on Dask ({workers} workers), same bits")
+    with connected(n_workers=workers) as client:
+        client.run(prepared)
+        for size in sizes:
+            corpus = corpus_of(folder, size)
+            corpus.read(0, 1)  # the manifest and the first shard, for both
+            times, models = [], []
+            for n_jobs, of_cluster in ((workers, None), (1, client)):
+                forget()
+                client.run(forget)
+                model = MultinomialNB(n_epochs=epochs, validation_fraction=0.0, n_jobs=n_jobs)
+                times.append(harness.seconds(lambda m=model, c=corpus, client=of_cluster: m.fit(c, client=client)))
+                models.append(model.feature_log_prob_)
+            print(f"{size:10,}  {times[0]:8.2f}  {times[1]:8.2f}  {np.array_equal(*models)}", flush=True)
+
+
+def batch_line(split: Split, corpus: Any, client: Any, n_workers: int, **settings: Any) -> str:
+    """Return accuracy, log-loss and the cost of rounds of one training by workers."""
+    rounds = Rounds(n_workers)
+    model = MultinomialNB(**settings).fit(corpus, client=client, callbacks=[rounds])
+    metrics = model.evaluate(split.X_test, split.y_test)
+    name = f"sum, {settings['batch_size']:,} documents" if settings else "mean"
+    return (
+        f"  {name:24} accuracy {metrics['accuracy']:.4f}  log-loss {metrics['ncll']:.4f}  "
+        f"{len(rounds.seconds):,} rounds after the first epoch, {1e3 * median(rounds.seconds):.0f} ms each, "
+        f"{1e3 * median(rounds.beyond):.0f} beyond the work"
+    )
+
+
+def batches(names: tuple = ("r52", "20ng"), batches: tuple = (128, 512, 2048), workers: int = 2) -> None:
+    """Print a line for each merge and batch."""
+    with TemporaryDirectory() as folder, connected(n_workers=workers) as client:
+        client.run(prepared)
+        for name in names:
+            split = splits_of(name)[0]
+            corpus = write_corpus(Path(folder, f"{name}.zarr"), split.X, split.y)
+            print(f"{name}: {split.X.shape[0]:,} documents", flush=True)
+            for settings in ({}, *({"merge": "sum", "batch_size": batch} for batch in batches)):
+                print(batch_line(split, corpus, client, workers, **settings), flush=True)
+
+
+def trained(corpus: Any, client: Any, n_epochs: int, kill_after: int | None) -> tuple[float, list[float], np.ndarray]:
+    """Return the seconds of a training, of its epochs, and its parameters; kill a worker after an epoch."""
+    epochs: list[float] = []
+
+    def listen(event: Any) -> None:
+        if isinstance(event, EpochEnded):
+            epochs.append(event.seconds)
+            if event.epoch == kill_after:
+                worker, pid = next(iter(client.run(os.getpid).items()))
+                threading.Timer(0.2, os.kill, (pid, signal.SIGKILL)).start()  # in the middle of the next epoch
+                print(f"killing {worker}", flush=True)
+
+    model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0)
+    seconds = harness.seconds(lambda: model.fit(corpus, client=client, callbacks=[listen]))
+    return seconds, epochs, model.feature_log_prob_
+
+
+def restart_seconds(client: Any) -> float:
+    """Return how long the nanny takes to replace a killed worker."""
+    before = set(client.ncores())
+    os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
+    started = time.perf_counter()
+    while len(set(client.ncores()) - before) < 1:
+        if time.perf_counter() - started > 60:
+            raise TimeoutError("no new worker within 60 s")
+        time.sleep(0.05)
+    return time.perf_counter() - started
+
+
+def recovery(folder: Path, documents: int = 1_000_000, epochs: int = 8) -> None:
+    """Print both trainings."""
+    corpus = corpus_of(folder, documents)
+    with connected(n_workers=2) as client:
+        client.run(prepared)
+        whole, seconds, undisturbed = trained(corpus, client, epochs, None)
+        disturbed, _, after = trained(corpus, client, epochs, 2)
+        restart = restart_seconds(client)
+    epoch = median(seconds[1:])
+    print(f"undisturbed {whole:.2f} s ({epoch:.2f} s an epoch), one worker of two killed {disturbed:.2f} s")
+    print(f"the nanny takes {restart:.2f} s to replace a worker; same bits: {np.array_equal(undisturbed, after)}")
+
+
+def decoded_bytes(header: Any) -> int:
+    """Return the bytes of a corpus's arrays in memory."""
+    dtypes = header.shards[0].data_dtype, "uint16" if header.n_features <= 1 << 16 else "uint32"
+    return header.n_nonzeros * sum(np.dtype(d).itemsize for d in dtypes) + 12 * header.n_documents
+
+
+def memory(folder: Path, smallest: int = 500_000, limit: int = 660, workers: int = 2, epochs: int = 2) -> None:
+    """Print a line for each corpus."""
+    import dask
+    from distributed import Client, LocalCluster
+
+    quiet = {"host": "127.0.0.1", "dashboard_address": "127.0.0.1:0", "silence_logs": logging.ERROR}
+    for times in (1, 4, 16):
+        corpus = corpus_of(folder, times * smallest)
+        with (
+            dask.config.set(configuration()),
+            LocalCluster(n_workers=workers, threads_per_worker=1, memory_limit=limit << 20, **quiet) as cluster,
+            Client(cluster) as client,
+        ):
+            before = set(client.scheduler_info(n_workers=-1)["workers"])
+            model = MultinomialNB(n_epochs=epochs, validation_fraction=0.0).fit(corpus, client=client)
+            peaks = peaks_of(client)
+            lost = len(before - set(client.scheduler_info(n_workers=-1)["workers"]))
+        size = decoded_bytes(corpus.header) / 2**20
+        print(
+            f"{times:2d}x: {corpus.n_documents:9,} documents, {size:6,.0f} MiB decoded ({size / limit:.1f} times the limit of "
+            f"{limit} MiB); peaks {peaks} MiB; {lost} workers lost; "
+            f"{corpus.n_documents / model.history_[-1]['seconds']:,.0f} documents/s in the last epoch",
+            flush=True,
+        )
+
+
+def wide_batches(n_documents: int, n_words: int, n_classes: int, length: int = 100) -> Iterator[tuple[Any, np.ndarray]]:
+    """Yield documents of about `length` words, a fifth of them from their class's own part of the vocabulary."""
+    rng = np.random.default_rng(0)
+    for first in range(0, n_documents, 5000):
+        n = min(5000, n_documents - first)
+        y = rng.integers(n_classes, size=n)
+        words = (rng.zipf(1.3, (n, length)) * 7919) % n_words
+        own = rng.random((n, length)) < 0.2
+        words[own] = ((words + y[:, None] * (n_words // n_classes)) % n_words)[own]
+        rows = np.repeat(np.arange(n), length)
+        yield sp.csr_matrix((np.ones(n * length, np.int64), (rows, words.ravel())), shape=(n, n_words)), y
+
+
+def wide(
+    folder: Path,
+    documents: int = 50_000,
+    words: int = 1_000_000,
+    classes: int = 100,
+    blocks: tuple = (1, 4, 16),
+    checkpoints: bool = False,
+) -> None:
+    """Print a line for each number of blocks."""
+    path = folder / f"wide-{documents}-{words}-{classes}.zarr"
+    if not path.exists():
+        folder.mkdir(parents=True, exist_ok=True)
+        write_corpus(path, wide_batches(documents, words, classes))
+    corpus = open_corpus(path)
+    print(f"mu takes {8 * words * classes / 2**20:,.0f} MiB")
+    settings: dict[str, Any] = {"n_epochs": 2, "rounds_per_epoch": 2, "n_lanes": 32, "evaluate_every": 2}
+    for n_blocks in blocks:
+        seconds: list[float] = []
+
+        def listen(event: Any, seconds: list[float] = seconds) -> None:
+            if isinstance(event, RoundEnded) and (event.epoch, event.round) > (0, 0):
+                seconds.append(event.seconds)
+
+        with connected(n_workers=2) as client, TemporaryDirectory(dir=folder) as checkpoint:
+            before = peak_memory()
+            saving = {"checkpoint": checkpoint, "checkpoint_rounds": 1} if checkpoints else {}
+            model = MultinomialNB(n_blocks=n_blocks, validation_fraction=0.0, **settings)
+            model.fit(corpus, client=client, callbacks=[listen], **saving)
+            peaks = peaks_of(client)
+        print(
+            f"{n_blocks:3d} block(s): {median(seconds):.2f} s a round, peaks {peaks} MiB; the driver's "
+            f"{peak_memory() / 2**20:,.0f} from {before / 2**20:,.0f} MiB; "
+            f"training accuracy {model.history_[-1]['accuracy']:.3f}",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, speed, sizes, batches, recovery, memory, wide)

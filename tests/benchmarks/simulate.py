@@ -12,17 +12,17 @@ two workers is printed beside real runs.
 
 from __future__ import annotations
 
-import argparse
 import heapq
 import math
-import statistics
 import time
 from dataclasses import dataclass, replace
 from pathlib import Path
+from statistics import median
 from types import SimpleNamespace
 from typing import Any
 
-from large import corpus_of
+import harness
+from corpora import corpus_of
 from scale import prepared, rates
 
 from sdem_dist.cluster import connected
@@ -93,9 +93,9 @@ def measured(corpus: Any, client: Any, n_workers: int) -> tuple[Costs, float]:
             statistics=n_features * (8.0 * n_classes + 12),
             state=n_features * 8.0 * n_classes,
             task=task_seconds(client),
-            bandwidth=bandwidth(client, n_workers),
+            bandwidth=bytes_per_second(client, n_workers),
         ),
-        corpus.n_documents / statistics.median(found[1:]),
+        corpus.n_documents / median(found[1:]),
     )
 
 
@@ -109,33 +109,23 @@ def task_seconds(client: Any, n: int = 1000) -> float:
     return (time.perf_counter() - started) / n
 
 
-def bandwidth(client: Any, n_workers: int, megabytes: int = 64) -> float:
+def bytes_per_second(client: Any, n_workers: int, megabytes: int = 64) -> float:
     """Return the bytes per second that one worker fetches from another."""
     if n_workers < 2:
         return 1e9
     first, second = list(client.scheduler_info(n_workers=-1)["workers"])[:2]
-    block = client.submit(_block, megabytes << 20, workers=[first], pure=False)
+    block = client.submit(bytes, megabytes << 20, workers=[first], pure=False)
     client.submit(len, block, workers=[first], pure=False).result()
     started = time.perf_counter()
     client.submit(len, block, workers=[second], pure=False).result()
     return (megabytes << 20) / (time.perf_counter() - started)
 
 
-def _block(n: int) -> Any:
-    import numpy as np
-
-    return np.zeros(n, np.uint8)
-
-
-def main() -> None:
+def simulate(
+    folder: Path, measured_on: int = 1_000_000, documents: int = 1_000_000_000, bandwidth: float | None = None
+) -> None:
     """Print what was measured, real runs beside the simulation, and the simulation."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--folder", type=Path, required=True)
-    parser.add_argument("--measured-on", type=int, default=1_000_000, help="documents of the real runs")
-    parser.add_argument("--documents", type=int, default=1_000_000_000)
-    parser.add_argument("--bandwidth", type=float, help="MB a second between machines, instead of what is measured")
-    o = parser.parse_args()
-    corpus = corpus_of(o.folder, o.measured_on)
+    corpus = corpus_of(folder, measured_on)
     n, lanes, rounds = corpus.n_documents, *_defaults(corpus.n_documents)
     prepared()
     for n_workers in (1, 2):
@@ -148,16 +138,16 @@ def main() -> None:
         f"a document {costs.document * 1e6:.2f} us, a task {costs.task * 1e3:.2f} ms, {costs.bandwidth / 1e6:,.0f} MB/s, "
         f"statistics {costs.statistics / 1e6:.1f} MB a bundle, merged in {costs.merge * 1e3:.1f} ms"
     )
-    if o.bandwidth:
-        costs = replace(costs, bandwidth=o.bandwidth * 1e6)
-    default, default_n_rounds = _defaults(o.documents)
-    print(f"{o.documents:,} documents; default: {default:,} lanes, {default_n_rounds} round(s)")
+    if bandwidth:
+        costs = replace(costs, bandwidth=bandwidth * 1e6)
+    default, default_n_rounds = _defaults(documents)
+    print(f"{documents:,} documents; default: {default:,} lanes, {default_n_rounds} round(s)")
     for factor, rounds in ((1, default_n_rounds), (8, default_n_rounds), (0.125, default_n_rounds), (1, 8)):
         lanes = int(default * factor)
         print(f"  {lanes:,} lanes, {rounds} round(s):")
-        one = epoch_seconds(costs, o.documents, 1, lanes, rounds)["seconds"]
+        one = epoch_seconds(costs, documents, 1, lanes, rounds)["seconds"]
         for n_workers in (16, 64, 256, 1024):
-            s = epoch_seconds(costs, o.documents, n_workers, lanes, rounds)
+            s = epoch_seconds(costs, documents, n_workers, lanes, rounds)
             print(
                 f"    {n_workers:5d} workers: {s['seconds']:8.1f} s an epoch (until the last lane {s['map']:.1f}, merging "
                 f"after it {s['merge']:.1f}), {one / s['seconds'] / n_workers:.0%} of linear"
@@ -170,4 +160,4 @@ def _defaults(n_documents: int) -> tuple[int, int]:
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, simulate)

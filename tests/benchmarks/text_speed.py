@@ -7,19 +7,19 @@ part.  In each repeat we and scikit-learn take turns; ratios are medians over re
 
 from __future__ import annotations
 
-import argparse
-import lzma
-import os
 import shutil
-import statistics
 import tempfile
-import time
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice, product
 from pathlib import Path
+from statistics import median
 from typing import Any
 
+import harness
 import numpy as np
+from corpora import rows_of
+from harness import seconds
 from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
@@ -38,25 +38,16 @@ ORDERS: dict[str, dict[str, Any]] = {
 }
 
 
-def seconds(run: Callable[[], object]) -> float:
-    """Return the wall time of a call; what it returns is forgotten before the clock of the next one starts."""
-    started = time.perf_counter()
-    kept = run()
-    taken = time.perf_counter() - started
-    del kept
-    return taken
-
-
 def against_count_vectorizer(texts: list[str], options: dict[str, Any], repeats: int) -> tuple[float, float, float]:
     """Return the median seconds of us and of scikit-learn, and the median of their ratios."""
     settings = VectorizerSettings(**options)
     count_texts(texts[:10], settings)  # compiles
-    ours, theirs = [], []
-    for _ in range(repeats):
-        ours.append(seconds(lambda: count_texts(texts, settings)))
-        theirs.append(seconds(lambda: CountVectorizer(**options).fit_transform(texts)))
-    ratios = [b / a for a, b in zip(ours, theirs, strict=True)]
-    return statistics.median(ours), statistics.median(theirs), statistics.median(ratios)
+    calls = {
+        "ours": lambda: count_texts(texts, settings),
+        "theirs": lambda: CountVectorizer(**options).fit_transform(texts),
+    }
+    ours, theirs = harness.in_turns(calls, repeats).values()
+    return median(ours), median(theirs), harness.median_ratio(theirs, ours)
 
 
 def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> int:
@@ -73,7 +64,7 @@ def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> in
 
 def two_against_one(run: Callable[[int], object], repeats: int) -> float:
     """Return the median, over repeats, of one thread's seconds by those of two."""
-    return statistics.median(seconds(lambda: run(1)) / seconds(lambda: run(2)) for _ in range(repeats))
+    return median(seconds(lambda: run(1)) / seconds(lambda: run(2)) for _ in range(repeats))
 
 
 def file_speeds(
@@ -88,7 +79,7 @@ def file_speeds(
         shutil.rmtree(corpus, ignore_errors=True)
         ingest(source, corpus, VectorizerSettings(**options), reading=Reading(label=0, text=1), n_jobs=n_jobs)
 
-    taken = statistics.median(seconds(ingested) for _ in range(repeats))
+    ingest_seconds = median(seconds(ingested) for _ in range(repeats))
     MultinomialNB(n_epochs=1).fit(open_corpus(corpus)).save(model)
 
     def predicted() -> int:
@@ -98,42 +89,33 @@ def file_speeds(
         records = (block for split in splits for block in split.read(RowValidator()))
         return sum(len(text) for text in answered(records, counter, lines, n_jobs))
 
-    return megabytes / taken, megabytes / statistics.median(seconds(predicted) for _ in range(repeats))
+    return megabytes / ingest_seconds, megabytes / median(seconds(predicted) for _ in range(repeats))
 
 
 def reviews(n: int | None) -> tuple[list[str], list[str]]:
     """Return the raw texts of IMDB's training part, and ``label TAB text`` lines."""
-    with lzma.open(Path(os.environ["SDEM_CORPORA"], "imdb", "imdb-train.tsv.xz"), "rt", encoding="utf-8") as file:
-        rows = [line.rstrip("\n").split("\t") for line in file][:n]
+    rows = list(islice(rows_of("imdb/imdb-train.tsv.xz"), n))
     return [row[3] for row in rows], [f"{row[0]}\t{row[3]}" for row in rows]
 
 
-def main() -> None:
-    """Print the lines."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--small", action="store_true", help="2,000 reviews, two repeats")
-    arguments = parser.parse_args()
-    repeats = 2 if arguments.small else arguments.repeats
-    texts, lines = reviews(2000 if arguments.small else None)
+def compare(repeats: int = 5, small: bool = False) -> None:
+    """Print the lines; of 2,000 reviews and two repeats, if small."""
+    repeats = 2 if small else repeats
+    texts, lines = reviews(2000 if small else None)
     megabytes = sum(len(text.encode()) for text in texts) / 1e6
     for name, options in ORDERS.items():
         ours, theirs, ratio = against_count_vectorizer(texts, options, repeats)
-        print(
-            f"bytes to CSR, {name}: {ours:.3f} s, {megabytes / ours:.0f} MB/s; CountVectorizer {theirs:.2f} s; "
-            f"ratio {ratio:.1f}",
-            flush=True,
-        )
+        rate = f"{ours:.3f} s, {megabytes / ours:.0f} MB/s"
+        print(f"bytes to CSR, {name}: {rate}; CountVectorizer {theirs:.2f} s; ratio {ratio:.1f}", flush=True)
     buffer = texts_of_strings(texts)
     for name, options in ORDERS.items():
         speedup = two_against_one(lambda n_jobs, o=options: counted_in_threads(buffer, n_jobs, o), repeats)
         print(f"counting in two threads against one, {name}: {speedup:.2f}", flush=True)
-    for name in ("words", "1,2-grams"):
-        for n_jobs in (1, 2):
-            with tempfile.TemporaryDirectory() as folder:
-                written, read = file_speeds(lines, Path(folder), ORDERS[name], n_jobs, repeats)
-            print(f"{name}, {n_jobs} thread(s): ingest {written:.0f} MB/s, predict {read:.0f} MB/s", flush=True)
+    for name, n_jobs in product(("words", "1,2-grams"), (1, 2)):
+        with tempfile.TemporaryDirectory() as folder:
+            written, read = file_speeds(lines, Path(folder), ORDERS[name], n_jobs, repeats)
+        print(f"{name}, {n_jobs} thread(s): ingest {written:.0f} MB/s, predict {read:.0f} MB/s", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, compare)

@@ -1,6 +1,6 @@
 """A trial: do the parameters of naive Bayes deserve error bars?  Dirichlet posteriors of p(word | class).
 
-Run: ``SDEM_CORPORA=... python tests/benchmarks/uncertainty.py [--only r8,20ng]``.  Two questions:
+Run: ``SDEM_CORPORA=... python tests/benchmarks/uncertainty.py [r8,20ng]``.  Two questions:
 
 - Do intervals cover?  The training part is cut into two halves; the parameter of a word in a class differs between them by
   z of its posterior's standard deviations (Khan and Rue 2023: mu of sdEM is that posterior's counts).  Of z below 1.645
@@ -12,9 +12,8 @@ Run: ``SDEM_CORPORA=... python tests/benchmarks/uncertainty.py [--only r8,20ng]`
 
 from __future__ import annotations
 
-import argparse
-
 import corpora
+import harness
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import gammaln, log_softmax, logsumexp, polygamma
@@ -73,34 +72,29 @@ def measures(scores: np.ndarray, y: np.ndarray, temperature: float) -> list[floa
     return [float((scores.argmax(axis=1) == y).mean()), *map(float, losses)]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--only", default="webkb,r8,20ng")
-    options = parser.parse_args()
-    print("| corpus | loss | 90 % intervals cover | predictions | accuracy | log-loss | at a temperature |")
-    print(f"|{' --- |' * 7}")
-    for name in options.only.split(","):
-        counted = corpora.load(name)
-        classes, y = np.unique(counted.y, return_inverse=True)
-        y_test = np.searchsorted(classes, counted.y_test)
-        held_out = np.random.default_rng(1).random(len(y)) < 0.1
+def trial(names: tuple = ("webkb", "r8", "20ng")) -> None:
+    """Print a row for each corpus, loss and way to predict."""
+    columns = "predictions", "accuracy", "log-loss", "at a temperature"
+    harness.head("corpus", "loss", "90 % intervals cover", *columns)
+    for name in names:
+        counted = corpora.load(name).numbered()
+        y, held_out = counted.y, np.random.default_rng(1).random(len(counted.y)) < 0.1
         for loss, split in (("nll", counted), ("hinge", corpora.tfidf(counted, norm=10.0))):
             model = MultinomialNB(loss=loss, calibrate=False, validation_fraction=0, n_jobs=1)
             share = covered(model, split.X, y) if loss == "nll" else float("nan")  # steps are no observations
-            kept = posterior(model, split.X[~held_out], y[~held_out])
-            X, H = split.X_test, split.X[held_out]
+            counts, prior = posterior(model, split.X[~held_out], y[~held_out])
+            log_words = np.log(counts) - np.log(counts.sum(axis=0))
+            both = split.X[held_out], split.X_test
             ways = {
-                "of the mean": lambda X, kept=kept: X @ (np.log(kept[0]) - np.log(kept[0].sum(axis=0))) + kept[1],
-                "averaged, closed form": lambda X, kept=kept: compound(*kept, X),
-                f"averaged, {DRAWS} draws": lambda X, kept=kept: averaged(*kept, X),
+                "of the mean": [X @ log_words + prior for X in both],
+                "averaged, closed form": [compound(counts, prior, X) for X in both],
+                f"averaged, {DRAWS} draws": [averaged(counts, prior, X) for X in both],
             }
-            for way, score in ways.items():
-                losses = tempered_losses(score(H), y[held_out], np.ones(int(held_out.sum())))
-                found = measures(score(X), y_test, best_temperature(losses)[0])
-                print(
-                    f"| {name} | {loss} | {share:.3f} | {way} | {' | '.join(f'{v:.4f}' for v in found)} |", flush=True
-                )
+            for way, (of_held_out, of_test) in ways.items():
+                losses = tempered_losses(of_held_out, y[held_out], np.ones(int(held_out.sum())))
+                figures = measures(of_test, split.y_test, best_temperature(losses)[0])
+                harness.row(name, loss, f"{share:.3f}", way, *figures)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, trial)

@@ -8,19 +8,18 @@ with, Vowpal Wabbit three passes.  Medians over repeats, in which all take turns
 
 from __future__ import annotations
 
-import argparse
-import lzma
 import re
-import statistics
 import tempfile
 import time
 from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
+from statistics import median
 from typing import NamedTuple
 
+import harness
 import numpy as np
-from corpora import folder
+from corpora import rows_of
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.pipeline import make_pipeline
 from sklearn.svm import LinearSVC
@@ -42,8 +41,7 @@ def reviews(most: int | None) -> Split:
     """Return the reviews of IMDB in an order of chance; with `most` about so many of each part."""
     parts: list[tuple[list[str], np.ndarray]] = []
     for part in ("train", "test"):
-        with lzma.open(folder() / f"imdb/imdb-{part}.tsv.xz", "rt", encoding="utf-8", newline="\n") as lines:
-            rows = [line.rstrip("\n").split("\t", 3) for line in lines]
+        rows = list(rows_of(f"imdb/imdb-{part}.tsv.xz", 3))
         order = np.random.default_rng(0).permutation(len(rows))[:most]
         parts.append(([rows[i][3] for i in order], np.array([rows[i][0] == "pos" for i in order], int)))
     return Split(*parts[0], *parts[1])
@@ -76,57 +74,47 @@ def vowpal_wabbit(split: Split, work: Path) -> tuple[np.ndarray, float]:
 
     started = time.perf_counter()
     train, new = work / "train.vw", work / "new.vw"
-    clean = [
+    old_words, new_words = (
         [" ".join(re.findall(r"\w\w+", text.lower())) for text in texts] for texts in (split.texts, split.new_texts)
-    ]
-    train.write_text(
-        "".join(f"{2 * k - 1} | {text}\n" for k, text in zip(split.y, clean[0], strict=True)), encoding="utf-8"
     )
-    new.write_text("".join(f"| {text}\n" for text in clean[1]), encoding="utf-8")
+    train.write_text("".join(f"{2 * k - 1} | {text}\n" for k, text in zip(split.y, old_words, strict=True)), "utf-8")
+    new.write_text("".join(f"| {text}\n" for text in new_words), encoding="utf-8")
     apart = time.perf_counter() - started
     # The objects run over the files as the command would.
     model, cache = work / "model.vw", work / "cache.vw"
     how = f"--ngram 2 -b 22 --loss_function logistic --passes 3 --cache_file {cache} -k --holdout_off --quiet"
     Workspace(f"-d {train} {how} -f {model}").finish()
-    Workspace(f"-d {new} -i {model} -t -p {work / 'found'} --quiet").finish()
-    return (np.loadtxt(work / "found") > 0).astype(int), apart
+    Workspace(f"-d {new} -i {model} -t -p {work / 'scores'} --quiet").finish()
+    return (np.loadtxt(work / "scores") > 0).astype(int), apart
 
 
 CONTENDERS: dict[str, Callable[[Split, Path], tuple[np.ndarray, float]]] = {
     "ours": ours,
     "TfidfVectorizer, LinearSVC": scikit_learn,
 }
-CONTENDERS |= {
-    name: run
-    for name, package, run in (("fastText", "fasttext", fasttext), ("Vowpal Wabbit", "vowpalwabbit", vowpal_wabbit))
-    if find_spec(package)
-}
+GUESTS = {"fastText": ("fasttext", fasttext), "Vowpal Wabbit": ("vowpalwabbit", vowpal_wabbit)}
+CONTENDERS |= {name: run for name, (package, run) in GUESTS.items() if find_spec(package)}
 
 
-def main() -> None:
-    """Print accuracy, seconds, and seconds as a multiple of ours."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--small", action="store_true", help="some hundred reviews")
-    parser.add_argument("--repeats", type=int, default=3)
-    options = parser.parse_args()
-    split = reviews(300 if options.small else None)
+def compare(small: bool = False, repeats: int = 3) -> None:
+    """Print accuracy, seconds, and seconds as a multiple of ours; of some hundred reviews, if small."""
+    split = reviews(300 if small else None)
     ours(Split(split.texts[:200], split.y[:200], split.new_texts[:50], split.y_new[:50]), Path())  # compiles
     seconds: dict[str, list[float]] = {name: [] for name in CONTENDERS}
-    before: dict[str, float] = {}
+    files: dict[str, float] = {}
     accuracy: dict[str, float] = {}
-    for _ in range(options.repeats):
+    for _ in range(repeats):
         for name, run in CONTENDERS.items():
             with tempfile.TemporaryDirectory() as work:
                 started = time.perf_counter()
-                found, before[name] = run(split, Path(work))
-                seconds[name].append(time.perf_counter() - started - before[name])
-                accuracy[name] = float((found == split.y_new).mean())
-    own = statistics.median(seconds["ours"])
+                labels, files[name] = run(split, Path(work))
+                seconds[name].append(time.perf_counter() - started - files[name])
+                accuracy[name] = float((labels == split.y_new).mean())
     print(f"{'':28}{'accuracy':>9}{'seconds':>9}{'to ours':>9}{'files':>9}")
-    for name, taken in seconds.items():
-        middle = statistics.median(taken)
-        print(f"{name:28}{accuracy[name]:>9.4f}{middle:>9.2f}{middle / own:>9.2f}{before[name]:>9.2f}", flush=True)
+    for name, times in seconds.items():
+        middle, ratio = median(times), median(times) / median(seconds["ours"])
+        print(f"{name:28}{accuracy[name]:>9.4f}{middle:>9.2f}{ratio:>9.2f}{files[name]:>9.2f}", flush=True)
 
 
 if __name__ == "__main__":
-    main()
+    harness.run(__doc__, compare)

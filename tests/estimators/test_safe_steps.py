@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from benchmarks.safe_steps import TABLES, compare
+from tables import TABLES, compare
 
 
 @pytest.mark.slow
