@@ -51,8 +51,12 @@ METRICS = {
 """By the name that programs use, in the order in which people are shown them."""
 UNSHOWN = ("temperature", "tempered_log_loss")
 """What would serve best of an evaluation, for those who calibrate; people are not shown it."""
-PREFIXES = {"": "training", "validation_": "held-out", "held_out_": "held-out"}
-"""Documents that a metric of a history is of, by what its name begins with."""
+PREFIXES = {
+    "": "training documents",
+    "validation_": "held-out documents",
+    "held_out_": "a held-out part of the training documents",
+}
+"""What a metric of a history is of, by what its name begins with."""
 
 
 def metric(name: str, prefix: str = "") -> Metric:
@@ -62,10 +66,13 @@ def metric(name: str, prefix: str = "") -> Metric:
 
 def called(name: str) -> str:
     """Return what people call a metric of a history, with the documents that it is of."""
-    for prefix, documents in PREFIXES.items():
-        if prefix and name.startswith(prefix):
-            return f"{documents} {metric(name.removeprefix(prefix), prefix).name}"
-    return metric(name).name
+    prefix = prefix_of(name)
+    return f"{'held-out ' if prefix else ''}{metric(name.removeprefix(prefix), prefix).name}"
+
+
+def prefix_of(name: str) -> str:
+    """Return what the name of a metric of a history begins with, one of `PREFIXES`."""
+    return next(prefix for prefix in reversed(PREFIXES) if name.startswith(prefix))
 
 
 def short(name: str) -> str:

@@ -24,12 +24,10 @@ if TYPE_CHECKING:
 
 History = Sequence[Mapping[str, float]]
 FOUR = ("accuracy", "ncll", "hinge", "perplexity")
-DOCUMENTS = {"": "training", "validation_": "held-out", "held_out_": "held-out part"}
-"""What the documents of a metric are called, by what its name begins with: `held-out part` is of the training data."""
 COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 """Of Okabe and Ito."""
 MARKERS = "osD^vP"
-WIDTH = 32
+WIDTH = 48
 """Characters of a label."""
 MAX_NUMBERED = 12
 """Classes up to which every cell of a matrix has its number."""
@@ -92,14 +90,14 @@ def history(
     trainings = histories if isinstance(histories, Mapping) else {"": histories}
     names = {name for one in trainings.values() for entry in one for name in entry}
     title, unit = glossary.metric(metric, prefix or "")
-    colors = dict(zip(DOCUMENTS.values(), COLORS, strict=False))
+    colors = dict(zip(glossary.PREFIXES.values(), COLORS, strict=False))
     if not isinstance(histories, Mapping) and prefix is None:
-        lines = {kind: points(histories, start + metric) for start, kind in DOCUMENTS.items()}
+        lines = {kind: points(histories, start + metric) for start, kind in glossary.PREFIXES.items()}
         lines = {kind: line for kind, line in lines.items() if line}
     else:
         if prefix is None:
             prefix = next((start for start in glossary.PREFIXES if start + metric in names), "")
-        title = f"{title}, {glossary.PREFIXES.get(prefix, prefix)} documents"
+        title = f"{title}, {glossary.PREFIXES.get(prefix, prefix)}"
         lines = {name: points(one, prefix + metric) for name, one in trainings.items()}
     if not any(lines.values()):
         known = ", ".join(sorted(names - {"epoch", "seconds"}))

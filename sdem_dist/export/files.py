@@ -28,14 +28,15 @@ PADDING = "#"
 """No word: fills the rows of texts that are shorter than others."""
 
 
-def why_not_texts(settings: VectorizerSettings | None) -> str:
-    """Return why no operator counts texts as these settings do; empty where operators can.
+def why_from_counts(model: Any) -> str:
+    """Return why the ONNX file of a model takes counts: no operator counts texts as it does; empty where one can.
 
-    Operators count as the settings do, but for two letters: İ (U+0130), which Python lowers to two letters, and a
+    Operators count as the model does, but for two letters: İ (U+0130), which Python lowers to two letters, and a
     capital sigma at the end of a word, which Python lowers to another letter than elsewhere.
     """
-    if settings is None or settings.kind == "matrix":
+    if model.vectorizer_ is None or model.vectorizer_["kind"] == "matrix":
         return "the model was trained on counts"
+    settings = VectorizerSettings.from_json(model.vectorizer_)
     several = settings.ngram_range[1] > 1
     obstacles = {
         "no operator hashes words as the model does": settings.kind == "hashing",
@@ -98,12 +99,6 @@ def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> No
     skops = needed("skops.io", "skops")
     pipeline = to_sklearn(model, from_counts=from_counts)
     publish_file(path, lambda partial: skops.dump(pipeline, partial, compression=ZIP_DEFLATED), error=ModelError)
-
-
-def why_from_counts(model: Any) -> str:
-    """Return why the ONNX file of a model takes counts and not texts; empty where it takes texts."""
-    settings = model.vectorizer_
-    return why_not_texts(None if settings is None else VectorizerSettings.from_json(settings))
 
 
 def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> None:

@@ -42,23 +42,35 @@ def explanations(
     if documents.n_documents == 0:
         return Explanations()
     scores = np.asarray(estimator._class_scores(documents))
-    if estimator.several_labels:
+    several, n, classes = estimator.several_labels, np.arange(len(scores)), estimator.classes_.tolist()
+    if several:
         if against is not None:
             raise ValueError(
                 "the model gives several labels, each against all documents without it: leave against at None"
             )
         best = scores.argmax(axis=1) if of_labels is None else of_labels
-        pairs, answers = np.stack([best, best], axis=1), _of_labels(estimator, scores, best)
+        pairs, odds = np.stack([best, best], axis=1), scores[n, best]
+        probabilities = expit(np.stack([odds, -odds], axis=1))
+        temperatures = getattr(estimator, "temperatures_", np.ones(len(classes)))[best]
     else:
         log_p = log_softmax(scores, axis=1)
         pairs = _pairs(estimator, log_p, against)
-        answers = _of_classes(estimator, log_p, pairs)
-    terms_of, generative = Terms(estimator, texts), getattr(estimator, "loss", "nll") == "nll"
+        log_p = np.take_along_axis(log_p, pairs, axis=1)
+        odds, probabilities = log_p[:, 0] - log_p[:, 1], np.exp(log_p)
+        temperatures = np.full(len(scores), float(getattr(estimator.learner_, "temperature", 1.0)))
+    terms_of, all_parts = Terms(estimator, texts), estimator._document_parts(documents, pairs)
     return Explanations(
         Explanation(
-            **answer, prior=p.prior, generative=generative, **terms_of.fields(i, p, answer["log_odds"] - p.prior)
+            label=classes[a],
+            against=f"not {classes[a]}" if several else classes[b],
+            probability=float(probabilities[i, 0]),
+            probability_against=float(probabilities[i, 1]),
+            log_odds=float(odds[i]),
+            prior=parts.prior,
+            temperature=float(temperatures[i]),
+            **terms_of.fields(i, parts, float(odds[i]) - parts.prior),
         )
-        for i, (answer, p) in enumerate(zip(answers, estimator._document_parts(documents, pairs), strict=True))
+        for i, ((a, b), parts) in enumerate(zip(pairs.tolist(), all_parts, strict=True))
     )
 
 
@@ -116,39 +128,6 @@ def _pairs(estimator: Estimator, log_p: np.ndarray, against: object) -> np.ndarr
         raise ValueError(f"{unknown[0]!r} is not among the model's classes: {some(estimator.classes_)}")
     rivals = np.array([classes.index(label) for label in wanted])
     return np.stack([order[:, 0], np.where(rivals == order[:, 0], order[:, 1], rivals)], axis=1)
-
-
-def _of_classes(estimator: Any, log_p: np.ndarray, pairs: np.ndarray) -> list[dict[str, Any]]:
-    """Return the answers of `Explanation` for pairs of classes."""
-    classes, temperature = estimator.classes_.tolist(), float(getattr(estimator.learner_, "temperature", 1.0))
-    return [
-        {
-            "label": classes[a],
-            "against": classes[b],
-            "probability": float(np.exp(row[a])),
-            "probability_against": float(np.exp(row[b])),
-            "log_odds": float(row[a] - row[b]),
-            "temperature": temperature,
-        }
-        for (a, b), row in zip(pairs.tolist(), log_p, strict=True)
-    ]
-
-
-def _of_labels(estimator: Any, scores: np.ndarray, labels: np.ndarray) -> list[dict[str, Any]]:
-    """Return the answers of `Explanation` for labels, each against all documents without it."""
-    classes = estimator.classes_.tolist()
-    temperatures = getattr(estimator, "temperatures_", np.ones(len(classes))).tolist()
-    return [
-        {
-            "label": classes[k],
-            "against": f"not {classes[k]}",
-            "probability": float(expit(row[k])),
-            "probability_against": float(expit(-row[k])),
-            "log_odds": float(row[k]),
-            "temperature": temperatures[k],
-        }
-        for k, row in zip(labels.tolist(), scores, strict=True)
-    ]
 
 
 class Terms:

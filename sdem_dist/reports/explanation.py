@@ -57,7 +57,7 @@ class WordPart(NamedTuple):
     part: float
     """Of the log-odds, or of the prediction in units of the target."""
     log_p: float = float("nan")
-    """ln p(word | class); NaN for a model that has none."""
+    """ln p(word | class), of which discriminative training gives only differences a meaning; NaN for other models."""
     log_p_against: float = float("nan")
     """The same of the other class."""
 
@@ -105,8 +105,6 @@ class Explained(ABC):
     """How parts are written in tables and in texts."""
     sides: ClassVar[tuple[str, str]]
     """What positive and negative parts speak for."""
-    probability_heads: ClassVar[tuple[str, ...]] = ()
-    """Heads of ln p(word | class) in a table; none where they are not known."""
 
     @property
     @abstractmethod
@@ -120,17 +118,13 @@ class Explained(ABC):
 
     def word_table(self) -> Table:
         """Return the largest parts, and the sum of the others, also of those that round to 0."""
-        form, heads = self.digits[0], self.probability_heads
+        form = self.digits[0]
         n = sum(float(format(w.part, form)) != 0 for w in self.words[:MAX_WORDS]) or min(len(self.words), 1)
-        rows = [
-            (w.word, format(w.part, form), f"{w.weight:.4g}", *(f"{np.exp(p):.3e}" for p in w[3:][: len(heads)]))
-            for w in self.words[:n]
-        ]
-        n_other = len(self.words) - n
-        others = {counted(n_other, "other word"): sum(w.part for w in self.words[n:])} if n_other else {}
-        empty = [""] * (1 + len(heads))
-        rows += [(name, format(value, form), *empty) for name, value in (others | self._sums).items()]
-        return Table(("word", self.part_name, "weight", *heads), rows, widths={0: 20, 3: 18, 4: 18})
+        rows = [(w.word, format(w.part, form), f"{w.weight:.4g}") for w in self.words[:n]]
+        others = {counted(len(self.words) - n, "other word"): sum(w.part for w in self.words[n:])}
+        sums = (others if n < len(self.words) else {}) | self._sums
+        rows += [(name, format(value, form), "") for name, value in sums.items()]
+        return Table(("word", self.part_name, "weight"), rows, widths={0: 20})
 
     def topic_table(self) -> Table:
         """Return the topics, with their parts where there are any."""
@@ -236,9 +230,7 @@ class Explanation(Explained):
     prior : float
         What the classes' prior probabilities add.
     temperature : float
-    generative : bool
-        Whether ``log_p`` of words are probabilities that can be read as such. After discriminative training only their
-        differences mean something, and tables leave them out.
+        What scores are divided by.
     """
 
     label: object
@@ -248,7 +240,6 @@ class Explanation(Explained):
     log_odds: float
     prior: float
     temperature: float = 1.0
-    generative: bool = True
 
     part_name: ClassVar = "log-odds"
     digits: ClassVar = ("+.3f", "+.2f")
@@ -264,12 +255,7 @@ class Explanation(Explained):
             f"{self.label} {self.probability:.3f}, {self.against} {self.probability_against:.3f}; "
             f"log-odds {self.log_odds:+.2f}"
         )
-        divided = "" if self.temperature == 1.0 else f" / temperature {self.temperature:.3g}"
-        products = [w.weight * (w.log_p - w.log_p_against) / self.temperature for w in self.words]
-        if products and np.allclose([w.part for w in self.words], products, rtol=1e-3, atol=1e-6):
-            ratio = f"ln(p(word|{self.label}) / p(word|{self.against}))" if self.generative else "log-odds of the word"
-            return f"{answer}; of a word: weight x {ratio}{divided}"
-        return f"{answer} (scores{divided})" if divided else answer
+        return answer if self.temperature == 1.0 else f"{answer} (scores / temperature {self.temperature:.3g})"
 
     @property
     def sides(self) -> tuple[str, str]:  # type: ignore[override]
@@ -278,11 +264,6 @@ class Explanation(Explained):
     @property
     def _sums(self) -> dict[str, float]:
         return {"prior of the classes": self.prior} | super()._sums
-
-    @property
-    def probability_heads(self) -> tuple[str, ...]:  # type: ignore[override]
-        has_any = any(w.log_p == w.log_p for w in self.words)
-        return (f"p(word|{self.label})", f"p(word|{self.against})") if self.generative and has_any else ()
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

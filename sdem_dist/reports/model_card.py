@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.glossary import UNSHOWN, called, metric
+from sdem_dist import glossary
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.reports.report import ByClassReport, Report
 from sdem_dist.reports.top_words import top_words
@@ -15,12 +15,6 @@ from sdem_dist.table import Table, markdown
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
-
-OF_HELD_OUT = {
-    "held_out_": "held-out: a part of the training data",
-    "validation_": "held-out: documents that were given",
-}
-"""What metrics are of, by what their names begin with."""
 
 
 def model_facts(model: EngineEstimator) -> dict[str, str]:
@@ -40,25 +34,21 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     facts |= _classes_or_topics(model) | _inputs(model)
     converged = getattr(model, "converged_", None)
     state = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}[converged]
-    facts["epochs"] = f"{model.n_iter_}{state}"
-    which = "last epoch" if entry.get("epoch", model.n_iter_) == model.n_iter_ else f"kept: epoch {entry['epoch']}"
-    facts |= _metrics(which, entry)
+    epoch = entry.get("epoch", model.n_iter_)
+    facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
+    facts |= {f"on {glossary.PREFIXES[prefix]}": ", ".join(texts) for prefix, texts in _metrics(entry).items()}
     return facts | ({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
 
 
-def _metrics(which: str, entry: Mapping[str, float]) -> dict[str, str]:
-    """Return the metrics of an epoch, a line for documents of each kind; the first one is called `which`."""
-    hidden = ("epoch", "unlabelled_weight", *UNSHOWN)
+def _metrics(entry: Mapping[str, float]) -> dict[str, list[str]]:
+    """Return the metrics of an epoch with their names, for documents of each kind."""
     lines: dict[str, list[str]] = {}
     for name, value in entry.items():
-        if name not in hidden and not name.endswith("seconds"):
-            kind = next((kind for prefix, kind in OF_HELD_OUT.items() if name.startswith(prefix)), "")
-            lines.setdefault(kind, []).append(f"{called(name)} {value:.4g}")
-    kinds = [kind for kind in ("", *OF_HELD_OUT.values()) if kind in lines]
-    if not kinds:
-        return {which: "not evaluated"}
-    first = f"{', '.join(lines[kinds[0]])}{f' ({kinds[0]})' if kinds[0] else ''}"
-    return {which: first} | {kind: ", ".join(lines[kind]) for kind in kinds[1:]}
+        if name not in ("epoch", "unlabelled_weight", *glossary.UNSHOWN) and not name.endswith("seconds"):
+            prefix = glossary.prefix_of(name)
+            metric = glossary.metric(name.removeprefix(prefix), prefix).name
+            lines.setdefault(prefix, []).append(f"{metric} {value:.4g}")
+    return dict(sorted(lines.items()))
 
 
 def _classes_or_topics(model: EngineEstimator) -> dict[str, str]:
@@ -119,7 +109,7 @@ def _model(model: EngineEstimator) -> Iterator[str]:
     facts = model_facts(model)
     data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
     yield "## Model"
-    yield _table((k, v) for k, v in facts.items() if k not in ("last epoch", *OF_HELD_OUT.values()))
+    yield _table((k, v) for k, v in facts.items() if not k.startswith("on "))
     yield "Settings in full:"
     settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
     yield _table(settings, ("parameter", "value"))
@@ -138,17 +128,8 @@ def _model(model: EngineEstimator) -> Iterator[str]:
 
 def _quality(model: EngineEstimator, report: Report | None, documents: str) -> Iterator[str]:
     yield "## Quality"
-    for prefix, where in (
-        ("held_out_", "documents that training held out"),
-        ("validation_", "held-out documents that training was given"),
-    ):
-        figures = [
-            f"{markdown(metric(name.removeprefix(prefix), prefix).name)} {value:.4g}"
-            for name, value in model.best_entry_.items()
-            if name.startswith(prefix)
-        ]
-        if figures:
-            yield f"On {where}: {', '.join(figures)}."
+    for prefix, texts in _metrics(model.best_entry_).items():
+        yield f"On {glossary.PREFIXES[prefix]}: {markdown(', '.join(texts))}."
     if report is None:
         yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
         return

@@ -18,7 +18,7 @@ from sdem_dist.counted import counted
 from sdem_dist.reports.classification import ClassificationReport
 from sdem_dist.reports.clusters import TopicReport
 from sdem_dist.reports.evaluation_set import EvaluationSet, was_trained_on
-from sdem_dist.reports.explanation import FOR, Explanation, highlight, key_of_colors
+from sdem_dist.reports.explanation import FOR, highlight
 from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.model_card import model_facts
 from sdem_dist.reports.report import ByClassReport
@@ -34,42 +34,29 @@ if TYPE_CHECKING:
 
 STYLE = """
 :root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee6; --paper: #ffffff; --panel: #f5f7fa;
-  --link: #0072b2; --blue: #0072b2; --orange: #d55e00; --green: #009e73; }
+  --link: #0072b2; }
 @media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --paper: #14181e; --panel: #1c222a; --link: #56b4e9;
-    --blue: #4aa3dc; --orange: #e8743a; --green: #2fb98f; }
+  :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --paper: #14181e; --panel: #1c222a; --link: #56b4e9; }
 }
 * { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1.2rem; background: var(--paper); color: var(--ink);
+body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--paper); color: var(--ink);
   font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere; }
-h1 { font-size: 1.6rem; line-height: 1.2; margin: .3rem 0 .2rem; }
-h2 { font-size: 1.2rem; margin: 2.2rem 0 .6rem; padding-top: .6rem; border-top: 1px solid var(--line); }
-h3 { font-size: 1rem; margin: 1.2rem 0 .3rem; }
-p { margin: .4rem 0; } .soft, caption { color: var(--soft); font-size: .9em; }
-nav { margin: .8rem 0; } nav a { margin-right: 1rem; } a { color: var(--link); }
+h2 { margin-top: 2.2rem; padding-top: .6rem; border-top: 1px solid var(--line); }
+p { margin: .4rem 0; } .soft, caption, th, figcaption, .card span { color: var(--soft); font-size: .9em; }
+nav a { margin-right: 1rem; } a { color: var(--link); }
 .wide { overflow-x: auto; max-width: 100%; margin: .6rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; } caption { text-align: left; padding-bottom: .3rem; }
-th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; overflow-wrap: normal; }
-th { color: var(--soft); font-weight: 600; font-size: .9em; }
+table { border-collapse: collapse; font-variant-numeric: tabular-nums; } caption { text-align: left; }
+th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
+td { overflow-wrap: normal; } td:first-child { overflow-wrap: anywhere; min-width: 5.5rem; }
 .cards { display: flex; flex-wrap: wrap; gap: .7rem; margin: 1rem 0; }
-.card { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .9rem; min-width: 7.5rem; }
-.card b { display: block; white-space: nowrap; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
-.card span { color: var(--soft); font-size: .85rem; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1rem; align-items: start; }
-figure { margin: .6rem 0; } figcaption { color: var(--soft); font-size: .9em; }
-figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
-article { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .6rem .9rem; margin: .8rem 0; }
-.text { white-space: pre-wrap; max-height: 16rem; overflow: auto; margin: .4rem 0; }
-mark { color: inherit; border-radius: .15rem; padding: 0 .08em; }
-@media (max-width: 40rem) {
-  body { padding: .8rem; font-size: 14px; } th, td { padding-right: .45rem; font-size: .9em; }
-  td { overflow-wrap: anywhere; min-width: 3rem; } td:first-child { min-width: 5.5rem; overflow-wrap: break-word; }
-  .card { min-width: 6rem; flex: 1; }
-}
+.card, article { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .9rem; }
+article { margin: .8rem 0; } .card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
+.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1rem; }
+figure { margin: .6rem 0; } figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
+.text { white-space: pre-wrap; max-height: 16rem; overflow: auto; } mark { border-radius: .15rem; padding: 0 .08em; }
 @media print {
-  body { max-width: none; padding: 0; font-size: 11px; } nav { display: none; } .text { max-height: none; }
-  h2 { break-after: avoid; } figure, tr { break-inside: avoid; }
-  .text { break-inside: auto; } body { print-color-adjust: exact; -webkit-print-color-adjust: exact; }
+  body { max-width: none; font-size: 11px; print-color-adjust: exact; } nav { display: none; }
+  .text { max-height: none; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; }
 }
 """
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
@@ -209,54 +196,35 @@ def _words_by_class(estimator: EngineEstimator) -> str:
 
 
 def _examples(estimator: Any, report: ByClassReport, examined: EvaluationSet) -> str:
-    """Return the worst errors of each of the most frequent kinds with their words marked; none without such words."""
+    """Return the worst errors of each of the most frequent kinds, explained; none of a model without explanations."""
     errors = report.errors
     if isinstance(report, LabelReport):
         wrong = report.wrong_labels(errors)
         kinds = list(zip(wrong.tolist(), report.predictions[errors, wrong].tolist(), strict=True))
-        sides = "for the label", "against it"
     else:
         assert isinstance(report, ClassificationReport)
         kinds = list(zip(report.labels[errors].tolist(), report.predictions[errors].tolist(), strict=True))
-        sides = "for the prediction", "for the true class"
-    chosen = [
-        i
-        for kind, _ in Counter(sorted(kinds)).most_common(CONFUSIONS)
-        for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]
-    ]
+    most = [kind for kind, _ in Counter(sorted(kinds)).most_common(CONFUSIONS)]
+    chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]]
     if not chosen:
         return ""
-    positions, explained = report.positions[errors[chosen]], report.explained(errors[chosen]) or {}
-    explanations = examined.explained(estimator, positions, **explained) or []
+    positions, how = report.positions[errors[chosen]], report.explained(errors[chosen]) or {}
     articles = []
+    explanations = examined.explained(estimator, positions, **how) or []
     for i, explanation, id_ in zip(chosen, explanations, examined.ids_of(positions), strict=False):
-        of, other = kinds[i]
+        title = f"{report.names[kinds[i][0]]} taken for {explanation.label}"
         if isinstance(report, LabelReport):
-            title = f"{explanation.label} is {'wrongly given' if other else 'missing'}"
-        else:
-            title = f"{report.names[of]} taken for {explanation.label}"
-        articles.append(_example(f"{title}, probability {explanation.probability:.3f} (document {id_})", explanation))
-    return f"{key_of_colors(sides)}{''.join(articles)}" if articles else ""
+            title = f"{explanation.label} is {'wrongly given' if kinds[i][1] else 'missing'}"
+        if explanation.text is not None:
+            marks = tuple(mark for mark in explanation.marks if mark[1] <= LETTERS)
+            explanation = replace(explanation, text=_start(explanation.text), marks=marks)
+        title = cell(f"{title}, probability {explanation.probability:.3f} (document {id_})")
+        articles.append(f"<article><h3>{title}</h3>{explanation._repr_html_()}</article>")
+    return "".join(articles)
 
 
-def _example(title: str, explanation: Explanation) -> str:
-    """Return one document with its words marked, and the largest parts of its log-odds."""
-    e = explanation
-    largest = (
-        ", ".join([f"{w.word} {w.part:+.2f}" for w in e.words if sign * w.part > 0][:6]) or "nothing"
-        for sign in (1, -1)
-    )
-    sums = [f"For {name}: {words}." for name, words in zip((e.label, e.against), largest, strict=True)]
-    rest = f", {e.offset_name} {e.offset:+.2f}" if e.offset_name else ""
-    lines = [f"Topics: {'; '.join(f'{t.topic} {t.share:.0%}' for t in e.topics[:3])}."] if e.topics else []
-    lines.append(f"{' '.join(sums)} Prior {e.prior:+.2f}{rest}; log-odds {e.log_odds:+.2f}.")
-    text = ""
-    if e.text:
-        marks = tuple(mark for mark in e.marks if mark[1] <= LETTERS)
-        start = replace(e, text=e.text[:LETTERS], marks=marks).html_text()
-        text = f'<p class="text">{start}{"…" if len(e.text) > LETTERS else ""}</p>'
-    soft = "".join(f'<p class="soft">{cell(line)}</p>' for line in lines)
-    return f"<article><h3>{cell(title)}</h3>{text}{soft}</article>"
+def _start(text: str) -> str:
+    return text if len(text) <= LETTERS else f"{text[:LETTERS]}…"
 
 
 def _topics(report: TopicReport, examined: EvaluationSet) -> str:
@@ -269,10 +237,7 @@ def _topics(report: TopicReport, examined: EvaluationSet) -> str:
         ]
         html += ["<h3>Topics by class</h3>", Table(("class", *report.names), rows).html()]
     for k in np.argsort(-report.shares, kind="stable").tolist() if examined.has_texts else ():
-        texts = (
-            f'<p class="text">{cell(text[:LETTERS])}{"…" if len(text) > LETTERS else ""}</p>'
-            for text in examined.texts_of(report.examples(k))
-        )
+        texts = (f'<p class="text">{cell(_start(text))}</p>' for text in examined.texts_of(report.examples(k)))
         title = f"Documents with most of topic {cell(report.names[k])}"
         html.append(f"<details><summary>{title}</summary>{''.join(texts)}</details>")
     return "".join(html)

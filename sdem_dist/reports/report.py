@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from sdem_dist.counted import counted, one_line
+from sdem_dist.counted import counted
 from sdem_dist.glossary import named
 from sdem_dist.table import Table
 
@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 
 MAX_ROWS = 60
 """Classes, or labels, that a table or a picture shows."""
-MAX_NAMED = 10
-"""Classes without documents that are named."""
 NAME_WIDTH = 24
 """Characters of a class, or a label, at a terminal."""
 
@@ -182,11 +180,6 @@ class ByClassReport(ErrorReport):
                 f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(left_out, 'other')} "
                 f"({documents}) are in to_frame() and in sdem evaluate --report --json"
             )
-        note, absent = "", [one_line(name, NAME_WIDTH) for name in self.classes[~occurs].tolist()]
-        if absent:
-            more = f" and {len(absent) - MAX_NAMED:,} more" if len(absent) > MAX_NAMED else ""
-            note = (
-                f"No documents, and never predicted: {', '.join(absent[:MAX_NAMED])}{more}. Macro-F1 is the mean of the "
-                f"other {counted(len(occurs) - len(absent), self.kind, self.kinds)}."
-            )
+        n_absent, n = len(occurs) - int(occurs.sum()), counted(int(occurs.sum()), self.kind, self.kinds)
+        note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}." if n_absent else ""
         return [self.table(rows, caption, note)]

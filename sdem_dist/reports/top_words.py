@@ -22,16 +22,8 @@ def top_words(estimator: Estimator, n_words: int = 10) -> dict[Any, list[str]]:
     words of a document of the class, to the evidence against the others. For `KMeans` it is by how much the word is
     more frequent in the centre than in the mean of all documents.
 
-    Parameters
-    ----------
-    estimator : fitted classifier
-    n_words : int
-
-    Returns
-    -------
-    dict of class to list of str
-        The largest weight first; a model without vocabulary names words by their numbers. Empty for models that are not
-        of counts of words.
+    The largest weight comes first; a model without vocabulary names words by their numbers. Empty for models that are
+    not of counts of words.
     """
     return {c: list(words) for c, words in word_weights(estimator, n_words).items()}
 
@@ -135,22 +127,10 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     The mean over pairs of words of ``ln(p(v, w) / (p(v) p(w))) / -ln p(v, w)`` (NPMI, Bouma 2009), where p is the share
     of the documents that have the words; -1 for a pair that never meets.
 
-    Parameters
-    ----------
-    components : ndarray of shape (n_topics, n_features)
-        Weights of words, such as ``components_``.
-    X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-    n_words : int, default=10
-
-    Returns
-    -------
-    ndarray of shape (n_topics,), float64
-        From -1 to 1; NaN for topics of words that no document has.
-
-    Raises
-    ------
-    ValueError
-        The documents have another number of features than the topics.
+    `components`: shape (n_topics, n_features): weights of words, such as ``components_``.
+    `X`: {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus.
+    Returns shape (n_topics,), float64, from -1 to 1; NaN for topics of words that no document has.
+    Raises ValueError: the documents have another number of features than the topics.
     """
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)

@@ -16,7 +16,7 @@ from commands import ok, refused
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.export.files import save_onnx, save_skops, why_from_counts, why_not_texts
+from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
 from sdem_dist.export.sklearn import EXPRESSIBLE
 from sdem_dist.text import VectorizerSettings
 
@@ -76,7 +76,7 @@ def test_a_pipeline_and_an_onnx_file_predict_alike(settings, n_classes, tmp_path
 def test_onnx_cuts_texts_as_the_model_does(tmp_path):
     ort = pytest.importorskip("onnxruntime")
     codes = (*range(1, 0x2800), *range(0x2800, 0x110000, 17))
-    differ = (0x130, 0x3A3)  # see why_not_texts
+    differ = (0x130, 0x3A3)  # see why_from_counts
     letters = [chr(code) for code in codes if not 0xD800 <= code < 0xE000 and code not in differ]
     words = [f"a{letter}" for letter in letters if f"a{letter}".isalnum()]
     model = MultinomialNB(n_epochs=1).fit([" ".join(words[i::2]) for i in (0, 1)] * 2, ["a", "b"] * 2)
@@ -93,32 +93,38 @@ def test_onnx_cuts_texts_as_the_model_does(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("settings", "said"),
+    ("settings", "reason"),
     [
-        (VectorizerSettings(stem="english"), "stems"),
-        (VectorizerSettings(kind="hashing", n_features=8), "hashes"),
-        (VectorizerSettings(analyzer="char_wb", ngram_range=(2, 3)), "characters"),
-        (VectorizerSettings(strip_accents="unicode"), "accents"),
-        (VectorizerSettings(token_pattern=r"\w+"), "token pattern"),
-        (VectorizerSettings(stop_words="english", ngram_range=(1, 2)), "stop words"),
+        ({"stem": "english"}, "stems"),
+        ({"kind": "hashing", "n_features": 8}, "hashes"),
+        ({"analyzer": "char_wb", "ngram_range": (2, 3)}, "characters"),
+        ({"strip_accents": "unicode"}, "accents"),
+        ({"token_pattern": r"\w+"}, "token pattern"),
+        ({"stop_words": "english", "ngram_range": (1, 2)}, "stop words"),
         (None, "trained on counts"),
-        (VectorizerSettings(stop_words="english"), ""),
-        (VectorizerSettings(ngram_range=(2, 3), lowercase=False), ""),
+        ({"stop_words": "english"}, ""),
+        ({"ngram_range": (2, 3), "lowercase": False}, ""),
     ],
     ids=str,
 )
-def test_onnx_says_why_it_takes_counts(settings, said, tmp_path):
-    assert said in why_not_texts(settings) and bool(said) == bool(why_not_texts(settings))
+def test_onnx_says_why_it_takes_counts(settings, reason, tmp_path):
     X = TEXTS if settings is not None else RNG.poisson(1.0, (len(TEXTS), 5))
-    model = MultinomialNB(n_epochs=1, **({} if settings is None else {"vectorizer": settings})).fit(X, LABELS)
+    vectorizer = {} if settings is None else {"vectorizer": VectorizerSettings(**settings)}
+    model = MultinomialNB(n_epochs=1, **vectorizer).fit(X, LABELS)
+    assert reason in why_from_counts(model) and bool(reason) == bool(why_from_counts(model))
     model.save(tmp_path / "m")
     shown = ok("export", str(tmp_path / "m"), str(tmp_path / "m.onnx"))
-    assert said in shown and ("takes counts of" if said else "takes texts") in shown
-    if said or settings is None:
-        return
-    session = pytest.importorskip("onnxruntime").InferenceSession(tmp_path / "m.onnx")
-    (found,) = session.run(["probabilities"], {"texts": np.array(NEW, object)})
-    np.testing.assert_allclose(found, model.predict_proba(NEW), rtol=0, atol=1e-6)
+    assert reason in shown and ("takes counts of" if reason else "takes texts") in shown
+    if settings == {"stem": "english"}:
+        with pytest.raises(ModelError, match="from_counts"):
+            model.to_sklearn()
+    if not reason:
+        session = pytest.importorskip("onnxruntime").InferenceSession(tmp_path / "m.onnx")
+        (found,) = session.run(["probabilities"], {"texts": np.array(NEW, object)})
+        np.testing.assert_allclose(found, model.predict_proba(NEW), rtol=0, atol=1e-6)
+    elif settings is not None:
+        found = model.to_sklearn(from_counts=True).predict_proba(model.vectorize(NEW))
+        np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-6)
 
 
 def test_it_works_where_this_package_is_not(tmp_path):
@@ -145,19 +151,9 @@ assert not any(name.startswith("sdem_dist") for name in sys.modules)
     assert b"sdem_dist" not in (tmp_path / "m.skops").read_bytes()
 
 
-def test_gaussians_and_regressions():
-    X = RNG.normal(size=(80, 5))
-    y, target = np.arange(80) % 3, X @ np.arange(5) + RNG.normal(size=80)
-    X[y == 1] += 1
-    model = GaussianNB().fit(X, y)
-    np.testing.assert_allclose(model.to_sklearn().predict_proba(X), model.predict_proba(X), atol=1e-9)
-    regressor = GaussianRegressor().fit(X, target)
-    np.testing.assert_allclose(regressor.to_sklearn().predict(X), regressor.predict(X), atol=1e-9)
-
-
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
 @pytest.mark.parametrize("class_prior", [None, [0.2, 0.5, 0.3]])
-def test_naive_bayes_of_discrete_columns(loss, class_prior):
+def test_tables(loss, class_prior):
     y = np.arange(90) % 3
     X = RNG.integers(0, [2, 4, 3, 4], (90, 4)) * (RNG.random((90, 4)) < 0.3 + 0.2 * y[:, None])
     for model in (
@@ -165,11 +161,14 @@ def test_naive_bayes_of_discrete_columns(loss, class_prior):
         BernoulliNB(loss=loss, class_prior=class_prior, alpha=0.1),
         CategoricalNB(loss=loss, class_prior=class_prior, min_categories=5),
         CategoricalNB(loss=loss, class_prior=class_prior),
+        GaussianNB(),
     ):
-        found = model.fit(X, y).to_sklearn()
-        np.testing.assert_allclose(found.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-9)
-        np.testing.assert_array_equal(found.predict(X), model.predict(X))
-        assert type(found[-1]).__module__ == "sklearn.naive_bayes"
+        pipeline = model.fit(X, y).to_sklearn()
+        np.testing.assert_allclose(pipeline.predict_proba(X), model.predict_proba(X), rtol=0, atol=1e-9)
+        np.testing.assert_array_equal(pipeline.predict(X), model.predict(X))
+        assert type(pipeline[-1]).__module__ == "sklearn.naive_bayes"
+    regressor = GaussianRegressor().fit(X, X @ np.arange(4) + RNG.normal(size=90))
+    np.testing.assert_allclose(regressor.to_sklearn().predict(X), regressor.predict(X), atol=1e-9)
 
 
 @pytest.mark.parametrize("name", sorted(set(ESTIMATORS) - set(EXPRESSIBLE)))
@@ -185,14 +184,6 @@ def test_others_say_so(name):
         made.to_sklearn()
     with pytest.raises(ModelError, match=f"this is a {name}"):
         save_onnx(made, "never.onnx")
-
-
-def test_stemmed_words_are_exported_from_counts():
-    model = MultinomialNB(vectorizer=VectorizerSettings(stem="english")).fit(TEXTS, LABELS)
-    with pytest.raises(ModelError, match="stems words .*from_counts"):
-        model.to_sklearn()
-    found = model.to_sklearn(from_counts=True).predict_proba(model.vectorize(NEW))
-    np.testing.assert_allclose(found, model.predict_proba(NEW), atol=1e-6)
 
 
 def test_the_command(tmp_path):

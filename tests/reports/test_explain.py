@@ -94,7 +94,7 @@ def test_words_that_the_model_does_not_know_are_named():
 
 
 @pytest.mark.parametrize("name", ["hinge", "counts"])
-def test_naive_bayes_is_exact_and_can_be_checked_by_eye(name):
+def test_naive_bayes_is_exact(name):
     model = MODELS[name]
     one = model.explain(["goal goal bank"], against="money")[0]
     assert (one.label, one.against, one.offset) == ("sport", "money", 0.0)
@@ -105,13 +105,6 @@ def test_naive_bayes_is_exact_and_can_be_checked_by_eye(name):
         assert word.part == pytest.approx(word.weight * (p - q) / model.temperature_)
     prior = (model.class_log_prior_[a] - model.class_log_prior_[b]) / model.temperature_
     assert one.prior == pytest.approx(prior, abs=1e-9)
-    assert "of a word: weight x" in str(one)
-    assert "of a word:" not in str(MODELS["supervised"].explain(["goal"])[0]), "its table does not give the parts"
-    # p(word | class) is shown of generative models alone.
-    assert ("p(word" in str(one)) == ("p(word" in one._repr_html_()) == (name == "counts")
-    if name == "counts":
-        part, weight, p, q = map(float, next(line for line in str(one).splitlines() if line[:5] == "goal ").split()[1:])
-        assert part == pytest.approx(weight * np.log(p / q) / one.temperature, rel=0.02, abs=1e-3)
 
 
 def test_topics_come_first():

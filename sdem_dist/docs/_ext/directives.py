@@ -29,7 +29,6 @@ class FormulaFunctions(SphinxDirective):
     """The documentation of every function that ``formulas.md`` names, but what the reference has anyway."""
 
     def run(self) -> list[nodes.Node]:
-        """Return the documentation."""
         from sdem_dist.catalogue import PUBLIC
 
         page = Path(self.env.srcdir) / "formulas.md"
@@ -57,7 +56,6 @@ class CommandHelp(SphinxDirective):
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
-        """Return the text."""
         from click.testing import CliRunner
 
         from sdem_dist.cli import main
@@ -104,7 +102,6 @@ def _skip(app: Sphinx, what: str, name: str, member: object, skip: bool, options
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directives."""
     app.add_directive("formula-functions", FormulaFunctions)
     app.add_directive("command-help", CommandHelp)
     app.add_directive("example", Example)

@@ -17,10 +17,8 @@ from sdem_dist.records import Field, record
 class Sums(NamedTuple):
     """What a pass finds: the state, and the statistics of a lane."""
 
-    words: np.ndarray
-    """Shape (n_classes, n_features), float64."""
-    documents: np.ndarray
-    """Shape (n_classes,), float64."""
+    words: np.ndarray  # shape (n_classes, n_features), float64
+    documents: np.ndarray  # shape (n_classes,), float64
 
 
 @record
@@ -35,12 +33,10 @@ class ClassMeans(OnePass[Sums, Documents]):
 
     @property
     def width(self) -> int:
-        """Columns of the documents."""
         return self.n_features
 
     @property
     def n_labels(self) -> int:
-        """Classes that documents are labelled with."""
         return self.n_classes
 
     def state_fields(self) -> dict[str, Field]:
@@ -48,11 +44,9 @@ class ClassMeans(OnePass[Sums, Documents]):
         return {"words": Field((self.n_classes, self.n_features), 0.0), "documents": Field((self.n_classes,), 0.0)}
 
     def init(self) -> Sums:
-        """Return sums over nothing."""
         return Sums(np.zeros((self.n_classes, self.n_features)), np.zeros(self.n_classes))
 
     def map(self, state: Sums, documents: Documents, lane: Lane) -> Sums:
-        """Return the sums of one lane."""
         assert documents.labels is not None
         weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
         rows = np.repeat(np.arange(documents.n_documents), np.diff(documents.indptr))
@@ -80,7 +74,6 @@ class ClassMeans(OnePass[Sums, Documents]):
         return sums
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return what people read."""
         return {"accuracy": float(sums[0] / sums[1])}
 
 
