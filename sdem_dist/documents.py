@@ -61,7 +61,6 @@ class Documents:
         return Documents(self.data[first:last], self.indices[first:last], indptr, self.n_features, *columns)
 
     def taken(self, rows: np.ndarray) -> Documents:
-        """Return copies of the documents at some positions."""
         lengths = np.diff(self.indptr)[rows]
         indptr = offsets_of(lengths)
         entries = np.repeat(self.indptr[rows] - indptr[:-1], lengths) + np.arange(indptr[-1])
@@ -87,8 +86,6 @@ class Documents:
 
 @dataclass(frozen=True, slots=True)
 class DenseDocuments:
-    """Documents as rows of a dense table."""
-
     values: np.ndarray  # shape (n_documents, n_features), float32 or float64; NaN where a value is missing
     labels: np.ndarray | None = None  # as those of `Documents`, or -1 where a document has none
     weights: np.ndarray | None = None  # shape (n_documents,), float64; None means one each

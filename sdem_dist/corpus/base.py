@@ -162,7 +162,6 @@ class BaseCorpus(ABC):
 
     @property
     def n_documents(self) -> int:
-        """Number of positions to read."""
         return self.stored_header.n_documents if self.rows is None else len(self.rows)
 
     def read(self, start: int, stop: int) -> AnyDocuments:
@@ -233,7 +232,6 @@ class BaseCorpus(ABC):
 
     @property
     def weight(self) -> float:
-        """Documents, by weight: without weights their number."""
         return float(self.n_documents if self.weights is None else self.weights.sum())
 
     @property
@@ -284,7 +282,6 @@ class BaseCorpus(ABC):
         return self.ids_at(range(start, self.n_documents if stop is None else stop))
 
     def ids_at(self, documents: Iterable[int]) -> list[Any]:
-        """Return the ids of the documents at some positions, in that order."""
         return list(documents)
 
     def subset(self, which: Which) -> Self:

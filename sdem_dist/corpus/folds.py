@@ -32,12 +32,10 @@ class Selection:
 
     @classmethod
     def of(cls, mask: np.ndarray) -> Selection:
-        """Return those for which a mask is true."""
         return cls(np.packbits(mask).tobytes(), len(mask))
 
     @property
     def others(self) -> Selection:
-        """All other documents."""
         return Selection(self.bits, self.n_documents, not self.inside)
 
     @property
@@ -47,7 +45,6 @@ class Selection:
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
         return f"a subset of {int(self.mask(0, self.n_documents).sum())} documents"
 
     def mask(self, start: int, stop: int) -> np.ndarray:
@@ -160,7 +157,6 @@ class FoldMask:
 
     @property
     def title(self) -> str:
-        """What it is, for people."""
         return f"{'fold' if self.inside else 'all but fold'} {self.number} of {self.folds.k}"
 
     def mask(self, start: int, stop: int) -> np.ndarray:

@@ -52,7 +52,6 @@ class LabelEncoder:
 
     @property
     def labelled(self) -> bool:
-        """Whether the batches had labels."""
         return bool(self._labelled)
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
@@ -117,7 +116,6 @@ class LabelEncoder:
 
 
 def _plain(label: object) -> ClassLabel | LabelSet:
-    """Return a label, or a set of labels, as plain values."""
     return tuple(map(plain_label, label)) if isinstance(label, tuple) else plain_label(label)
 
 
@@ -240,7 +238,6 @@ def column_of(sets: Sequence[object]) -> np.ndarray:
 
 
 def all_labels(sets: Iterable[LabelSet]) -> tuple[ClassLabel, ...]:
-    """Return the labels that occur in sets, sorted."""
     return label_set(label for labels in sets for label in labels)
 
 
@@ -262,5 +259,4 @@ def name_of(labels: LabelSet) -> str:
 
 
 def set_named(name: str) -> LabelSet:
-    """Return the set of a name."""
     return tuple(json.loads(name))

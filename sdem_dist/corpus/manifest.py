@@ -38,12 +38,10 @@ Classes = tuple[ClassLabel | LabelSet, ...]
 
 
 def shard_name(shard: int) -> str:
-    """Return the name of a shard's group within the group of shards."""
     return f"{shard:05d}"
 
 
 def index_dtype(n_features: int) -> np.dtype:
-    """Return the dtype of the stored indices."""
     return np.dtype(np.uint16 if n_features <= UINT16_FEATURES else np.uint32)
 
 
@@ -158,16 +156,13 @@ class Header:
 
     @property
     def has_weights(self) -> bool:
-        """Whether documents have weights."""
         return self.has("weights")
 
     def has(self, array: str) -> bool:
-        """Whether a shard stores an array."""
         return any(array in shard.checksums for shard in self.shards)
 
     @property
     def documents_by_label(self) -> dict[ClassLabel, int]:
-        """How many documents have each label."""
         totals: dict[ClassLabel, int] = {}
         for classes, n in zip(self.classes, self.class_counts, strict=True):
             for label in classes if isinstance(classes, tuple) else (classes,):
@@ -181,7 +176,6 @@ class Header:
 
     @property
     def has_vocabulary(self) -> bool:
-        """Whether there are words, or names of columns."""
         return self.vocabulary_hash != vocabulary_hash(self.n_features, None)
 
     @cached_property
@@ -191,7 +185,6 @@ class Header:
         return hashlib.sha256(json.dumps(content, sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
     def to_json(self) -> JsonObject:
-        """Return the manifest as JSON values."""
         return {"format": FORMAT, "format_version": FORMAT_VERSION, "uid": self.uid, **msgspec.to_builtins(self)}
 
     @classmethod
@@ -219,7 +212,6 @@ class Header:
         return header
 
     def _inconsistency(self) -> str | None:
-        """Return what does not fit together, or None."""
         n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))
         sparse = self.layout == SPARSE
         rules = {

@@ -143,7 +143,6 @@ class Corpus(BaseCorpus):
 
     @cached_property
     def stored_header(self) -> Header:
-        """The manifest of all shards."""
         headers = [source.header for source in self._sources]
         header = headers[0] if len(headers) == 1 else self._joined(headers)
         if self.shards is None:
@@ -318,7 +317,6 @@ class Corpus(BaseCorpus):
         return self.vocabulary()
 
     def _position(self, document: int) -> int:
-        """Return a document's position, counted from the end if it is negative."""
         try:
             return range(self.n_documents)[operator.index(document)]
         except TypeError:
@@ -337,7 +335,6 @@ class Corpus(BaseCorpus):
         return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
     def bytes_on_disk(self) -> int:
-        """Return the bytes of all files or objects."""
         from sdem_dist.storage.arrays import stored_bytes
 
         return sum(map(stored_bytes, self.paths))

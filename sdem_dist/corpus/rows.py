@@ -61,7 +61,6 @@ class KeyedRows:
         return self.indices if counts.all() else self.indices[counts]
 
     def take(self, order: np.ndarray) -> KeyedRows:
-        """Return the documents at the positions `order`, in that order."""
         return KeyedRows.gathered([self], order)
 
     def slice(self, start: int, stop: int) -> KeyedRows:
@@ -115,11 +114,9 @@ class KeyedRows:
 
     @property
     def layout(self) -> Layout:
-        """What `read` needs to find the arrays again."""
         return tuple((str(a.dtype), a.size) for a in self._arrays())
 
     def write(self, file: BinaryIO) -> None:
-        """Append the arrays' raw bytes to `file`."""
         file.writelines(np.ascontiguousarray(a).ravel().view(np.uint8).data for a in self._arrays())
 
     @classmethod

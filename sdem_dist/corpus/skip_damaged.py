@@ -23,8 +23,6 @@ class Problem:
 
 
 class ShardStatus(NamedTuple):
-    """What reading a shard has shown."""
-
     shard: int
     problem: str  # what is wrong with it; empty: nothing
     class_counts: tuple[int, ...]  # its documents of each class, where nothing is wrong

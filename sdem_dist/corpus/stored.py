@@ -141,7 +141,6 @@ class StoredDocument:
 
     @classmethod
     def of(cls, documents: AnyDocuments, id_: int | str, words: list[str] | None, classes: Classes) -> StoredDocument:
-        """Return one document with names."""
         if isinstance(documents, DenseDocuments):
             entries = list(enumerate(documents.values[0].tolist()))
         else:

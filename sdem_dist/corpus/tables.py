@@ -20,8 +20,6 @@ MANY_CATEGORIES, MOSTLY = 20, 0.9
 
 
 class EncodedTable(NamedTuple):
-    """A table as numbers."""
-
     values: np.ndarray  # shape (n_rows, n_columns), float64; NaN where a value is missing or no category known
     names: list[object]  # of the columns
     categories: dict[int, np.ndarray]
@@ -73,7 +71,6 @@ def _is_number(column: pd.Series) -> bool:
 
 
 def _categories(column: pd.Series) -> list[object]:
-    """Return what a column holds, sorted, or both booleans; ValueError where it cannot be sorted or saved."""
     values = column.dropna().unique().tolist()
     kinds = {type(c) for c in values}
     if kinds == {bool}:
@@ -88,7 +85,6 @@ def _categories(column: pd.Series) -> list[object]:
 
 
 def _number(column: pd.Series) -> np.ndarray:
-    """Return a column of numbers as floats, NaN where one is missing."""
     try:
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
     except (TypeError, ValueError) as error:

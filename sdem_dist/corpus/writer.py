@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def plain_json(document: Mapping[str, object] | None, name: str) -> JsonObject | None:
-    """Return a document as reading it back will give it; raise CorpusError if it is not JSON."""
     try:
         plain: JsonObject | None = json.loads(json.dumps(document and dict(document), allow_nan=False))
     except (TypeError, ValueError) as error:

@@ -93,7 +93,6 @@ def _column_of_arrow(X: Any) -> object:
 
 
 def _begins_with_text(values: Iterable[object]) -> bool:
-    """Say whether the first value that is not None, NaN or pandas' NA is a text."""
     return isinstance(next((v for v in values if not is_missing(v)), None), str)
 
 

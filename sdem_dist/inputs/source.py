@@ -270,7 +270,6 @@ def _weights(
 
 
 def _check_classes(source: Source, use: Use) -> None:
-    """Raise ValueError where labels are too few; warn of classes without a document."""
     present = np.flatnonzero(source.class_counts)
     if source.members is not None:
         return

@@ -34,8 +34,6 @@ Extra: TypeAlias = "Mapping[str, Any]"
 
 @dataclass(frozen=True)
 class Spec:
-    """Declaration of an estimator."""
-
     layout: Layout  # CSR matrices of counts or weights, or rows of a dense table
     target: Target
     """"labels" or "numbers" or "nothing": what documents bring to be learned. A dense corpus has its numbers as the
@@ -77,7 +75,6 @@ class Source:
 
     @property
     def documents(self) -> CorpusLike:
-        """What the engine reads."""
         return self.seen(self.corpus)
 
     def seen(self, corpus: Any) -> CorpusLike:
@@ -102,13 +99,11 @@ class Source:
 
     @property
     def frequency(self) -> np.ndarray | None:
-        """Documents of each word, for the weighting."""
         trained = self.trained_on
         return trained if trained is None or isinstance(trained, np.ndarray) else trained.document_frequency
 
     @property
     def n_features(self) -> int:
-        """Columns, with the target, where it is one."""
         return self.corpus.header.n_features
 
     @property
@@ -123,12 +118,10 @@ class Source:
 
     @property
     def identity(self) -> str:
-        """Hash of the content, for checkpoints."""
         return self.corpus.header.uid
 
     @property
     def weighted(self) -> bool:
-        """Whether entries are real weights rather than counts."""
         return self.corpus.header.weighted
 
     @property
@@ -138,8 +131,6 @@ class Source:
 
 
 class Trained(NamedTuple):
-    """The result of a fit."""
-
     learner: AnyModelLearner
     state: Any
     history: list[dict[str, float]]

@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 
 def is_dask(X: object) -> bool:
-    """Say whether `X` is a dask collection, without importing dask."""
     return hasattr(X, "__dask_graph__")
 
 
@@ -70,7 +69,6 @@ def refuse_no_labels(estimator: Estimator, y: object) -> None:
 
 
 def _is_path(text: str) -> bool:
-    """Say whether one word is the name of a file, or looks like one."""
     return not any(c.isspace() for c in text) and ("/" in text or bool(Path(text).suffix) or os.path.exists(text))
 
 
@@ -234,13 +232,11 @@ def positions_of(estimator: Estimator, y: object, classes: np.ndarray) -> np.nda
 
 
 def some(values: np.ndarray) -> str:
-    """Return the first few of some classes, for messages."""
     examples = ", ".join(str(v) for v in values[:5].tolist())
     return examples + (", ..." if len(values) > 5 else "")
 
 
 def _nan_row(X: object) -> int | None:
-    """Return the first row of numbers that holds NaN."""
     if sp.issparse(X):
         rows = sp.coo_matrix(X)
         nan_rows = rows.row[rows.data != rows.data]
@@ -297,7 +293,6 @@ def seed_of(random_state: object) -> int:
 
 
 def refuse_address(client: object) -> None:
-    """Raise ValueError where a client is only the address of one."""
     if isinstance(client, str):
         raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
 

@@ -53,7 +53,6 @@ class Weigh:
 
     @cached_property
     def factors(self) -> np.ndarray:
-        """What multiplies each column."""
         source, words = self.trained_on, self.words
         frequency = source if isinstance(source, np.ndarray) else source.document_frequency
         if words is None and self.weighting.orders is not None and not isinstance(source, np.ndarray):

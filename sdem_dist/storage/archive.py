@@ -181,7 +181,6 @@ def _local_copy(path: Path) -> Iterator[Path]:
 
 
 def _other_package(path: Path) -> str | None:
-    """Say what kind of file this is, if it begins as pickle, joblib or NumPy's files do."""
     begin = b""
     with suppress(OSError, BucketError), path.open("rb") as file:
         begin = file.read(6)

@@ -178,7 +178,6 @@ def _failure(error: Exception, folder: Path, what: str) -> CorpusError:
 
 
 def stored_bytes(location: str | Path) -> int:
-    """Return the bytes of all files or objects at `location`."""
     if is_url(location):
         return sum(entry.size for entry in buckets.below(str(place(location))))
     return sum(file.stat().st_size for file in Path(location).rglob("*") if file.is_file())

@@ -57,8 +57,6 @@ class Tag(NamedTuple):
 
 
 class Object(NamedTuple):
-    """What a bucket tells of an object."""
-
     url: str
     size: int
     modified_ns: int
@@ -127,7 +125,6 @@ def split(url: str) -> tuple[str, str]:
 
 
 def _store(bucket: str) -> ObjectStore:
-    """Return the connection of this process to a bucket, with the environment's credentials as they are now."""
     relevant = sorted((k, v) for k, v in os.environ.items() if k.startswith(("AWS_", "GOOGLE_", "AZURE_")))
     key = bucket, 0 if bucket == "memory://" else hash(tuple(relevant))
     with _lock:
@@ -274,13 +271,11 @@ def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
 
 
 def delete(url: str) -> None:
-    """Remove an object; a missing one is no error."""
     with suppress(FileNotFoundError):
         _request(url, lambda o, s, key: o.delete(s, key))
 
 
 def below(url: str) -> list[Object]:
-    """Return the objects in the folder `url` and its folders, in order."""
     bucket, key = split(url)
     entries = _request(url, lambda o, s, _: [meta for part in o.list(s, prefix=key or None) for meta in part])
     return [_described(_url(bucket, meta["path"]), meta) for meta in sorted(entries, key=lambda meta: meta["path"])]
@@ -299,7 +294,6 @@ def _url(bucket: str, name: str) -> str:
 
 
 def remove(url: str) -> None:
-    """Remove all objects below a folder."""
     urls = [entry.url for entry in below(url)]
     for first in range(0, len(urls), 1000):
         _remove_some(url, urls[first : first + 1000])

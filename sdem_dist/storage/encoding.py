@@ -57,7 +57,6 @@ class Strings(Sequence[str]):
 
     @property
     def joined(self) -> np.ndarray:
-        """The bytes of all strings, one after another."""
         return np.memmap(self._joined, np.uint8, "r") if isinstance(self._joined, Path) else self._joined
 
     def __len__(self) -> int:

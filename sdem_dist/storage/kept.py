@@ -66,7 +66,6 @@ def save_array(path: Path, array: np.ndarray) -> None:
 
 
 def load_array(path: Path) -> np.ndarray:
-    """Read what `save_array` wrote."""
     array: np.ndarray = np.load(io.BytesIO(path.read_bytes()), allow_pickle=False)
     return array
 

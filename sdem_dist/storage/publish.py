@@ -234,7 +234,6 @@ def _explained(path: Path, error: type[SdemError]) -> Iterator[None]:
 
 
 def free_space(folder: Path) -> str:
-    """Return how much room there is, as the end of a message."""
     try:
         free = shutil.disk_usage(folder).free
     except FileNotFoundError:
@@ -258,7 +257,6 @@ def _flush_tree(folder: Path) -> None:
 
 
 def to_disk(path: Path) -> None:
-    """Wait until a file, or the names in a folder, are on disk."""
     descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)

@@ -49,5 +49,4 @@ def in_threads(
 
 
 def n_cores() -> int:
-    """Return the number of cores that this process may use."""
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1

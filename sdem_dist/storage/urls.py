@@ -34,7 +34,6 @@ class Url(PosixPath):
 
     @property
     def parents(self) -> tuple[Url, ...]:  # type: ignore[override]
-        """The folders that it is in, the bucket last."""
         bucket, key = buckets.split(str(self))
         return tuple(type(self)(bucket, *key.split("/")[:n]) for n in range(key.count("/"), -1, -1)) if key else ()
 
@@ -94,7 +93,6 @@ class Url(PosixPath):
     def open(  # type: ignore[override]
         self, mode: str = "r", buffering: int = -1, encoding: str | None = None, errors: Any = None, newline: Any = None
     ) -> IO[Any]:
-        """Open the object for reading."""
         if set(mode) - set("rbt"):
             raise io.UnsupportedOperation(f"{self}: an object in a bucket is written whole, not opened with {mode!r}")
         raw = io.BufferedReader(_RangeReader(str(self)), BLOCK)
