@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,9 +17,9 @@ from sdem_dist.learners.protocol import AnyModelLearner, restored_state
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.records import restored
 from sdem_dist.saving import KIND, Metadata
-from sdem_dist.storage.archive import read_archive
+from sdem_dist.storage.archive import is_archive, read_archive
 from sdem_dist.storage.encoding import decode_strings, from_json
-from sdem_dist.storage.urls import for_a_reader, place
+from sdem_dist.storage.urls import place
 from sdem_dist.text.files import plain_suffix
 from sdem_dist.text.sources import SUFFIXES
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -59,27 +58,19 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     """
     path = place(path)
     try:
-        _refuse_others(path)
+        if path.is_dir():
+            raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
+        if path.is_file() and plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
+            raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
     except OSError as error:
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     arrays, metadata = read_archive(path, KIND)
     try:
-        estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
-        estimator._lazy_parameters.owner = str(path)
-        return estimator
+        return _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
     except ModelError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
-
-
-def _refuse_others(path: Path) -> None:
-    """Raise ModelError where there is a folder, or a source of documents."""
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file that sdem train or save wrote")
-
-    if path.is_file() and plain_suffix(path) in SUFFIXES and not zipfile.is_zipfile(for_a_reader(path)):
-        raise ModelError(f"{path} is a source of documents, not a model: name the model first, then the documents")
 
 
 def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> EngineEstimator:
@@ -89,8 +80,7 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     estimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
     check(estimator)
     learner = cast("AnyModelLearner", restored(metadata.learner, own))
-    state = restored_state(learner, arrays)
-    n_features = metadata.n_features
+    state, n_features = restored_state(learner, arrays), metadata.n_features
     if estimator.spec.target == "labels":
         if metadata.classes is None or metadata.classes_dtype is None:
             raise ValueError("there are no classes")
@@ -105,8 +95,8 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         if len(metadata.feature_names) != n_features:
             raise ValueError("the names of the features are not as many as the features")
         estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
-    estimator.vectorizer_ = _checked(metadata.vectorizer, n_features)
-    estimator.label_separator_ = metadata.label_separator
+    _check_settings(metadata.vectorizer, n_features)
+    estimator.vectorizer_, estimator.label_separator_ = metadata.vectorizer, metadata.label_separator
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
@@ -115,42 +105,33 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
     elif (metadata.vectorizer or {}).get("kind") == "count":
         raise ValueError("it counts words of texts, and has no vocabulary")
     if metadata.weighting is not None:
-        estimator.weighting_ = _weighting(restored(metadata.weighting, own))
-        estimator.document_frequency_ = arrays["document_frequency"]
-        if estimator.document_frequency_.shape != (n_features,) or estimator.document_frequency_.dtype != np.int64:
+        weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
+        if not isinstance(weighting, Weighting):
+            raise ValueError(f"the weighting is {weighting!r:.80}")
+        if frequency.shape != (n_features,) or frequency.dtype != np.int64:
             raise ValueError("array 'document_frequency' has another size or dtype than the vocabulary asks for")
+        estimator.weighting_, estimator.document_frequency_ = weighting, frequency
     estimator.history_, estimator.n_iter_ = cast("list[dict[str, float]]", metadata.history), metadata.n_iter
     estimator.damaged_shards_ = metadata.damaged_shards
     estimator._take(learner, state)
-    if "set_counts" in arrays:
-        estimator.set_scores_ = _set_scores(arrays["set_scores"], arrays["set_counts"], learner.n_labels)
+    if "set_counts" in arrays:  # the scores that sets of classes are made by, class by class
+        scores, counts = arrays["set_scores"], arrays["set_counts"]
+        fits = counts.shape == (learner.n_labels,) and (counts >= 0).all() and counts.sum() == len(scores)
+        if not fits or scores.dtype != np.float64:
+            raise ValueError("array 'set_scores' does not match the classes")
+        estimator.set_scores_ = np.split(scores, np.cumsum(counts)[:-1])
     estimator.take_extra(cast("Mapping[str, Any]", restored(metadata.extra, own)))
     return estimator
 
 
-def _set_scores(scores: np.ndarray, counts: np.ndarray, n_classes: int) -> list[np.ndarray]:
-    """Return the scores that sets of classes are made by, class by class."""
-    if counts.shape != (n_classes,) or scores.dtype != np.float64 or (counts < 0).any() or counts.sum() != len(scores):
-        raise ValueError("array 'set_scores' does not match the classes")
-    return np.split(scores, np.cumsum(counts)[:-1])
-
-
-def _weighting(value: object) -> Weighting:
-    if not isinstance(value, Weighting):
-        raise ValueError(f"the weighting is {value!r:.80}")
-    return value
-
-
-def _checked(settings: dict[str, Any] | None, n_features: int) -> dict[str, Any] | None:
-    """Return the settings of text that a model brings; ValueError if no corpus could have them."""
-    if settings is not None:
-        if "kind" not in settings:
-            raise ValueError("the settings of text have no kind")
-        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
-        if not isinstance(settings.get("stem"), str | None):
-            raise ValueError(f"stem is a language, not {settings['stem']!r}")
-        if settings.get("kind") == "hashing" and settings["n_features"] != n_features:
-            raise ValueError(
-                f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}"
-            )
-    return settings
+def _check_settings(settings: dict[str, Any] | None, n_features: int) -> None:
+    """Raise ValueError if no corpus could have these settings of text."""
+    if settings is None:
+        return
+    if "kind" not in settings:
+        raise ValueError("the settings of text have no kind")
+    VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
+    if not isinstance(settings.get("stem"), str | None):
+        raise ValueError(f"stem is a language, not {settings['stem']!r}")
+    if settings.get("kind") == "hashing" and settings["n_features"] != n_features:
+        raise ValueError(f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}")

@@ -41,19 +41,15 @@ def check_destination(path: str | Path) -> None:
     """Raise ModelError if no model can be written to `path`, or something else than a model would be lost."""
     path = place(path)
     try:
-        _refuse_others(path)
+        if not (is_url(path) or path.absolute().parent.is_dir()):
+            raise ModelError(f"{path}: the folder {path.absolute().parent} does not exist: make it first")
+        if path.is_dir():
+            raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file: choose another name")
+        if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
+            raise ModelError(f"{path} exists and is not a model: it is left alone; choose another name, or remove it")
     except OSError as error:
         raise ModelError(f"cannot write {path}: {error.strerror or error}") from error
     check_writable(path, error=ModelError)
-
-
-def _refuse_others(path: Path) -> None:
-    if not (is_url(path) or path.absolute().parent.is_dir()):
-        raise ModelError(f"{path}: the folder {path.absolute().parent} does not exist: make it first")
-    if path.is_dir():
-        raise ModelError(f"{path} is a folder, perhaps a corpus; a model is a file: choose another name")
-    if path.exists() and not (path.is_file() and (path.stat().st_size == 0 or is_archive(path, KIND))):
-        raise ModelError(f"{path} exists and is not a model: it is left alone; choose another name, or remove it")
 
 
 def save_model(estimator: Estimator, path: str | Path) -> None:

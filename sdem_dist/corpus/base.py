@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -18,7 +18,7 @@ from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header
 from sdem_dist.documents import DenseDocuments, Documents
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus.folds import Folds
+    from sdem_dist.corpus.folds import FoldMask, Folds, Selection
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
 Transform: TypeAlias = Callable[[AnyDocuments, int, int], AnyDocuments]
@@ -27,16 +27,6 @@ Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
 """A mask, positions, or a function of the label and the id of a document."""
 BLOCK = 1 << 15  # documents that are read at a time
 _frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
-
-
-class Mask(Protocol):
-    """Which documents are in a subset: a choice, a fold, or all but a fold."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def title(self) -> str: ...
-    def mask(self, start: int, stop: int) -> np.ndarray: ...
 
 
 @dataclass(frozen=True)
@@ -61,14 +51,14 @@ class BaseCorpus(ABC):
     ----------
     rows : ndarray of shape (n_documents,), int64, or None
         Stored positions of the documents, ascending.
-    subsets : tuple of Mask
+    subsets : tuple of Selection or FoldMask
     transforms : tuple of callable
     weight_divisor : float
         What stored weights are divided by.
     """
 
     rows: np.ndarray | None = None
-    subsets: tuple[Mask, ...] = ()
+    subsets: tuple[Selection | FoldMask, ...] = ()
     transforms: tuple[Transform, ...] = ()
     weight_divisor: float = 1.0
     _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms", "weight_divisor")
@@ -103,7 +93,7 @@ class BaseCorpus(ABC):
         copy.__dict__.update({**self.__getstate__(), **changes})
         return copy
 
-    def within(self, mask: Mask) -> Self:
+    def within(self, mask: Selection | FoldMask) -> Self:
         """Return the documents in a subset: all are read, and those outside have weight 0."""
         return self._with(subsets=(*self.subsets, mask))
 

@@ -135,55 +135,47 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     Where two processes make it at once, the first wins; both make the same. In a bucket, which keeps checksums itself,
     the summary comes last, and the files of a folder that was made below this one are left out.
     """
-    if is_url(folder):
-        if not (folder / SUMMARY).is_file():
-            _put_once(folder, make)
-        stored: JsonObject = json.loads((folder / SUMMARY).read_bytes())
-        return stored
-    try:
-        summary: JsonObject = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-        if all(_checksum(folder / name) == checksum for name, checksum in summary[CHECKSUMS].items()):
+    with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
+        summary: JsonObject = json.loads((folder / SUMMARY).read_bytes())
+        if is_url(folder) or all(_checksum(folder / name) == n for name, n in summary[CHECKSUMS].items()):
             return summary
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        pass
+    if is_url(folder):
+        with tempfile.TemporaryDirectory(prefix="sdem-") as here:
+            return _fill(Path(here), folder, make)
     with suppress(FileNotFoundError):
         damaged = folder.rename(_unique(folder))  # at once: another process may be about to look
         shutil.rmtree(damaged, ignore_errors=True)
-    return _make_once(folder, make)
+    partial = _unique(folder)
+    partial.mkdir(parents=True)
+    try:
+        return _fill(partial, folder, make)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
 
 
 def _unique(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
 
 
-def _make_once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
-    partial = _unique(folder)
-    partial.mkdir(parents=True)
+def _fill(here: Path, folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
+    """Fill a folder of this machine, and give it the name `folder` or put its files there."""
+    summary = make(here)
+    files = sorted(file for file in here.iterdir() if file.is_file())
+    summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
+    (here / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
+    if is_url(folder):
+        map_requests(lambda file: buckets.put_new(str(folder / file.name), file), files, folder)
+        buckets.put_new(str(folder / SUMMARY), here / SUMMARY)
+        return summary
+    for file in [*files, here / SUMMARY, here]:  # a loss of power leaves the name of a file first
+        to_disk(file)
     try:
-        summary = make(partial)
-        files = sorted(file for file in partial.iterdir() if file.is_file())
-        summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
-        (partial / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
-        for file in [*files, partial / SUMMARY, partial]:  # a loss of power leaves the name of a file first
-            to_disk(file)
-        try:
-            partial.rename(folder)
-        except OSError:
-            if not (folder / SUMMARY).exists():
-                raise
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        here.rename(folder)
+    except OSError:
+        if not (folder / SUMMARY).exists():
+            raise
     return summary
 
 
 def _checksum(file: Path) -> int:
     return crc32c(np.memmap(file, np.uint8, "r")) if file.stat().st_size else 0
-
-
-def _put_once(folder: Path, make: Callable[[Path], JsonObject]) -> None:
-    with tempfile.TemporaryDirectory(prefix="sdem-") as name:
-        here = Path(name)
-        summary = make(here)
-        names = [file.name for file in here.iterdir() if file.is_file()]
-        map_requests(lambda name: buckets.put_new(str(folder / name), here / name), names, folder)
-        buckets.put_new(str(folder / SUMMARY), json.dumps(summary).encode())
