@@ -19,7 +19,7 @@ from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import IngestError, ModelError
 from sdem_dist.fitting.scoring import check_columns, ranges_of
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.sources import Reading, records_format
+from sdem_dist.text.sources import Reading, source_format
 from sdem_dist.text.splits import InputSplit, predict_splits
 from sdem_dist.text.texts import Records, Texts
 from sdem_dist.text.transform import TextTransformer
@@ -295,7 +295,7 @@ class Sources:
     def __post_init__(self) -> None:
         for path, of_corpus in zip(self.paths, self.corpora, strict=True):
             if not of_corpus:
-                records_format(path, self.reading)  # says what is no source of text
+                source_format(path, self.reading, predicted=True)  # says what is no source of text
 
     @property
     def corpora(self) -> list[bool]:

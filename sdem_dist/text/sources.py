@@ -115,30 +115,38 @@ class Reading:
         return Columns(self.text, None, self.id, labelled=False, keep=keep)
 
 
-def source_format(source: Path, reading: Reading) -> str:
-    """Return the format of `source`.
+def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
+    """Return the format of a source: one of `FORMATS`, `LINES` or `LINES_OR_TSV`.
 
-    Raises
-    ------
-    IngestError
-        If the source is missing or its suffix does not tell the format.
+    `predicted`: labels play no part, and without a suffix that tells a document is a line; it may be a pipe.
+    Raises IngestError: the source is missing or no source, its suffix does not tell the format, or its format does not
+    fit its kind.
     """
-    if not source.exists():
+    if not predicted and not source.exists():
         raise IngestError(f"{source}: there is no such file or folder")
-    if (source / "zarr.json").exists():
+    if not predicted and (source / "zarr.json").exists():
         raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
     refuse_no_documents(source)
-    if reading.format is not None:
-        form = reading.format
-    elif source.is_dir():
-        form = "folder"
-    elif (known := SUFFIXES.get(plain_suffix(source))) is not None:
-        may_be_lines = not reading.labelled and reading.text is None and reading.id is None
-        form = LINES_OR_TSV if may_be_lines and plain_suffix(source) == ".txt" else known
-    else:
+    suffix = plain_suffix(source)
+    form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix))
+    if reading.format is None and (suffix == ".txt" or (form is None and predicted)):
+        if (predicted or not reading.labelled) and reading.text is None and reading.id is None:
+            form = LINES_OR_TSV
+        elif predicted:
+            form = LINES
+    if form is None:
         raise IngestError(
             f"{source}: its suffix does not tell the format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
             f"name one with --format: {', '.join(FORMATS)}"
+        )
+    if predicted and form == "svmlight":
+        raise IngestError(
+            f"{source} is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
+            "--vocabulary-from CORPUS, the one of the training), and give that"
+        )
+    if predicted and suffix == ".json" and reading.format is None:
+        raise IngestError(
+            f"{source} is json: write an object per line into a .jsonl file, or the texts into a .txt file"
         )
     if (form == "folder") != source.is_dir():
         raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
@@ -169,27 +177,3 @@ def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlig
             f"{first[1]} is {first[0]} and {second[1]} is {second[0]}, which do not go together into one corpus"
         )
     return "svmlight" if "svmlight" in forms else None
-
-
-def records_format(source: Path, reading: Reading) -> str:
-    """Return how a source is read: one of `FORMATS`, `LINES` or `LINES_OR_TSV`.
-
-    Raises IngestError: it holds numbers, one JSON document, or no documents, or its format does not fit its kind.
-    """
-    refuse_no_documents(source)
-    suffix = plain_suffix(source)
-    form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix, LINES))
-    if reading.format is None and (form == LINES or suffix == ".txt"):
-        form = LINES_OR_TSV if reading.text is None and reading.id is None else LINES
-    if form == "svmlight":
-        raise IngestError(
-            f"{source} is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
-            "--vocabulary-from CORPUS, the one of the training), and give that"
-        )
-    if suffix == ".json" and reading.format is None:
-        raise IngestError(
-            f"{source} is json: write an object per line into a .jsonl file, or the texts into a .txt file"
-        )
-    if (form == "folder") != source.is_dir():
-        raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
-    return form

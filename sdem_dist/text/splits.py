@@ -18,7 +18,6 @@ from sdem_dist.text.sources import (
     LINES,
     LINES_OR_TSV,
     Reading,
-    records_format,
     source_format,
 )
 from sdem_dist.text.texts import Columns, RecordBatch, Records, texts_of_bytes, texts_of_strings
@@ -118,21 +117,15 @@ class InputSplit:
 
 
 def ingest_splits(
-    sources: Iterable[Path],
-    reading: Reading,
-    gate: RowValidator,
-    block_documents: int = BLOCK_DOCUMENTS,
-    size: int | None = None,
+    sources: Iterable[Path], reading: Reading, gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
 ) -> Iterator[InputSplit]:
     """Yield the splits of sources, in order; where they are cut depends on the sources alone.
 
     `gate`: learns of files of a folder that are in no class.
-    `size`: bytes of a split, about; by default `INGEST_BYTES`, or less of few files.
     """
     forms = [(source, source_format(source, reading)) for source in sources]
-    if size is None:
-        n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
-        size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
+    n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
+    size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
     for source, form in forms:
         split = InputSplit(source, form, reading, reading.columns(), block_documents)
         if form == "folder":
@@ -153,7 +146,7 @@ def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep
     Raises IngestError: the source is missing, cannot be read, or has no such column.
     """
     columns = reading.columns(labelled=False, keep=keep)
-    split = InputSplit(source, records_format(source, reading), reading, columns, block_documents)
+    split = InputSplit(source, source_format(source, reading, predicted=True), reading, columns, block_documents)
     if split.form == "folder":
         yield from _of_folder(split, RowValidator("skip"), PREDICT_BYTES)
         return
@@ -216,21 +209,21 @@ def _row_groups(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, in
 
 def _of_folder(split: InputSplit, gate: RowValidator, size: int) -> Iterator[InputSplit]:
     """Yield groups of the files of a folder; one without files is one group, whose reader says what is wrong."""
-    files, n_bytes, n_groups = list[LabelledFile](), 0, 0
-    identity = hashlib.sha256()
-    listed = files_of(split.source, gate, labelled=split.columns.labelled)
-    for label, file in listed:
-        there = file.stat()
+    files, n_bytes, n_groups, identity = list[LabelledFile](), 0, 0, hashlib.sha256()
+
+    def group() -> InputSplit:
+        return replace(split, files=tuple(files), size=n_bytes, changed=int.from_bytes(identity.digest()[:8]))
+
+    for label, file in files_of(split.source, gate, labelled=split.columns.labelled):
+        status = file.stat()
         files.append((label, file))
-        n_bytes += there.st_size
-        identity.update(repr((str(file), there.st_size, there.st_mtime_ns)).encode("utf-8", "surrogatepass"))
+        n_bytes += status.st_size
+        identity.update(repr((str(file), status.st_size, status.st_mtime_ns)).encode("utf-8", "surrogatepass"))
         if n_bytes >= size:
-            changed = int.from_bytes(identity.digest()[:8])
-            yield replace(split, files=tuple(files), size=n_bytes, changed=changed)
+            yield group()
             files, n_bytes, n_groups, identity = [], 0, n_groups + 1, hashlib.sha256()
     if files or not n_groups:
-        changed = int.from_bytes(identity.digest()[:8])
-        yield replace(split, files=tuple(files), size=n_bytes, changed=changed)
+        yield group()
 
 
 def text_blocks(

@@ -72,28 +72,22 @@ def _batch(
 def _column(
     records: list[dict[str, Any]], name: str | int | None, problems: Problems, role: str, gate: RowValidator
 ) -> list[object]:
-    """Return the field of each record; null for those that have none, and the reason."""
+    """Return the field of each record, by its name or a path; null for those that have none, and the reason."""
     key, values = str(name), []
     for row, record in enumerate(records):
-        value = record.get(key, _MISSING)
+        value: Any = record.get(key, _MISSING)
         if value is _MISSING and "." in key:
-            value = _nested(record, key)
+            value = record
+            for part in key.split("."):
+                value = value.get(part, _MISSING) if isinstance(value, dict) else _MISSING
         if value is _MISSING:
-            if row not in problems and not (role == "label" and gate.unlabelled is not None):
-                present = ", ".join(map(repr, record)) or "none"
-                kind = NoLabelError if role == "label" else IngestError
-                problems[row] = f"there is no field {key!r}; the fields are {present}", kind
             value = None
+            if row not in problems and not (role == "label" and gate.unlabelled is not None):
+                fields = ", ".join(map(repr, record)) or "none"
+                kind = NoLabelError if role == "label" else IngestError
+                problems[row] = f"there is no field {key!r}; the fields are {fields}", kind
         values.append(value)
     return values
-
-
-def _nested(record: Any, path: str) -> object:
-    for name in path.split("."):
-        if not isinstance(record, dict) or name not in record:
-            return _MISSING
-        record = record[name]
-    return record
 
 
 def _parsed(line: bytes, row: int, escaped: bool, problems: Problems) -> dict[str, Any]:
