@@ -209,7 +209,8 @@ def collect(
         stop = n_documents + len(indptr) - 1
         keys = stored_keys(seed, n_documents, stop)
         codes = encoder.encode(y, len(keys), n_documents)
-        counts = _added(counts, np.bincount(codes[codes >= 0]))
+        of_batch = np.bincount(codes[codes >= 0], minlength=len(counts))
+        counts = of_batch + np.pad(counts, (0, len(of_batch) - len(counts)))
         id_array, id_bytes = id_reader.read(ids, n_documents, stop)
         table = np.empty((len(keys), 0))
         if targets is not None and len(keys):
@@ -253,20 +254,6 @@ def collect(
     )
 
 
-def _added(a: np.ndarray, b: np.ndarray) -> np.ndarray:
-    total = np.zeros(max(len(a), len(b)), np.int64)
-    total[: len(a)] += a
-    total[: len(b)] += b
-    return total
-
-
-def _plain_list(values: Ids) -> list[int | str]:
-    if hasattr(values, "tolist"):
-        plain: list[int | str] = values.tolist()
-        return plain
-    return [v.item() if isinstance(v, np.generic) else v for v in values]
-
-
 class _IdReader:
     """Reads the ids of batches, which are integers throughout or strings throughout."""
 
@@ -277,7 +264,7 @@ class _IdReader:
         """Return int64 ids and None, or the offsets and the joined bytes of string ids."""
         place = f"the batch from document {start} on"
         are_integers = isinstance(ids, np.ndarray) and ids.dtype.kind == "i" and ids.ndim == 1
-        plain = None if ids is None else ids if are_integers else _plain_list(ids)
+        plain = ids if ids is None or are_integers else [v.item() if isinstance(v, np.generic) else v for v in ids]
         if plain is not None and len(plain) != stop - start:
             raise CorpusError(f"{place} has {stop - start} documents and {len(plain)} ids")
         if not (plain is None or stop > start):

@@ -15,7 +15,7 @@ from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.publishing import refuse_taken
-from sdem_dist.counted import counted, is_count
+from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.buckets import split
 from sdem_dist.storage.encoding import JsonObject
@@ -41,30 +41,6 @@ def paths_of(sources: str | Path | Sequence[str | Path]) -> list[Path]:
     if not len(sources):
         raise ValueError("there are no sources to ingest")
     return [place(source) for source in sources]
-
-
-def check_arguments(
-    settings: VectorizerSettings | None,
-    held_out: float,
-    held_out_path: str | Path | None,
-    vocabulary_from: str | Path | None,
-) -> None:
-    """Raise ValueError where arguments contradict each other."""
-    if isinstance(held_out, bool) or not 0 <= held_out < 1:
-        raise ValueError(f"held_out is a fraction from 0 and below 1, not {held_out!r}")
-    if (held_out > 0) != (held_out_path is not None):
-        raise ValueError("held_out_path is for what held_out holds out: give a fraction above 0")
-    if vocabulary_from is not None and (settings is not None or held_out > 0):
-        raise ValueError("with vocabulary_from, the settings are those of that corpus and nothing is held out")
-
-
-def check_numbers(random_state: object, **counts: int | None) -> None:
-    """Raise ValueError unless counts are whole numbers from 1, or None, and the seed is an integer."""
-    for name, value in counts.items():
-        if value is not None and not is_count(value):
-            raise ValueError(f"{name} is a whole number from 1, not {value!r}")
-    if not is_count(random_state, -(2**63)):
-        raise ValueError(f"random_state is an integer, not {random_state!r}")
 
 
 def check_destinations(destinations: list[str], overwrite: bool) -> None:

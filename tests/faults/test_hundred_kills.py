@@ -20,7 +20,7 @@ from faults.clusters import local_cluster, wait_until
 from sdem_dist import ClusterError, ingest, open_corpus
 from sdem_dist.corpus import shuffle
 from sdem_dist.engine.executor import in_order
-from sdem_dist.text import splits, terms
+from sdem_dist.text import pipeline, splits, terms
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1800)]
 POINTS = range(1, 103, 3)
@@ -60,7 +60,7 @@ class watched:
                 self.event(function.__name__, self.seen.total())
                 yield result
 
-        self.patch.setattr(sys.modules["sdem_dist.text.ingest"], "in_order", seen)
+        self.patch.setattr(pipeline, "in_order", seen)
         self.patch.setattr("sdem_dist.engine.executor.in_order", seen)
         self.patch.setattr(splits, "INGEST_BYTES", 700)
         self.patch.setattr(terms, "MERGED_NODES", 300)
