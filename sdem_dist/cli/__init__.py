@@ -7,47 +7,55 @@ import select
 import signal
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
+from difflib import get_close_matches
 from functools import partial
 from importlib import import_module
+from itertools import pairwise
 
 import click
 
-from sdem_dist.cli.outputs import visible
 from sdem_dist.compat import without_progress_bars
-from sdem_dist.counted import nearest
+from sdem_dist.counted import nearest, visible
 from sdem_dist.errors import SdemError
 from sdem_dist.interrupts import reraise_interrupt
 from sdem_dist.storage.urls import is_url
 
 _COMMANDS = {
-    "demo": ("sdem_dist.cli.demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
-    "ingest": ("sdem_dist.cli.ingest", "ingest", "Turn text, tables or matrices into a corpus."),
-    "inspect": ("sdem_dist.cli.inspect", "inspect_command", "Show what is in a corpus or a model, and check it."),
-    "train": ("sdem_dist.cli.train", "train", "Train a model on a corpus."),
-    "tune": ("sdem_dist.cli.tune", "tune", "Try settings by cross-validation and train the best."),
-    "suspects": ("sdem_dist.cli.suspects", "suspects", "List documents whose label is probably wrong."),
-    "log": ("sdem_dist.cli.log", "log", "Say where the time of a training run went."),
-    "evaluate": (
-        "sdem_dist.cli.evaluate",
-        "evaluate",
-        "Measure a model on a corpus, by labels, targets or likelihood.",
-    ),
-    "predict": ("sdem_dist.cli.predict", "predict", "Predict labels, numbers or clusters of documents."),
-    "transform": ("sdem_dist.cli.predict", "transform", "Find the topics of documents."),
-    "calibrate": ("sdem_dist.cli.calibrate", "calibrate", "Prepare a model for sets of classes (predict --coverage)."),
-    "explain": ("sdem_dist.cli.explain", "explain", "Say which words spoke for the class of a text."),
-    "report": ("sdem_dist.cli.report", "report", "Write a page about a model and how it does on a corpus."),
-    "export": ("sdem_dist.cli.export", "export", "Write a model for scikit-learn or ONNX."),
-    "cluster": ("sdem_dist.cli.where", "cluster", "Prepare a cluster: certificates, environment."),
-    "help": (
-        "sdem_dist.cli.reading",
-        "help_command",
-        "Explain a command, or how sources are read (sdem help reading).",
-    ),
-    "doctor": ("sdem_dist.cli.doctor", "doctor", "Say whether this machine or a cluster is fit for training."),
+    "demo": ("demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
+    "ingest": ("ingest", "ingest", "Turn text, tables or matrices into a corpus."),
+    "inspect": ("inspect", "inspect_command", "Show what is in a corpus or a model, and check it."),
+    "train": ("train", "train", "Train a model on a corpus."),
+    "tune": ("tune", "tune", "Try settings by cross-validation and train the best."),
+    "suspects": ("suspects", "suspects", "List documents whose label is probably wrong."),
+    "log": ("log", "log", "Say where the time of a training run went."),
+    "evaluate": ("evaluate", "evaluate", "Measure a model on a corpus, by labels, targets or likelihood."),
+    "predict": ("predict", "predict", "Predict labels, numbers or clusters of documents."),
+    "transform": ("predict", "transform", "Find the topics of documents."),
+    "calibrate": ("evaluate", "calibrate", "Prepare a model for sets of classes (predict --coverage)."),
+    "explain": ("explain", "explain", "Say which words spoke for the class of a text."),
+    "report": ("evaluate", "report", "Write a page about a model and how it does on a corpus."),
+    "export": ("export", "export", "Write a model for scikit-learn or ONNX."),
+    "cluster": ("where", "cluster", "Prepare a cluster: certificates, environment."),
+    "help": ("reading", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
+    "doctor": ("where", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
+"""The module of a command, its name there, and its line in the help: no command is imported for the list of them."""
+OF_LABELS = ("--label", "--label-separator", "--unlabelled", "--group", "--weight")
+"""Options of commands that read labels."""
+OTHER_NAMES = {
+    "learning_rate": "step",
+    "lr": "step",
+    "step_size": "step",
+    "iterations": "n_epochs",
+    "max_iter": "n_epochs",
+    "smoothing": "alpha",
+    "random_seed": "random_state",
+    "topics": "n_components",
+    "n_topics": "n_components",
+}
+"""Names of parameters elsewhere, and what estimators here call them."""
 
 
 class LazyGroup(click.Group):
@@ -62,11 +70,10 @@ class LazyGroup(click.Group):
             return None
         module, attribute, _ = _COMMANDS[name]
         without_progress_bars()  # commands show their own
-        command: click.Command = getattr(import_module(module), attribute)
+        command: click.Command = getattr(import_module(f"sdem_dist.cli.{module}"), attribute)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """List the commands without importing them."""
         with formatter.section("Commands"):
             formatter.write_dl([(name, short) for name, (_, _, short) in _COMMANDS.items()])
 
@@ -94,9 +101,7 @@ class LazyGroup(click.Group):
             except SdemError as error:
                 raise click.ClickException(visible(error.text(shell=True))) from error
             except click.NoSuchOption as error:
-                from sdem_dist.cli.suggestions import better
-
-                raise click.UsageError(visible(better(error)), error.ctx) from error
+                raise click.UsageError(visible(_suggestion(error)), error.ctx) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
                 raise
@@ -138,6 +143,35 @@ def _show(
         click.echo(f"Warning: {visible(message)}", err=True)
     else:
         usual(message, category, *where, **more)
+
+
+def _suggestion(error: click.NoSuchOption) -> str:
+    """Return the message of an option that does not exist, with what was probably meant: an option or a parameter."""
+    command = None if error.ctx is None else error.ctx.command
+    if command is not None and command.name in ("predict", "transform") and error.option_name in OF_LABELS:
+        return f"{error.message} It says how labels are read, and sdem {command.name} reads none: leave it out."
+    name = error.option_name.lstrip("-")
+    options = get_close_matches(name, [option.lstrip("-") for option in error.possibilities or ()], n=1)
+    meant = f"--{options[0]}" if options else ""
+    if error.ctx is not None and any(p.name == "settings" for p in error.ctx.command.params):
+        words = [word for arg in error.ctx.meta.get("typed", ()) for word in arg.split("=", 1)]
+        estimators = [after for word, after in pairwise(words) if word == "--estimator"]
+        meant = _parameter(name.replace("-", "_"), error.ctx.command.name, estimators, exact=bool(meant)) or meant
+    return f"{error.message} Did you mean {meant}?" if meant else error.message
+
+
+def _parameter(name: str, command: str | None, estimators: Sequence[str], *, exact: bool) -> str:
+    """Return how a parameter of estimators is given that an option is named after; nothing where none is like it."""
+    from sdem_dist.catalogue import ESTIMATORS, estimator_class
+    from sdem_dist.cli.settings import PARAMETERS
+
+    estimators = [estimator for estimator in estimators if estimator in ESTIMATORS] or ESTIMATORS
+    parameters = {p: p for estimator in estimators for p in estimator_class(estimator)().get_params(deep=False)}
+    parameters |= {other: p for other, p in OTHER_NAMES.items() if p in parameters}
+    flags = {p: f"--{of.replace('_', '-')}" for of, p in PARAMETERS.items()} if command == "train" else {}
+    for match in [name] if name in parameters else get_close_matches(name, () if exact else parameters, n=1):
+        return flags.get(parameters[match], f"--set {parameters[match]}=VALUE")
+    return ""
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

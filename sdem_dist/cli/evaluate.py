@@ -1,30 +1,25 @@
-"""``sdem evaluate``: how good a model is on a corpus, which has labels or targets if the model predicts them."""
+"""``sdem evaluate``, ``report`` and ``calibrate``: how good a model is on a corpus or a source."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
 from sdem_dist.cli.ingest_report import without_label
-from sdem_dist.cli.outputs import overwrite_option, say
-from sdem_dist.cli.parameters import Place, option
+from sdem_dist.cli.outputs import check_output, overwrite_option, refuse_existing, refuse_inputs, say
+from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import SourceCommand
-from sdem_dist.cli.sources import (
-    SourceOptions,
-    documents_of,
-    is_source,
-    source_options,
-)
+from sdem_dist.cli.sources import SourceOptions, documents_of, is_source, source_options
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import UNSHOWN, named
 from sdem_dist.storage.encoding import null_for_nan
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus.manifest import Header
     from sdem_dist.estimators.base import EngineEstimator
 
 OF_WORDS = ("nll", "perplexity")
@@ -94,13 +89,12 @@ def evaluate(
     --held-out).
     """
     from sdem_dist import load_model
-    from sdem_dist.cli.tables import altered, check_table, write_table
-    from sdem_dist.corpus import Corpus
+    from sdem_dist.cli.tables import SUFFIXES, altered, write_table
     from sdem_dist.reports.evaluation_set import mistakes, was_trained_on
 
     is_source(corpus)  # raises where there is nothing
     if errors is not None:
-        check_table(errors, (model, corpus), overwrite)
+        check_output(errors, (model, corpus), overwrite, SUFFIXES)
     estimator = load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
@@ -108,46 +102,34 @@ def evaluate(
         if "word_nll" not in estimator.spec.shown:
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=particles)
-    with where.client() as client:
-        keep_texts = errors is not None
-        with documents_of(estimator, corpus, source, model, client, keep_texts=keep_texts) as examined:
-            documents, labels = examined.documents, examined.labels
-            metrics = estimator.evaluate(documents, labels, client=client)
-            report = estimator.report(documents, labels) if full or errors is not None else None
-            if errors is not None:
-                n_altered = write_table(errors, mistakes(estimator, report, examined))
-                by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # a corpus of workers is removed below
-            weighted, n = _weighted(estimator, documents), getattr(documents, "n_documents", None) or documents.shape[0]
-            if was_trained_on(estimator, documents):
-                click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
+    with (
+        where.client() as client,
+        documents_of(estimator, corpus, source, beside=model, client=client, keep_texts=errors is not None) as examined,
+    ):
+        documents = examined.documents
+        metrics = estimator.evaluate(documents, client=client)
+        report = estimator.report(documents) if full or errors is not None else None
+        if errors is not None:
+            n_altered = write_table(errors, mistakes(estimator, report, examined))
+            by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # the corpus of a source is removed below
+        if was_trained_on(estimator, documents):
+            click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
     if as_json:
         document = (report.to_dict() if full and report is not None else {}) | metrics
         click.echo(json.dumps(null_for_nan(document), allow_nan=False))
     else:
-        if isinstance(documents, Corpus) and estimator.spec.target == "labels" and (hidden := without_label(documents)):
-            n -= hidden
+        hidden = without_label(documents) if estimator.spec.target == "labels" else 0
+        if hidden:
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
-        say(f"{counted(n, 'document')} of {corpus}")
-        _show(metrics, weighted, unshown=() if explains_words(estimator) else OF_WORDS)
-        if examined.unknown_share is not None:
-            click.echo(f"{examined.unknown_share:.1%} of the words are unknown to the model", err=True)
+        say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
+        _show(estimator, metrics, documents.header)
         if full and report is not None:
             say(f"\n{report.details()}")
     if errors is not None:
-        click.echo(
-            f"wrote the errors to {errors}{'; their ids count the documents from 0' if by_place else ''}"
-            f"{altered(n_altered)}",
-            err=True,
-        )
-
-
-def _weighted(estimator: EngineEstimator, documents: Any) -> bool:
-    """Return whether the model weighs words, or the corpus has weights for counts."""
-    weighted = estimator.weighting_ is not None
-    header = getattr(documents, "header", None)
-    return weighted if header is None else header.layout == "sparse" and (header.weighted or weighted)
+        places = "; their ids count the documents from 0" if by_place else ""
+        click.echo(f"wrote the errors to {errors}{places}{altered(n_altered)}", err=True)
 
 
 def explains_words(estimator: EngineEstimator) -> bool:
@@ -156,9 +138,71 @@ def explains_words(estimator: EngineEstimator) -> bool:
     return estimator.spec.predicts != "class" or loss == "nll"
 
 
-def _show(metrics: dict[str, float], weighted: bool, unshown: Sequence[str]) -> None:
-    figures = named({name: value for name, value in metrics.items() if name not in (*UNSHOWN, *unshown)})
+def _show(estimator: EngineEstimator, metrics: dict[str, float], header: Header) -> None:
+    unshown = (*UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
+    figures = named({name: value for name, value in metrics.items() if name not in unshown})
     width = max(map(len, figures), default=0)
+    weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
+    note = " per word, as the model weighs words" if weighted else " per word"
     for name, value in figures.items():
-        note = " per word, as the model weighs words" if weighted else " per word"
         click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
+
+
+@click.command(cls=SourceCommand, no_args_is_help=True)
+@click.argument("model", type=Place())
+@click.argument("corpus")
+@option("-o --output", LocalPath(), "The page.", default="report.html", metavar="FILE")
+@overwrite_option
+@source_options
+def report(model: Path, corpus: str, output: Path, overwrite: bool, source: SourceOptions) -> None:
+    """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
+
+    It shows what the model is, curves of its training, figures by class, the confusion matrix, how far its
+    probabilities can be trusted, and words by class. Where the texts are there, it has examples of errors with the
+    words that decided. Of topics it shows words, shares by class and example documents. The page needs no network, and
+    prints well.
+    """
+    from sdem_dist import load_model
+    from sdem_dist.reports.page import report_page, write_page
+
+    check_output(output, (model, corpus), overwrite, (".html", ".htm"))
+    estimator = load_model(model)
+    with documents_of(estimator, corpus, source) as examined:
+        write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))
+    say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
+
+
+@click.command(cls=SourceCommand, no_args_is_help=True)
+@click.argument("model", type=Place())
+@click.argument("corpus")
+@option("-o --output", Place(), "Where the model goes.  [default: MODEL]", metavar="FILE")
+@overwrite_option
+@source_options
+def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: SourceOptions) -> None:
+    """Prepare MODEL for sdem predict --coverage, by labelled documents that had no part in its training.
+
+    CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must not have
+    taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
+    naive Bayes holds out by itself take part in both, so they cannot serve here.
+    """
+    from sdem_dist import load_model
+    from sdem_dist.estimators.classifier import EngineClassifier
+    from sdem_dist.saving import check_destination
+
+    if output is not None:
+        refuse_inputs(output, (corpus,))
+        refuse_existing(output, overwrite or output.resolve() == model.resolve())
+    check_destination(output or model)
+    estimator = load_model(model)
+    if not isinstance(estimator, EngineClassifier):
+        raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
+    with documents_of(estimator, corpus, source, keep_texts=False) as held_out:
+        estimator.calibrate_sets(held_out.documents)
+    estimator.save(output or model)
+    sizes = [len(scores) for scores in estimator.set_scores_]
+    fewest = min(sizes)
+    scarce = f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has"
+    limit = f"{scarce} the fewest, {counted(fewest, 'document')}: above --coverage {fewest / (fewest + 1):.4g} it is in every set"
+    if fewest == 0:
+        limit = f"{scarce} no document: it is in every set, whatever the coverage"
+    say(f"{output or model}: {counted(sum(sizes), 'document')}\n{limit}")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sdem_dist.cli.outputs import say, visible
-from sdem_dist.counted import counted
+from sdem_dist.cli.outputs import say
+from sdem_dist.counted import counted, visible
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus

@@ -8,17 +8,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from sdem_dist.cli.outputs import table, visible
+from sdem_dist.cli.outputs import table
 from sdem_dist.cli.parameters import option
 from sdem_dist.cli.reading import READING, SourceCommand, typed_options
-from sdem_dist.cli.sources import SourceOptions, examined_documents, source_options
-from sdem_dist.counted import counted, sized
+from sdem_dist.cli.sources import SourceOptions, documents_of, source_options
+from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
-    from sdem_dist.estimators.base import EngineEstimator
 
 CLASSES_SHOWN, COLUMNS_SHOWN = 30, 5
 KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matrix": "numbers as they were"}
@@ -40,21 +39,12 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
-    if measured is None and (options_used := typed_options((*READING, "on_error"))):
-        raise click.UsageError(f"{', '.join(options_used)}: only for a source after --card --on")
+    if measured is None and (typed := typed_options((*READING, "on_error"))):
+        raise click.UsageError(f"{', '.join(typed)}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
-    from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
     if place(corpus).is_file():
-        from sdem_dist.saving import KIND
-        from sdem_dist.storage.archive import is_archive
-
-        if plain_suffix(place(corpus)) in SUFFIXES and not is_archive(corpus, KIND):
-            raise click.ClickException(
-                f"{corpus} is a source, neither a corpus nor a model: make a corpus of it first "
-                f"(sdem ingest {corpus} NAME.zarr), and inspect that"
-            )
-        click.echo(card_shown(place(corpus), measured, source) if card else model_shown(place(corpus)))
+        click.echo(_model(place(corpus), card, measured, source))
         return
     if card:
         raise click.UsageError(f"--card is for a model, and {corpus} is not one")
@@ -72,6 +62,39 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         )
     if not no_check:
         click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
+
+
+def _model(path: Path, card: bool, measured: str | None, source: SourceOptions) -> str:
+    """Return what a model is, how its training went, and the words that speak most for each class; or its card.
+
+    Raises ModelError: the file is damaged or no model.
+    """
+    from sdem_dist.loading import load_model
+    from sdem_dist.reports.model_card import model_card, model_facts
+    from sdem_dist.reports.top_words import top_words
+    from sdem_dist.saving import KIND
+    from sdem_dist.storage.archive import is_archive
+    from sdem_dist.text.sources import SUFFIXES, plain_suffix
+
+    if plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
+        raise click.ClickException(
+            f"{path} is a source, neither a corpus nor a model: make a corpus of it first "
+            f"(sdem ingest {path} NAME.zarr), and inspect that"
+        )
+    model = load_model(path)
+    if measured is not None:
+        with documents_of(model, measured, source, keep_texts=False) as examined:
+            return model_card(model, path.name, model.report(examined.documents), measured)
+    if card:
+        return model_card(model, path.name)
+    shown = table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items())
+    what, words = model.spec.predicts, top_words(model)
+    if model.spec.topics:
+        what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
+    if not words:
+        return shown
+    rows = [(str(name), " ".join(spoken)) for name, spoken in words.items()]
+    return f"{shown}\n{table(f'The words that speak most for each {what}', rows)}"
 
 
 def facts(corpus: Corpus, *, values: bool) -> str:
@@ -123,17 +146,21 @@ def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
 def _origin(corpus: Corpus, *, dense: bool) -> list[tuple[str, str]]:
     """Return the meaning of the columns: words of texts, or categories of a table."""
     from sdem_dist.corpus.tables import numbering
+    from sdem_dist.text import VectorizerSettings
 
     categories = numbering(corpus.header.vectorizer)
     if categories:
-        named = zip(_columns(corpus, categories), categories.values(), strict=True)
-        return [("categories", "; ".join(f"{name}: {_some(found.tolist())}" for name, found in named))]
-    return [] if dense else [("text to words", _listed(_without_defaults(corpus.header.vectorizer)))]
-
-
-def _some(categories: list[object]) -> str:
-    more = len(categories) - COLUMNS_SHOWN
-    return ", ".join(map(str, categories[:COLUMNS_SHOWN])) + (f" and {more:,} more" if more > 0 else "")
+        cells = []
+        for name, values in zip(_columns(corpus, categories), categories.values(), strict=True):
+            more = f" and {len(values) - COLUMNS_SHOWN:,} more" if len(values) > COLUMNS_SHOWN else ""
+            cells.append(f"{name}: {', '.join(map(str, values.tolist()[:COLUMNS_SHOWN]))}{more}")
+        return [("categories", "; ".join(cells))]
+    if dense:
+        return []
+    settings, usual = corpus.header.vectorizer or {}, VectorizerSettings().to_json()
+    changed = {k: v for k, v in settings.items() if k != "kind" and v != usual.get(k)}
+    kind = {"values": KINDS.get(str(settings.get("kind")), "not known")} if settings else {}
+    return [("text to words", _listed({**kind, **changed}))]
 
 
 def classes(corpus: Corpus) -> str:
@@ -150,57 +177,9 @@ def classes(corpus: Corpus) -> str:
     return table(counted(len(sizes), "class", "classes"), rows)
 
 
-def _without_defaults(vectorizer: Mapping[str, object] | None) -> Mapping[str, object]:
-    """Return how text becomes numbers, and the settings that differ from the defaults."""
-    from sdem_dist.text import VectorizerSettings
-
-    if vectorizer is None:
-        return {}
-    usual = VectorizerSettings().to_json()
-    other = {k: v for k, v in vectorizer.items() if k != "kind" and v != usual.get(k)}
-    return {"values": KINDS.get(str(vectorizer.get("kind")), "not known"), **other}
-
-
 def _listed(values: Mapping[str, object]) -> str:
     parts = []
     for key, value in values.items():
         if value not in (None, [], 0.0, False, ""):
             parts.append(f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
     return ", ".join(parts) or "not recorded"
-
-
-def model_shown(path: Path) -> str:
-    """Return what a model is, how its training went, and the words that speak most for each class.
-
-    Raises ModelError: the file is damaged or no model.
-    """
-    from sdem_dist.loading import load_model
-    from sdem_dist.reports.model_card import model_facts
-    from sdem_dist.reports.top_words import top_words
-
-    model = load_model(path)
-    facts = {**model_facts(model), "on disk": sized(path.stat().st_size)}
-    what, said = model.spec.predicts, top_words(model)
-    if model.spec.topics:
-        what, said = "topic", _topics(model)
-    shown = table(str(path), facts.items())
-    if not said:
-        return shown
-    words = [(str(name), " ".join(spoken)) for name, spoken in said.items()]
-    return f"{shown}\n{table(f'The words that speak most for each {what}', words)}"
-
-
-def card_shown(path: Path, measured: str | None, source: SourceOptions) -> str:
-    """Return the card of a model, with its figures on a corpus or a source where one is named."""
-    from sdem_dist.loading import load_model
-    from sdem_dist.reports.model_card import model_card
-
-    model = load_model(path)
-    if measured is None:
-        return model_card(model, path.name)
-    examined = examined_documents(model, measured, source, keep_texts=False)
-    return model_card(model, path.name, model.report(examined.documents, examined.labels), measured)
-
-
-def _topics(model: EngineEstimator) -> dict[str, list[str]]:
-    return {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}

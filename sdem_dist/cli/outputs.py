@@ -8,49 +8,38 @@ from textwrap import indent
 
 import click
 
-from sdem_dist.counted import counted
-from sdem_dist.counted import visible as visible
+from sdem_dist.counted import counted, visible
 from sdem_dist.errors import SdemError
 from sdem_dist.table import Table
 
 overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
 
 
-def refuse_existing(output: Path, overwrite: bool) -> None:
-    """Raise ClickException where a file that is not empty would be replaced, and --overwrite was not given."""
-    if not overwrite and output.is_file() and output.stat().st_size:
-        raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
-
-
-def refuse_one_file(*outputs: Path | None) -> None:
-    """Raise UsageError where two outputs, some of them perhaps not asked for, are one file."""
-    paths = [output.resolve() for output in outputs if output is not None]
-    for path in paths:
-        if paths.count(path) > 1:
-            raise click.UsageError(f"{path} would hold two outputs; choose another name for one")
-
-
-def check_output(output: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
-    """Raise an error where a table or a page cannot be written, or would replace what must stay.
+def check_output(
+    output: Path,
+    inputs: Iterable[str | Path],
+    overwrite: bool,
+    suffixes: Sequence[str] = (),
+    *,
+    folder_exists: bool = True,
+) -> None:
+    """Raise an error where a file cannot be written, or would replace what must stay.
 
     `inputs`: what the command reads; ``-`` and URLs may be among them.
     `overwrite`: other files may be replaced.
-    Raises click.UsageError: `output` is one of the inputs, a folder, within a corpus, or a model.
-    Raises click.ClickException: it exists, and `overwrite` is not set.
+    `suffixes`: those that the name may have.
+    `folder_exists`: its folder has to be there; else the folder is made later.
+    Raises click.UsageError: `output` is one of the inputs, or a file of a folder among them, a folder, within a corpus,
+    or a model.
+    Raises click.ClickException: it exists, is not empty, and `overwrite` is not set.
     Raises SdemError: its folder takes no file.
     """
-    from sdem_dist.storage.publish import check_writable
-
-    refuse_lasting(output, inputs)
-    refuse_existing(output, overwrite)
-    check_writable(output)
-
-
-def refuse_lasting(output: Path, inputs: Iterable[str | Path]) -> None:
-    """Raise UsageError where an output would replace what --overwrite spares: inputs, folders, corpora, models."""
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
+    from sdem_dist.storage.publish import check_writable
 
+    if suffixes and output.suffix.lower() not in suffixes:
+        raise click.UsageError(f"{output}: the suffix says the format, one of {', '.join(suffixes)}")
     refuse_inputs(output, inputs)
     if output.is_dir():
         raise click.UsageError(f"{output} is a folder; name a file")
@@ -59,6 +48,15 @@ def refuse_lasting(output: Path, inputs: Iterable[str | Path]) -> None:
             raise click.UsageError(f"{output} is within the corpus {folder}; choose another name")
     if output.is_file() and is_archive(output, KIND):
         raise click.UsageError(f"{output} is a model: it is left alone; choose another name, or remove it")
+    refuse_existing(output, overwrite)
+    if folder_exists:
+        check_writable(output)
+
+
+def refuse_existing(output: Path, overwrite: bool) -> None:
+    """Raise ClickException where a file that is not empty would be replaced, and --overwrite was not given."""
+    if not overwrite and output.is_file() and output.stat().st_size:
+        raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
 
 
 def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:

@@ -1,8 +1,9 @@
-"""Kinds of values that options take."""
+"""Options, and the kinds of values that they take."""
 
 import csv
 import os
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -20,17 +21,21 @@ else:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def option(flags: str, kind: object, text: str, **more: Any) -> Any:
+def option(flags: str, kind: object, text: str, default: object = None, **more: Any) -> Any:
     """Return an option; `kind`: a type, the least whole number, the name of a text, choices, or None for a flag."""
     if kind is None:
-        return click.option(*flags.split(), is_flag=True, help=text, **more)
-    if isinstance(kind, int):
+        more["is_flag"] = True
+        if "/" in flags:
+            more["default"] = None  # neither was said
+    elif isinstance(kind, int):
         more = {"type": click.IntRange(kind), "metavar": "N", **more}
     elif isinstance(kind, str):
         more = {"metavar": kind, **more}
     else:
-        more = {"type": click.Choice(kind) if isinstance(kind, list) else kind, **more}
-    return click.option(*flags.split(), help=text, show_default=more.get("default") is not None, **more)
+        more["type"] = click.Choice(kind) if isinstance(kind, list) else kind
+    if default is not None:
+        more |= {"default": default, "show_default": kind is not None}
+    return click.option(*flags.split(), help=text, **more)
 
 
 def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command], Command]:
@@ -44,33 +49,29 @@ def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command],
 
 
 class Place(click.Path):
-    """A path, or the URL of an object in a bucket."""
+    """A path, or the URL of an object in a bucket; a `local` one is a path: of a URL `Path` would make a folder."""
 
-    def __init__(self, *, allow_dash: bool = False, file_okay: bool = True, exists: bool = False) -> None:
+    def __init__(
+        self, *, local: bool = False, allow_dash: bool = False, file_okay: bool = True, exists: bool = False
+    ) -> None:
         super().__init__(path_type=Path, allow_dash=allow_dash, file_okay=file_okay, exists=exists)
+        self.local = local
 
     def convert(
         self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
     ) -> str | bytes | os.PathLike[str]:
         try:
-            return self._at(str(value), param) or super().convert(value, param, ctx)
+            if self.local:
+                refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
+            elif is_url(str(value)):
+                buckets.split(str(value))
+                return place(str(value))
         except SdemError as error:
             self.fail(str(error), param, ctx)
-
-    def _at(self, value: str, param: click.Parameter | None) -> Path | None:
-        """Return the place of a URL, None for a path; SdemError if it is no URL of ours."""
-        if not is_url(value):
-            return None
-        buckets.split(value)
-        return place(value)
+        return super().convert(value, param, ctx)
 
 
-class LocalPath(Place):
-    """A path of this machine: of a URL, `Path` would make a local folder."""
-
-    def _at(self, value: str, param: click.Parameter | None) -> Path | None:
-        refuse_url(value, f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
-        return None
+LocalPath = partial(Place, local=True)
 
 
 class Parsed(ParamType):
@@ -135,9 +136,7 @@ def parse_loss(text: str) -> object:
             return Hinge(_number(rest))
         if name == "blend":
             share, _, other = rest.partition(":")
-            loss = parse_loss(other or "ncll")
-            if loss != "auto":
-                return Blend(named(loss), _number(share))  # type: ignore[arg-type]
+            return Blend(named(parse_loss(other or "ncll")), _number(share))  # type: ignore[arg-type]
     except (TypeError, ValueError) as error:
         raise ValueError(f"{text!r} is not a loss ({error}); losses are {LOSS_FORMS}") from error
     if text == "perceptron":
@@ -163,22 +162,14 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
 
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
-        columns = {name: k for k, name in enumerate(rows[0]) if k}
-        costs = {row[0]: row for row in rows[1:]}
+            (_, *columns), *rows = ([cell.strip() for cell in row] for row in csv.reader(file) if row)
+        costs = {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
         names = [str(name) for name in classes]
         if not set(costs) == set(columns) == set(names):
             raise ValueError(f"its first row and first column must name the classes {', '.join(names)}")
-        return CostSensitiveHinge(tuple(tuple(float(costs[y][columns[k]]) for k in names) for y in names))
-    except (OSError, ValueError, IndexError, csv.Error) as error:
-        reason = (
-            error.strerror
-            if isinstance(error, OSError)
-            else "a row is too short"
-            if isinstance(error, IndexError)
-            else error
-        )
-        raise click.UsageError(f"--costs {path}: {reason}") from error
+        return CostSensitiveHinge(tuple(tuple(float(costs[y][k]) for k in names) for y in names))
+    except (OSError, ValueError, csv.Error) as error:
+        raise click.UsageError(f"--costs {path}: {getattr(error, 'strerror', None) or error}") from error
 
 
 SHARE, LENGTHS = Parsed("number", parse_share), Parsed("min,max", parse_lengths)

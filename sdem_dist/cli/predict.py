@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.outputs import overwrite_option, say_left_out
+from sdem_dist.cli.outputs import check_output, overwrite_option, say_left_out
 from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import HOW_READ, SourceCommand, format_option
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
-    from sdem_dist.cli.answers import Answers, Block
+    from sdem_dist.cli.answers import Answers
     from sdem_dist.estimators.base import EngineEstimator
 
 BLOCK = 1 << 14  # most documents predicted at a time
@@ -81,13 +82,9 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet
     takes them for formulas: open a FILE of strangers' texts with care.
     """
-    from sdem_dist.cli.answers import predictions_of, with_sets
+    from sdem_dist.cli.answers import predictions_of
 
-    def answers_of(estimator: EngineEstimator, name: object) -> Answers:
-        answers = predictions_of(estimator, name)
-        return answers if coverage is None else with_sets(answers, estimator, coverage)
-
-    _run(model, sources, answers_of, alone=no_proba, coverage=coverage, **options)
+    _run(model, sources, partial(predictions_of, coverage=coverage), best_only=no_proba, **options)
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -100,7 +97,7 @@ def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """
     from sdem_dist.cli.answers import topics_of
 
-    _run(model, sources, topics_of, alone=False, **options)
+    _run(model, sources, topics_of, best_only=False, **options)
 
 
 def _run(
@@ -108,8 +105,7 @@ def _run(
     paths: tuple[Path, ...],
     answers_of: Callable[[EngineEstimator, object], Answers],
     *,
-    alone: bool,
-    coverage: float | None = None,
+    best_only: bool,
     output: Path | None,
     overwrite: bool,
     on_error: Any,
@@ -121,9 +117,10 @@ def _run(
     where: Where,
     **how_read: Any,
 ) -> None:
-    from sdem_dist.cli.answers import Sources, answered, answered_by_workers, chosen, lines_of, transformer_of
+    from sdem_dist.cli.answers import chosen_answers
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
-    from sdem_dist.cli.tables import altered, check_table, part_of, write_parts
+    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, transformer_of
+    from sdem_dist.cli.tables import SUFFIXES, altered, part_of, write_parts
     from sdem_dist.loading import load_model
     from sdem_dist.text.sources import Reading
     from sdem_dist.text.validation import RowValidator
@@ -137,36 +134,35 @@ def _run(
             f"{'--verbose' if verbose else '--jobs'} is for threads of this process, not for workers"
         )
     if output is not None:
-        check_table(output, (model, *paths), overwrite)
-    reading = Reading(**how_read)
-    sources = Sources(paths, reading, RowValidator(on_error), BLOCK, output is not None)
-    if all(sources.corpora):
+        check_output(output, (model, *paths), overwrite, SUFFIXES)
+    sources = Sources(paths, Reading(**how_read), RowValidator(on_error), BLOCK, output is not None)
+    if all(sources.are_corpora):
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = load_model(model)
-    all_answers = answers_of(estimator, model)
-    try:
-        answers = chosen(all_answers, top, alone, threshold)
-    except ValueError as error:
-        raise click.UsageError(str(error)) from error
-    transformer = None if all(sources.corpora) else transformer_of(estimator)
+    answers = chosen_answers(answers_of(estimator, model), top, best_only, threshold)
+    transformer = None if all(sources.are_corpora) else transformer_of(estimator)
     streaming = any(str(path) == "-" for path in paths)
-    n_threads, n_altered = jobs or (1 if streaming else None), 0
+    suffix = None if output is None else output.suffix.lower()
+
+    def answer(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
+        if suffix is None:
+            return answers.lines(documents, ids)
+        columns = answers.columns(documents)
+        if twice := sorted(beside.keys() & columns.keys()):
+            raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
+        return part_of(suffix, beside | columns)
+
+    n_altered = 0
     with where.client() as client:
-        columns, lines = _beside(answers), lines_of(answers, with_ids=reading.id is not None)
-
-        def answer(documents: Any, block: Block) -> Any:
-            return (
-                lines(documents, block) if output is None else part_of(output.suffix.lower(), columns(documents, block))
-            )
-
         if client is None:
-            results = answered(sources.blocks(estimator), transformer, answer, n_threads)
+            n_threads = jobs or (1 if streaming else None)
+            results = answered(sources.for_threads(estimator), transformer, answer, n_threads)
         else:
             work = sources.for_workers(estimator)
             results = answered_by_workers(work, transformer, answer, client, sources.gate)
         if output is not None:
             n_altered = write_parts(output, results)
-        elif not _printed(results, flush=streaming) and not quiet:
+        elif not _print(results, flush=streaming) and not quiet:
             click.echo("the sources hold no document", err=True)
     say_left_out(sources.gate.skipped, sources.gate.examples)
     if output is not None and not quiet:
@@ -179,27 +175,15 @@ def _run(
         click.echo(f"{unknown_words} to the model", err=True)
 
 
-def _printed(blocks: Iterator[str], *, flush: bool) -> bool:
+def _print(blocks: Iterator[str], *, flush: bool) -> bool:
     """Write lines, and return whether there were any; `flush` where somebody may be waiting for those of a block."""
-    some = False
+    empty = True
     for lines in blocks:
-        some = True
+        empty = False
         sys.stdout.write(lines)
         if flush:
             sys.stdout.flush()
-    return some
-
-
-def _beside(answers: Answers) -> Callable[[Any, Block], dict[str, Any]]:
-    """Return a function from documents and the columns beside them to the columns of a table."""
-
-    def columns(documents: Any, block: Block) -> dict[str, Any]:
-        found, beside = answers.columns(documents), block.columns
-        if twice := beside.keys() & found.keys():
-            raise click.UsageError(f"the source has a column {sorted(twice)[0]!r} already: rename it")
-        return {**beside, **found}
-
-    return columns
+    return not empty
 
 
 def _refuse_the_wrong_order(model: Path, paths: tuple[Path, ...]) -> None:

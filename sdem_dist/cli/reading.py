@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import click
 
-from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS, with_options
+from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS, option, with_options
 from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
@@ -27,23 +28,14 @@ Options of labels are for commands that read labels, options of words for those 
 and suspects. Other commands count words as the model does."""
 
 
-def _option(flags: str, kind: Any, text: str, default: object = None, **more: Any) -> Callable[[Command], Command]:
-    """Return an option that `sdem help reading` explains."""
-    if isinstance(kind, str):  # the name of a value
-        kind, more = None, {"metavar": kind, **more}
-    return click.option(
-        *flags.split(),
-        type=kind,
-        help=text,
-        default=default,
-        show_default=default not in (None, True),
-        hidden=True,
-        **more,
-    )
+_option = partial(option, hidden=True)  # one that `sdem help reading` explains
 
 
 def format_option(*names: str) -> Callable[[Command], Command]:
-    return _option("--format", click.Choice(names), "Format of the sources.  [default: by suffix]")
+    decorate: Callable[[Command], Command] = _option(
+        "--format", list(names), "Format of the sources.  [default: by suffix]"
+    )
+    return decorate
 
 
 HOW_READ = (
@@ -58,10 +50,8 @@ HOW_READ = (
         None,
         "Whether the first line names the columns; without names they are numbers from 0.  [default: of .csv alone]",
     ),
-    _option("--encoding", None, "Encoding of text.", "utf-8"),
-    _option(
-        "--on-error", click.Choice(["raise", "skip"]), "Stop at a bad line, or leave it out and count it.", "raise"
-    ),
+    _option("--encoding", "TEXT", "Encoding of text.", "utf-8"),
+    _option("--on-error", ["raise", "skip"], "Stop at a bad line, or leave it out and count it.", "raise"),
 )
 """Options of every command that reads sources."""
 _READING = (
@@ -83,26 +73,27 @@ _READING = (
     _option("--weight", "COLUMN", "Column of the documents' weights in training."),
     _option(
         "--first-column zero_based",
-        click.Choice(["auto", "0", "1"]),
+        ["auto", "0", "1"],
         "Number of the first column of svmlight.",
         "auto",
         callback=lambda context, option, value: {"0": True, "1": False}.get(value, value),
     ),
     *HOW_READ,
 )
-_ANALYZERS = click.Choice(["word", "char", "char_wb"])
 _WORDS = (
-    _option("--analyzer", _ANALYZERS, "Count words, n-grams of characters, or such within words.", "word"),
+    _option(
+        "--analyzer", ["word", "char", "char_wb"], "Count words, n-grams of characters, or such within words.", "word"
+    ),
     _option("--token-pattern", "REGEX", r"What a word is.  [default: two or more of \w]"),
     _option("--ngrams ngram_range", LENGTHS, "Lengths of n-grams.", "1,1"),
     _option("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
     _option("--stop-words", STOP_WORDS, "Words to leave out: a list of English, or a file."),
-    _option("--strip-accents", click.Choice(["ascii", "unicode"]), "Remove accents."),
+    _option("--strip-accents", ["ascii", "unicode"], "Remove accents."),
     _option("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
     _option("--min-df", SHARE, "Leave out words in fewer documents.", "1"),
     _option("--max-df", SHARE, "Leave out words in more documents.", "1.0"),
-    _option("--max-features", click.IntRange(1), "Keep the N most frequent words.", metavar="N"),
-    _option("--hashing n_features", click.IntRange(1), "Hash words to N columns; keeps no vocabulary.", metavar="N"),
+    _option("--max-features", 1, "Keep the N most frequent words."),
+    _option("--hashing n_features", 1, "Hash words to N columns; keeps no vocabulary."),
 )
 
 
@@ -133,9 +124,9 @@ def reading_help(ctx: click.Context) -> str:
     for title, options in (("Reading", _READING), ("Words", _WORDS)):
         command: Any = with_options(options)(lambda: None)
         records = []
-        for option in reversed(command.__click_params__):
-            option.hidden = False
-            records.append(option.get_help_record(ctx))
+        for parameter in reversed(command.__click_params__):
+            parameter.hidden = False
+            records.append(parameter.get_help_record(ctx))
         with formatter.section(title):
             formatter.write_dl(records)
     return formatter.getvalue()

@@ -13,9 +13,8 @@ from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 import click
-import numpy as np
 
-from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels, without_label
+from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels
 from sdem_dist.cli.outputs import say_left_out
 from sdem_dist.cli.reading import (
     READING,
@@ -27,6 +26,7 @@ from sdem_dist.cli.reading import (
     typed_options,
 )
 from sdem_dist.counted import counted
+from sdem_dist.storage.kept import kept_folder
 from sdem_dist.storage.publish import hidden_folder, set_aside
 from sdem_dist.storage.urls import is_url, place
 
@@ -53,19 +53,19 @@ def source_options(command: Command) -> Command:
     """Add the options of a source; the command gets them as `source`."""
 
     @wraps(command)
-    def reading(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:
-        how = pop_reading(options)
-        if how.weight is not None:
+    def with_source(*arguments: Any, on_error: Literal["raise", "skip"], **options: Any) -> Any:
+        reading = pop_reading(options)
+        if reading.weight is not None:
             raise click.UsageError("--weight is for sdem ingest and for training: ingest these documents with it first")
-        return command(*arguments, source=SourceOptions(how, on_error), **options)
+        return command(*arguments, source=SourceOptions(reading, on_error), **options)
 
-    return reading_options(reading)  # type: ignore[return-value]
+    return reading_options(with_source)  # type: ignore[return-value]
 
 
 def refuse_for_a_corpus(names: tuple[str, ...]) -> None:
     """Raise UsageError where options of a source are given beside a corpus."""
-    if named := typed_options(names):
-        raise click.UsageError(f"{', '.join(named)}: only for a source; a corpus has been read and counted already")
+    if typed := typed_options(names):
+        raise click.UsageError(f"{', '.join(typed)}: only for a source; a corpus has been read and counted already")
 
 
 def is_source(path: str) -> bool:
@@ -99,7 +99,12 @@ def refuse_far_sources(paths: Sequence[str | None], where: str | None) -> None:
 
 @contextmanager
 def corpus_of(
-    paths: Sequence[str], beside: Path, options: Mapping[str, Any], *, keep_text: bool = False
+    paths: Sequence[str],
+    beside: Path,
+    options: Mapping[str, Any],
+    estimator: EngineEstimator | None = None,
+    *,
+    keep_text: bool = False,
 ) -> Iterator[Corpus]:
     """Yield corpora as one, or the documents of sources as one that lies in a hidden folder beside the model meanwhile.
 
@@ -107,6 +112,7 @@ def corpus_of(
     `beside`: the model.
     `options`: those of `reading_options` and `text_options`, and perhaps ``quiet`` and ``validation``, see
     `validation_of`.
+    `estimator`: what is to learn from them; None: one that needs labels.
     `keep_text`: keep the texts of sources.
     Raises click.UsageError: options of a source are given, and `paths` are corpora; or they do not fit; or `paths` are
     of both.
@@ -126,75 +132,27 @@ def corpus_of(
             f"{source} is a source, and others are corpora: make a corpus of it with their vocabulary "
             f"(sdem ingest {source} NAME.zarr --vocabulary-from CORPUS), and give that"
         )
-    _refuse_tables(options.get("estimator"), paths[0])
+    # Of mixtures an option chooses whether they take counts.
+    if estimator is not None and "sparse" not in estimator.layouts and not hasattr(estimator, "components"):
+        raise click.UsageError(
+            f"{type(estimator).__name__} learns from tables, and {paths[0]} is read as texts or counts. A table becomes a "
+            'corpus in Python: write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array. This '
+            "command takes that corpus"
+        )
     with option_errors():
         of_text = numeric_format([place(path) for path in paths], pop_reading(dict(options))) is None
         settings = pop_words(dict(options))
-    how = {"targets": _learns(options.get("estimator")) == "numbers", "keep_text": keep_text and of_text}
-    with _ingested(paths, beside, options, "corpus", settings=settings, **how) as corpus:
+    targets = estimator is not None and estimator.spec.target == "numbers"
+    how = {"settings": settings, "targets": targets, "keep_text": keep_text and of_text}
+    with _ingested(paths, beside, options, estimator, "corpus", **how) as corpus:
         warn_of_single_labels(corpus)
         yield corpus
 
 
 @contextmanager
-def _ingested(
-    paths: Sequence[str], beside: Path, options: Mapping[str, Any], name: str, **how: Any
-) -> Iterator[Corpus]:
-    """Yield the corpus of sources, which lies in a hidden folder meanwhile; errors name the sources."""
-    from sdem_dist import open_corpus
-    from sdem_dist.text import ingest
-
-    with hidden_folder(beside.absolute(), name) as folder:
-        target = folder / f"{name}.zarr"
-        with option_errors(), shown_progress(quiet=options.get("quiet", False)) as progress:
-            reading = _reading(dict(options))
-            ingest(list(paths), target, reading=reading, on_error=options["on_error"], progress=progress, **how)
-        with _by_source(target, paths):
-            yield open_corpus(target)
-
-
-def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
-    """Return paths with a temporary file in place of "-", of what standard input has; lines of label TAB text."""
-    if "-" not in paths:
-        return list(paths)
-    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="sdem-"))
-    spool = Path(folder, f"stdin.{form or 'tsv'}")
-    with spool.open("wb") as file:
-        shutil.copyfileobj(sys.stdin.buffer, file)
-    return [str(spool) if path == "-" else path for path in paths]
-
-
-def _learns(name: str | None) -> str:
-    """Return what an estimator learns: of "numbers" labels of a source are targets, for "nothing" it needs none."""
-    from sdem_dist.catalogue import ESTIMATORS, estimator_class
-
-    return estimator_class(str(name)).spec.target if name in ESTIMATORS else "labels"
-
-
-def _reading(options: dict[str, Any]) -> Reading:
-    """Take the options of `reading_options` out of others; estimators that learn no labels need none."""
-    reading, learns = pop_reading(options), _learns(options.get("estimator"))
-    _check_labelled(reading, learns)
-    if learns != "nothing" or typed_options(("label", "label_separator", "unlabelled")):
-        return reading
-    return replace(reading, labelled=False)
-
-
-def _refuse_tables(name: str | None, source: str) -> None:
-    """Raise UsageError where an estimator learns from tables alone, which sources are not read as."""
-    from sdem_dist.catalogue import ESTIMATORS, estimator_class
-
-    if name not in ESTIMATORS or "sparse" in (unfitted := estimator_class(name)()).layouts:
-        return
-    if not hasattr(unfitted, "components"):  # of mixtures an option may choose
-        raise click.UsageError(
-            f"{name} learns from tables, and {source} is read as texts or counts. A table becomes a corpus in Python: "
-            'write_corpus("table.zarr", X, y, dense=True), where X is a DataFrame or an array. This command takes that corpus'
-        )
-
-
-@contextmanager
-def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -> Iterator[Corpus | None]:
+def validation_of(
+    documents: Corpus, beside: Path, options: Mapping[str, Any], estimator: EngineEstimator
+) -> Iterator[Corpus | None]:
     """Yield the corpus that ``validation`` of the options names, or that of a source, with the words of `documents`.
 
     It is as `corpus_of`: a source is read as the options say, and its corpus lies in a hidden folder meanwhile.
@@ -205,33 +163,34 @@ def validation_of(documents: Corpus, beside: Path, options: Mapping[str, Any]) -
     if path is None or not is_source(path):
         yield None if path is None else open_corpus(path)
         return
-    with _ingested([path], beside, options, "validation", vocabulary_from=documents.paths[0]) as validation:
+    with _ingested([path], beside, options, estimator, "validation", vocabulary_from=documents.paths[0]) as validation:
         yield validation
 
 
-def label_column(paths: Sequence[str], label: str | None, form: str | None) -> str | None:
-    """Return the column of tables that labels are taken from; None of folders, corpora and matrices.
+@contextmanager
+def _ingested(
+    paths: Sequence[str],
+    beside: Path,
+    options: Mapping[str, Any],
+    estimator: EngineEstimator | None,
+    name: str,
+    **how: Any,
+) -> Iterator[Corpus]:
+    """Yield the corpus of sources, which lies in a hidden folder meanwhile; errors name the sources."""
+    from sdem_dist import open_corpus
+    from sdem_dist.text import ingest
 
-    `paths`: sources.
-    `label`, `form`: the column and the format, where somebody named them.
-    """
-    from sdem_dist.text.files import plain_suffix
-    from sdem_dist.text.sources import SUFFIXES
-
-    if label is not None:
-        return label
-    forms = {form or SUFFIXES.get(plain_suffix(place(path))) for path in paths}
-    return "0" if forms == {"tsv"} else "label" if forms <= {"csv", "jsonl", "parquet"} else None
-
-
-def take_unlabelled(estimator: EngineEstimator, corpus: Corpus) -> None:
-    """Let an estimator train on documents without a label where the corpus has some: it knows which they are."""
-    from sdem_dist.text.validation import NONE
-
-    hidden = without_label(corpus)
-    if hidden and estimator.spec.unlabelled and estimator.unlabelled is None:
-        estimator.set_params(unlabelled=NONE)
-        click.echo(f"{counted(hidden, 'document')} without a label", err=True)
+    with hidden_folder(beside.absolute(), name) as folder:
+        target = folder / f"{name}.zarr"
+        with option_errors(), shown_progress(quiet=options.get("quiet", False)) as progress:
+            reading = pop_reading(dict(options))
+            learns = "labels" if estimator is None else estimator.spec.target
+            _check_labelled(reading, learns)
+            if learns == "nothing" and not typed_options(("label", "label_separator", "unlabelled")):
+                reading = replace(reading, labelled=False)
+            ingest(list(paths), target, reading=reading, on_error=options["on_error"], progress=progress, **how)
+        with _by_source(target, paths):
+            yield open_corpus(target)
 
 
 @contextmanager
@@ -245,16 +204,29 @@ def _by_source(hidden: Path, paths: Sequence[str]) -> Iterator[None]:
         raise type(error)(str(error).replace(str(hidden), ", ".join(paths))) from error
 
 
-@contextmanager
-def _pattern_of(estimator: EngineEstimator) -> Iterator[None]:
-    """Name the model whose token pattern takes too long on a text."""
-    from sdem_dist.text.vectorizer import PatternError
+def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
+    """Return paths with a temporary file in place of "-", of what standard input has; lines of label TAB text."""
+    if "-" not in paths:
+        return list(paths)
+    folder = click.get_current_context().with_resource(TemporaryDirectory(prefix="sdem-"))
+    spool = Path(folder, f"stdin.{form or 'tsv'}")
+    with spool.open("wb") as file:
+        shutil.copyfileobj(sys.stdin.buffer, file)
+    return [str(spool) if path == "-" else path for path in paths]
 
-    try:
-        yield
-    except PatternError as error:
-        error.path = error.path or estimator._lazy_parameters.owner
-        raise
+
+def label_column(paths: Sequence[str], label: str | None, form: str | None) -> str | None:
+    """Return the column of tables that labels are taken from; None of folders, corpora and matrices.
+
+    `label`, `form`: the column and the format, where somebody named them.
+    """
+    from sdem_dist.text.files import plain_suffix
+    from sdem_dist.text.sources import SUFFIXES
+
+    if label is not None:
+        return label
+    forms = {form or SUFFIXES.get(plain_suffix(place(path))) for path in paths}
+    return "0" if forms == {"tsv"} else "label" if forms <= {"csv", "jsonl", "parquet"} else None
 
 
 @contextmanager
@@ -262,61 +234,98 @@ def documents_of(
     estimator: EngineEstimator,
     path: str,
     source: SourceOptions,
-    beside: Path,
-    client: Client | None,
     *,
+    beside: Path | None = None,
+    client: Client | None = None,
     keep_texts: bool = True,
 ) -> Iterator[EvaluationSet]:
-    """Yield as `examined_documents` returns; a client's workers write a source, without its texts, as a corpus.
+    """Yield the documents that a model is examined on: a corpus, or a source, counted as the model counts texts.
 
-    `beside`: the model; the corpus lies in a hidden folder beside it meanwhile.
+    A source becomes a corpus in a temporary folder; with a client its workers write that corpus, without the texts.
+
+    `beside`: the model, beside which the folder is that workers see.
+    Raises ModelError, IngestError: the model was not trained on text, or a line of the source is not a document of one
+    of its classes.
+    Raises click.UsageError: options of a source are given, and `path` is a corpus.
     """
-    if client is None or not is_source(path):
-        yield examined_documents(estimator, path, source, keep_texts=keep_texts)
-        return
-    import scipy.sparse as sp
-
-    from sdem_dist import open_corpus, write_corpus
+    from sdem_dist import open_corpus
     from sdem_dist.reports.evaluation_set import EvaluationSet
-    from sdem_dist.storage.kept import kept_folder
     from sdem_dist.text import ingest
+    from sdem_dist.text.sources import numeric_format
+    from sdem_dist.text.validation import NoLabelError
+    from sdem_dist.text.vectorizer import PatternError
 
+    if not is_source(path):
+        refuse_for_a_corpus((*READING, "on_error"))
+        yield EvaluationSet(open_corpus(path))
+        return
+    if numeric_format([place(path)], source.reading) is not None:
+        raise click.UsageError(
+            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of "
+            "the training), and give that"
+        )
     _check_labels(estimator, source)
     estimator.vectorize([])  # says what is wrong with a model of numbers
-    classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
-    several = estimator.several_labels
-    shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
-    with shared as folder:
-        words = write_corpus(  # one empty document: new documents follow its corpus
-            folder / "words.zarr",
-            sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
-            None if classes is None else [classes] if several else classes[:1],
-            classes=None if several else classes,
-            targets=[0.0] if estimator.spec.target == "numbers" else None,
-            vocabulary=estimator.vocabulary_,
-            vectorizer=estimator.vectorizer_,
-            made_by={"label_separator": _separator_of(estimator, source)} if several else None,
-            overwrite=True,  # a killed command leaves the folder beside a URL
-        )
-        documents = folder / "documents.zarr"
-        with _told_of_predict(path), _pattern_of(estimator):
+    with _folder_for(client, beside) as folder:
+        target = folder / "documents.zarr"
+        try:
             report = ingest(
                 path,
-                documents,
+                target,
                 reading=source.reading,
                 on_error=source.on_error,
-                vocabulary_from=words.path,
+                vocabulary_from=_words_of(estimator, source, folder / "words.zarr"),
+                keep_text=keep_texts and client is None,
                 client=client,
                 overwrite=True,
             )
+        except NoLabelError as error:
+            if error.first:
+                unlabelled = f"; documents without labels are for sdem predict MODEL {path}"
+                error.hint += f"{unlabelled} (of clusters and topics: --no-labels)"
+            raise
+        except PatternError as error:
+            error.path = error.path or estimator._lazy_parameters.owner
+            raise
         say_left_out(report.n_skipped, report.skipped_examples)
-        with _by_source(documents, [path]):
-            yield EvaluationSet(open_corpus(documents))
+        if report.n_empty:
+            click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
+        with _by_source(target, [path]):
+            yield EvaluationSet(open_corpus(target))
 
 
-def _separator_of(estimator: EngineEstimator, source: SourceOptions) -> str:
-    """Return what stands between labels: what an option says, or else what stood there in training, or a comma."""
-    return source.reading.label_separator or estimator.label_separator_ or ","
+@contextmanager
+def _folder_for(client: Client | None, beside: Path | None) -> Iterator[Path]:
+    """Yield a folder that is removed at the end; with a client one beside the model, where workers see it."""
+    if client is None or beside is None:
+        with TemporaryDirectory(prefix="sdem-") as folder:
+            yield Path(folder)
+        return
+    shared = kept_folder(beside, "corpus", "0" * 32) if is_url(beside) else hidden_folder(beside.absolute(), "corpus")
+    with shared as folder:
+        yield folder
+
+
+def _words_of(estimator: EngineEstimator, source: SourceOptions, path: Path) -> str:
+    """Write a corpus of one empty document with a model's words and classes, which new documents follow."""
+    import scipy.sparse as sp
+
+    from sdem_dist import write_corpus
+
+    classes = estimator.classes_.tolist() if estimator.spec.target == "labels" else None
+    several = estimator.several_labels
+    separator = source.reading.label_separator or estimator.label_separator_ or ","
+    return write_corpus(
+        path,
+        sp.csr_matrix((1, estimator.n_features_in_), dtype="uint8"),
+        None if classes is None else [classes] if several else classes[:1],
+        classes=None if several else classes,
+        targets=[0.0] if estimator.spec.target == "numbers" else None,
+        vocabulary=estimator.vocabulary_,
+        vectorizer=estimator.vectorizer_,
+        made_by={"label_separator": separator} if several else None,
+        overwrite=True,  # a killed command leaves the folder beside a URL
+    ).path
 
 
 def _check_labelled(reading: Reading, learns: str) -> None:
@@ -330,91 +339,3 @@ def _check_labels(estimator: EngineEstimator, source: SourceOptions) -> None:
         raise click.UsageError("--label-separator is for models of several labels, and this one learned one each")
     if estimator.several_labels and source.reading.unlabelled is not None:
         raise click.UsageError("--unlabelled is for documents of one label each, and this model learned several")
-
-
-def examined_documents(
-    estimator: EngineEstimator, path: str, source: SourceOptions, *, keep_texts: bool = True
-) -> EvaluationSet:
-    """Return the documents that a model is examined on: a corpus, or a source as the model counts it, with its texts.
-
-    Without `keep_texts` those of a source are dropped.
-
-    Raises ModelError, IngestError: the model was not trained on text, or a line of the source is not a document of one
-    of its classes.
-    Raises click.UsageError: options of a source are given, and `path` is a corpus.
-    """
-    import scipy.sparse as sp
-
-    from sdem_dist import open_corpus
-    from sdem_dist.cli.answers import transformer_of
-    from sdem_dist.corpus.labels import set_named
-    from sdem_dist.reports.evaluation_set import EvaluationSet
-    from sdem_dist.text.sources import numeric_format
-    from sdem_dist.text.splits import placed_blocks
-    from sdem_dist.text.validation import NONE, RowValidator
-
-    if not is_source(path):
-        refuse_for_a_corpus((*READING, "on_error"))
-        return EvaluationSet(open_corpus(path))
-    if numeric_format([place(path)], source.reading) is not None:
-        raise click.UsageError(
-            f"{path} holds numbers: make a corpus of it (sdem ingest {path} NAME.zarr --vocabulary-from CORPUS, the one of the "
-            "training), and give that"
-        )
-    _check_labels(estimator, source)
-    transformer = transformer_of(estimator)
-    count = transformer.counter()
-    target = estimator.spec.target
-    classes = {str(c): c for c in estimator.classes_.tolist()} if target == "labels" else {}
-    several = estimator.several_labels
-    separator = _separator_of(estimator, source) if several else None
-    trained_classes = frozenset(classes) if classes else None
-    gate = RowValidator(source.on_error, trained_classes, target == "numbers", separator=separator, owner="model")
-    gate.unlabelled = source.reading.missing_label
-    counts, labels, texts = [], [], []
-    ids: list[object] = []
-    n_unlabelled = 0
-    with _told_of_predict(path):
-        for block in placed_blocks(place(path), source.reading, gate):
-            if source.reading.unlabelled is not None:
-                rows = [i for i, label in enumerate(block.labels) if label != NONE]
-                n_unlabelled += len(block.labels) - len(rows)
-                block = block.take(np.array(rows, np.intp))
-            if not block.labels:
-                continue
-            counts.append(count(block.texts))
-            labels += block.labels
-            ids += block.ids or []
-            if keep_texts:
-                texts.append(block.texts)
-    if n_unlabelled:
-        click.echo(f"{counted(n_unlabelled, 'document')} without a label left out", err=True)
-    say_left_out(gate.skipped, gate.examples)
-    if not counts:
-        what = "no document with a label" if gate.skipped or n_unlabelled else "no document"
-        raise click.ClickException(f"{path} holds {what}{_PREDICT.format(path) if gate.skipped else ''}")
-    label_list: list[object] | None = list(labels) if source.reading.labelled else None
-    if several:
-        label_list = [tuple(classes[str(one)] for one in set_named(name)) for name in labels]
-    elif classes:
-        label_list = [classes[name] for name in labels]
-    if target == "numbers":
-        label_list = [float(name) for name in labels]
-    return EvaluationSet(sp.vstack(counts, format="csr"), label_list, texts, transformer.unknown_share, ids)
-
-
-_PREDICT = "; documents without labels are for sdem predict MODEL {} (of clusters and topics: --no-labels)"
-
-
-@contextmanager
-def _told_of_predict(path: str) -> Iterator[None]:
-    """Where the first label of a source is missing, let the error name the command that needs no labels."""
-    from sdem_dist.text.validation import NoLabelError
-
-    try:
-        yield
-    except NoLabelError as error:
-        if not error.first:
-            raise
-        error.hint += _PREDICT.format(path)
-        raise

@@ -10,8 +10,8 @@ import click
 from sdem_dist.cli.outputs import handle_errors, say, table
 from sdem_dist.cli.parameters import option
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
-from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources, take_unlabelled
-from sdem_dist.cli.train import estimator_of, take_counts
+from sdem_dist.cli.settings import estimator_of, set_option, take_documents
+from sdem_dist.cli.sources import corpus_of, is_source, refuse_far_sources
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.urls import place
 
@@ -33,7 +33,7 @@ TEXT = 60  # letters of a text that are shown
     "The classifier; naive Bayes with the loss ncll, if --set does not name another.  [default: MultinomialNB, of several "
     "labels MultiLabelNB]",
 )
-@option("--set settings", "NAME=VALUE", "A parameter of it.  [may be repeated]", multiple=True)
+@set_option
 @option("--seed", 0, "Decides folds and draws.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")
 @reading_options
@@ -57,8 +57,7 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
     with handle_errors(), corpus_of([corpus], beside, options, keep_text=True) as documents, where.client() as client:
         several = documents.header.label_sets is not None
         estimator = _classifier(options["estimator"] or ("MultiLabelNB" if several else "MultinomialNB"), options)
-        take_counts(estimator, documents, options)
-        take_unlabelled(estimator, documents)
+        take_documents(estimator, documents, options)
         how: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
         result = label_suspects(documents, estimator=estimator, n=None, **how)
         show(result, documents, corpus, options["number"], options["as_json"])

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output, visible
-from sdem_dist.counted import UNSEEN, counted, joined
+from sdem_dist.counted import UNSEEN, counted, joined, visible
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.texts import listed
 
@@ -84,13 +83,6 @@ def altered(n: int) -> str:
     """Return how texts that a table could not hold were changed, for the line that says it is written."""
     them = "; TABs and line ends of {} became blanks (.csv, .jsonl and .parquet keep them)"
     return them.format(counted(n, "text")) if n else ""
-
-
-def check_table(path: Path, inputs: Iterable[str | Path], overwrite: bool) -> None:
-    """Raise an error where no table can be written to a path, see `sdem_dist.cli.outputs.check_output`."""
-    if path.suffix.lower() not in SUFFIXES:
-        raise click.UsageError(f"{path}: the suffix says the format, one of {', '.join(SUFFIXES)}")
-    check_output(path, inputs, overwrite)
 
 
 def as_text(value: object) -> str:

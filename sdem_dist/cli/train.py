@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import ast
-import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import handle_errors, refuse_existing, refuse_lasting, say
-from sdem_dist.cli.parameters import ALPHA, LOSS, Place, option, parse_loss, read_costs
+from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, say
+from sdem_dist.cli.parameters import ALPHA, LOSS, Place, option, read_costs
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
+from sdem_dist.cli.settings import estimator_of, set_option, take_documents
 from sdem_dist.cli.sources import (
     corpus_of,
     label_column,
     refuse_far_sources,
     refuse_no_model,
     spool_stdin,
-    take_unlabelled,
     validation_of,
 )
 from sdem_dist.cli.where import Where, check_jobs, job_options, where_options
-from sdem_dist.counted import counted, nearest
+from sdem_dist.counted import counted
 from sdem_dist.glossary import METRICS, UNSHOWN, called
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
 EPILOG = """\b
@@ -44,20 +39,6 @@ Examples:
   sdem train posts.zarr posts.model --validation held-out.zarr --patience 3 --epochs 50
   sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
-
-PARAMETERS = {
-    "loss": "loss",
-    "alpha": "alpha",
-    "epochs": "n_epochs",
-    "merge": "merge",
-    "lanes": "n_lanes",
-    "rounds": "rounds_per_epoch",
-    "batch_size": "batch_size",
-    "patience": "patience",
-    "seed": "random_state",
-}
-"""Options, and what estimators call them."""
-MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
@@ -95,12 +76,7 @@ MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
 @option("--skip-damaged", None, "Leave out damaged shards of CORPUS, and say which.")
 @option("--seed", 0, "Decides every random choice.  [default: 0]")
 @option("--estimator", "NAME", "What to train.", default="MultinomialNB")
-@option(
-    "--set settings",
-    "NAME=VALUE",
-    "Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
-    multiple=True,
-)
+@set_option
 @option("--log", Place(), "Write events as JSON Lines; read by sdem log.", metavar="FILE")
 @option("--quiet", None, "No progress.")
 @reading_options
@@ -139,8 +115,7 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     overwrite = options["overwrite"] or options["resume"]
     refuse_existing(model, overwrite)
     if options["log"] is not None:
-        refuse_lasting(options["log"], (model, *corpora))
-        refuse_existing(options["log"], overwrite)
+        check_output(options["log"], (model, *corpora), overwrite, folder_exists=False)
     estimator = estimator_of(options)
     refuse_far_sources((*corpora, options["validation"]), where.far)
     folder = options["checkpoint"]
@@ -148,17 +123,15 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     try:
         with (
             handle_errors(resume_hint if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
-            corpus_of(corpora, model, options) as documents,
-            validation_of(documents, model, options) as validation,
+            corpus_of(corpora, model, options, estimator) as documents,
+            validation_of(documents, model, options, estimator) as validation,
             where.client(options["lifetime"]) as client,
         ):
-            take_counts(estimator, documents, options)
+            take_documents(estimator, documents, options)
             if options["costs"] is not None:
                 estimator.set_params(loss=read_costs(options["costs"], documents.header.classes))
-            _check_fits(estimator, documents)
             if estimator.spec.target == "labels":
                 warn_of_many_classes(documents, label_column(corpora, options["label"], options["format"]))
-            take_unlabelled(estimator, documents)
             # An earlier log is replaced here, where nothing but training can go wrong.
             callbacks = [] if options["log"] is None else [written_log(options["log"], options["resume"])]
             estimator.fit(
@@ -176,30 +149,39 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
             n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends, which may fail
     except ClusterError as error:
-        if folder is None:
-            raise
-        raise ClusterError(f"{error}\nOn another cluster, or without one, --resume goes on from {folder}") from error
+        if folder is not None:
+            error.hint = f"on another cluster, or without one, --resume goes on from {folder}"
+        raise
     figures = _figures(estimator, options["validation"])
-    n_epochs, kept = estimator.n_iter_, estimator.best_entry_["epoch"]
-    epochs = counted(n_epochs, "epoch") + ("" if kept == n_epochs else f", epoch {kept} kept")
+    n_epochs, best = estimator.n_iter_, estimator.best_entry_["epoch"]
+    epochs = counted(n_epochs, "epoch") + ("" if best == n_epochs else f", epoch {best} kept")
     loss = getattr(estimator, "loss", None)
     loss = estimator.learner_.loss if loss == "auto" else loss
     of_loss = "" if loss is None else f", loss {loss}"
     say(f"{model}: {options['estimator']}{of_loss}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
     if hidden:
-        say(f"{counted(hidden, 'document')} had no label: {_use_of_unlabelled(estimator, n_labelled)}")
-        for how in ("with", "without"):
-            if (loss := estimator.best_entry_.get(f"{how}_unlabelled_log_loss")) is not None:
-                accuracy = estimator.best_entry_[f"{how}_unlabelled_accuracy"]
-                say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
-        gain, deviation = (
-            estimator.best_entry_.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error")
-        )
-        if abs(gain) <= deviation:
-            way = "rises" if gain < 0 else "falls"
-            say(
-                f"  no clear difference: log-loss {way} by {abs(gain):.4f}, and the standard error of that is {deviation:.4f}"
-            )
+        _say_use_of_unlabelled(estimator, hidden, n_labelled)
+
+
+def _say_use_of_unlabelled(estimator: EngineEstimator, hidden: int, n_labelled: int) -> None:
+    """Say whether documents without a label helped, as documents that were held out have it."""
+    entry, requested = estimator.best_entry_, estimator.get_params().get("unlabelled_weight")
+    weight = entry.get("unlabelled_weight")
+    use = "the model learned from them, too"
+    if weight:
+        use += f", with unlabelled_weight {weight:g}"
+    elif weight is not None:
+        use = "they did not help; " if requested == "auto" else ""
+        use += f"the model is of the {counted(n_labelled, 'labelled document')} alone"
+    say(f"{counted(hidden, 'document')} had no label: {use}")
+    for how in ("with", "without"):
+        if (loss := entry.get(f"{how}_unlabelled_log_loss")) is not None:
+            accuracy = entry[f"{how}_unlabelled_accuracy"]
+            say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
+    gain, error = (entry.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error"))
+    if abs(gain) <= error:
+        way = "rises" if gain < 0 else "falls"
+        say(f"  no clear difference: log-loss {way} by {abs(gain):.4f}, and the standard error of that is {error:.4f}")
 
 
 def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
@@ -223,96 +205,3 @@ def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
         if estimator.spec.target != "nothing" and len(own) == len(figures) and not of_held_out:
             figures[-1] += " (of the documents that it learned from; sdem evaluate measures it on others)"
     return figures
-
-
-def _use_of_unlabelled(estimator: EngineEstimator, n_labelled: int) -> str:
-    """Return what came of documents without a label."""
-    weight, requested = estimator.best_entry_.get("unlabelled_weight"), estimator.get_params().get("unlabelled_weight")
-    if weight is None:
-        return "the model learned from them, too"
-    if weight:
-        return f"the model learned from them, too, with unlabelled_weight {weight:g}"
-    without = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
-    return f"they did not help; {without}" if requested == "auto" else without
-
-
-def take_counts(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
-    """Let a mixture of tables take counts where there are counts, and no option says what components are."""
-    chosen = any(setting.partition("=")[0] == "components" for setting in options["settings"])
-    if documents.header.layout == "sparse" and hasattr(estimator, "components") and not chosen:
-        estimator.set_params(components="multinomial")
-        click.echo("The documents are counts of words, so components are multinomials", err=True)
-
-
-def _check_fits(estimator: EngineEstimator, documents: Corpus) -> None:
-    """Say what does not go with a corpus, and which estimators it is for, before anything is trained."""
-    layout, lanes = documents.header.layout, estimator.get_params().get("n_lanes")
-    if layout not in estimator.layouts:
-        kind = getattr(estimator, "components", None)  # of mixtures, where it can be chosen
-        name = type(estimator).__name__ + (f" of {kind} components (--set components=...)" if kind else "")
-        fit = [other for other in ESTIMATORS if layout in estimator_class(other)().layouts]
-        raise click.UsageError(
-            f"{documents.path} holds {'counts of words' if layout == 'sparse' else 'a table'} ({layout} documents), and "
-            f"{name} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or write "
-            f"{'a table' if layout == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={layout == 'sparse'})"
-        )
-    if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
-        raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")
-
-
-def estimator_of(options: Mapping[str, Any], target: str | None = None) -> EngineEstimator:
-    """Return the estimator that options describe.
-
-    `target`: of the estimators that messages offer; None: of any.
-
-    Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
-    one label a document, and there may be several.
-    """
-    estimator = options["estimator"]
-    if estimator not in ESTIMATORS:
-        raise click.UsageError(
-            f"--estimator {estimator}: {nearest(estimator, ESTIMATORS)}choose one of {', '.join(ESTIMATORS)}"
-        )
-    model = estimator_class(estimator)()
-    if options["label_separator"] is not None and model.spec.target == "labels" and not model.spec.label_sets:
-        several = " or ".join(f"--estimator {name}" for name in ESTIMATORS if estimator_class(name).spec.label_sets)
-        raise click.UsageError(
-            f"--label-separator is for several labels per document, and {estimator} learns one: add {several}"
-        )
-    chosen = {PARAMETERS[name]: value for name, value in options.items() if name in PARAMETERS and value is not None}
-    for setting in options["settings"]:
-        name, equals, value = setting.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {setting}: write NAME=VALUE")
-        if name in chosen:
-            raise click.UsageError(f"--set {setting}: {name} is given twice")
-        chosen[name] = parse_setting(name, value)
-    params = model.get_params(deep=False)
-    for name in chosen:
-        if name not in params:
-            offered = [other for other in ESTIMATORS if target in (None, estimator_class(other).spec.target)]
-            others = [other for other in offered if name in estimator_class(other)().get_params(deep=False)]
-            hint = (
-                f"{', '.join(others)} do{'es' * (len(others) == 1)} (--estimator); "
-                if others
-                else nearest(name, params)
-            )
-            raise click.UsageError(f"{estimator} has no {name}; {hint}it has {', '.join(params)}")
-    return model.set_params(**{"verbose": not options["quiet"], **chosen})
-
-
-def parse_setting(name: str, text: str) -> object:
-    """Return a text read as JSON or as Python, else the text itself."""
-    for read in (json.loads, ast.literal_eval):
-        try:
-            return read(text)
-        except (ValueError, SyntaxError):
-            continue
-        except (RecursionError, MemoryError):
-            raise click.UsageError(f"--set {name}={text[:20]}...: its brackets are nested too deep") from None
-    if name == "loss":
-        try:
-            return parse_loss(text)
-        except ValueError as error:
-            raise click.UsageError(f"loss={text}: {error}") from None
-    return text

@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-import csv
+import ast
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, refuse_one_file, say, visible
+from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, say
 from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
-from sdem_dist.cli.sources import (
-    corpus_of,
-    refuse_far_sources,
-    refuse_no_model,
-    take_unlabelled,
-    validation_of,
-)
-from sdem_dist.cli.train import estimator_of, parse_setting, take_counts
+from sdem_dist.cli.settings import estimator_of, parse_setting, take_documents
+from sdem_dist.cli.sources import corpus_of, refuse_far_sources, refuse_no_model, validation_of
 from sdem_dist.cli.where import Where, where_options
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, visible
 
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
@@ -53,7 +47,7 @@ def line(event: SearchEvent, folder: object = None) -> str:
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 SETTLED = ("components", "unlabelled")
-"""Parameters that documents may settle (`take_counts`, `take_unlabelled`)."""
+"""Parameters that documents may settle (`take_documents`)."""
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -131,17 +125,15 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     from sklearn.base import clone
 
     from sdem_dist import CorpusSearchCV
+    from sdem_dist.cli.tables import SUFFIXES
     from sdem_dist.saving import check_destination
 
     check_destination(model)
     overwrite = options["overwrite"] or options["resume"]
     refuse_existing(model, overwrite)
-    refuse_one_file(options["curve"], options["table"])
-    for name in ("curve", "table"):
+    for name, suffixes in (("curve", (".png", ".svg", ".pdf")), ("table", SUFFIXES)):
         if options[name] is not None:
-            check_output(options[name], (model, *corpora), overwrite)
-    if options["curve"] is not None and options["curve"].suffix.lower() not in (".png", ".svg", ".pdf"):
-        raise click.UsageError(f"{options['curve']}: a picture's name ends in .png, .svg or .pdf")
+            check_output(options[name], (model, *corpora), overwrite, suffixes)
     seed = options.pop("seed")
     estimator = estimator_of({**options, "epochs": None, "quiet": True})
     if seed is not None and "random_state" in estimator.get_params():
@@ -165,12 +157,11 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         if folder is not None:
             search.checkpoints(folder, resume=options["resume"], undecided=SETTLED)
         with (
-            corpus_of(corpora, model, options) as documents,
-            validation_of(documents, model, options) as validation,
+            corpus_of(corpora, model, options, estimator) as documents,
+            validation_of(documents, model, options, estimator) as validation,
             where.client() as client,
         ):
-            take_counts(estimator, documents, options)
-            take_unlabelled(estimator, documents)
+            take_documents(estimator, documents, options)
             if validation is not None:
                 search.set_params(cv=validation)
             if options["nested"] and not options["quiet"]:
@@ -179,14 +170,18 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
                 search.set_params(callbacks=[lambda event: click.echo(line(event, folder), err=True)])
             search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
             search.best_estimator_.save(model)
-            _tell(search, model, options["table"])
+            if options["table"] is not None:  # before a reader such as head may close the pipe
+                _write(search, options["table"])
+            say(search.summary())
+            say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
+            if options["table"] is not None:
+                say(f"{options['table']}: {counted(len(search.trials_), 'setting')}")
             if options["curve"] is not None:
-                _curve(
-                    clone(search.estimator).set_params(**search.best_params_), documents, options["curve"], seed or 0
-                )
+                best = clone(search.estimator).set_params(**search.best_params_)
+                _curve(best, documents, options["curve"], seed or 0)
 
 
-def space_of(given: tuple[str, ...]) -> Any:
+def space_of(spaces: tuple[str, ...]) -> Any:
     """Return the space that options describe; None where there are none.
 
     Raises click.UsageError: a file cannot be read, or holds something else; or a parameter has no values, or is given
@@ -194,35 +189,31 @@ def space_of(given: tuple[str, ...]) -> Any:
     """
     named: dict[str, list[object]] = {}
     files: list[Any] = []
-    for text in given:
+    for text in spaces:
         name, equals, values = text.partition("=")
         if not equals:
             files += _of_file(Path(text))
         elif name in named:
             raise click.UsageError(f"--space {text}: {name} is given twice")
+        elif not (parsed := _values(name, values)):
+            raise click.UsageError(f"--space {text}: write NAME=A,B,C")
         else:
-            named[name] = [parse_setting(name, value) for value in parts(values)]
-            if not named[name]:
-                raise click.UsageError(f"--space {text}: write NAME=A,B,C")
+            named[name] = parsed
     if not files:
         return [named] if named else None
     return [{**space, **named} for space in files]
 
 
-def parts(text: str) -> list[str]:
-    """Cut a text at the commas outside brackets and quotes."""
-    pieces_of_text, depth, quoted = [""], 0, ""
-    for c in text:
-        if quoted:
-            quoted = "" if c == quoted else quoted
-        elif c in "\"'":
-            quoted = c
-        depth += (c in "([{") - (c in ")]}")
-        if c == "," and not depth and not quoted:
-            pieces_of_text.append("")
-        else:
-            pieces_of_text[-1] += c
-    return [part.strip() for part in pieces_of_text if part.strip()]
+def _values(name: str, text: str) -> list[object]:
+    """Return the values of a text: of Python, such as (1,1),(1,2), or what stands between commas."""
+    if any(mark in text for mark in "([{\"'"):
+        try:
+            return list(ast.literal_eval(f"[{text}]"))
+        except (ValueError, SyntaxError):
+            raise click.UsageError(
+                f"--space {name}={text}: with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
+            ) from None
+    return [parse_setting(name, part.strip()) for part in text.split(",") if part.strip()]
 
 
 def _of_file(path: Path) -> list[dict[str, Any]]:
@@ -241,31 +232,17 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
     return [{k: [tuple(v) if isinstance(v, list) else v for v in values] for k, values in s.items()} for s in spaces]
 
 
-def _tell(search: CorpusSearchCV, model: Path, table: Path | None) -> None:
-    if table is not None:  # before a reader such as head may close the pipe
-        _write(search, table)
-    say(search.summary())
-    say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
-    if table is not None:
-        say(f"{table}: {counted(len(search.trials_), 'setting')}")
-
-
 def _write(search: CorpusSearchCV, table: Path) -> None:
-    from sdem_dist.selection.trials import described
-
-    results = {k: v for k, v in search.cv_results_.items() if k != "params"}
-    with table.open("w", encoding="utf-8", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["setting", *results])
-        for i, params in enumerate(search.cv_results_["params"]):
-            writer.writerow([visible(described(params)), *(_cell(column[i]) for column in results.values())])
-
-
-def _cell(value: object) -> str:
-    """Return a value of a table's row: nothing where a setting lacks a parameter, or has no error."""
+    """Write all settings and their scores; a cell is empty where a setting lacks a parameter, or has no error."""
     from numpy import ma
 
-    return "" if value is None or value is ma.masked else visible(value)
+    from sdem_dist.cli.tables import write_table
+    from sdem_dist.selection.trials import described
+
+    results = dict(search.cv_results_)
+    columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
+    columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
+    write_table(table, [columns])
 
 
 def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:

@@ -1,4 +1,4 @@
-"""The options of where a command runs, the client that they ask for, and ``sdem cluster``."""
+"""Where a command runs: its options, the client that they ask for, ``sdem cluster`` and ``sdem doctor``."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sdem_dist.cli.parameters import LocalPath, option, with_options
+from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
     from sdem_dist.cluster.client import Client
@@ -133,3 +134,36 @@ def environment() -> None:
 
     for name, value in ENVIRONMENT.items():
         click.echo(f"export {name}={value}")
+
+
+@click.command()
+@option("--scheduler", "ADDRESS", "Look at the Dask cluster of this scheduler.")
+@option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and look at them.")
+@option(
+    "--folder",
+    LocalPath(file_okay=False, exists=True),
+    "Folder of corpora, which workers have to see.",
+    default=Path(),
+)
+@option("--corpus", "CORPUS", "Compare the workers' memory with what its model needs.")
+def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
+    """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
+
+    The exit code is 1 if there is an error: something that makes training fail or break its promises.
+    """
+    from sdem_dist.cluster.diagnostics import examine, examine_here
+
+    size: tuple[int | None, int | None] = (None, None)
+    if corpus is not None:
+        from sdem_dist import open_corpus
+
+        header = open_corpus(corpus).header
+        size = header.n_features, len(header.classes)
+    with Where(scheduler, None, cluster).client() as client:
+        lines = examine_here() if client is None else examine(client, folder, *size)
+    for verdict, topic, text in lines:
+        click.echo(f"{verdict:<9}{topic:<12}{text}")
+    errors, warnings = (sum(line.verdict == verdict for line in lines) for verdict in ("error", "warning"))
+    if errors:
+        raise click.ClickException(f"not fit: {counted(errors, 'error')}, {counted(warnings, 'warning')}")
+    click.echo(f"fit, {counted(warnings, 'warning')}" if warnings else "fit")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
 from pathlib import Path
 
 from sdem_dist.errors import IngestError
@@ -20,14 +19,13 @@ from sdem_dist.text.sources import (
     Reading,
     source_format,
 )
-from sdem_dist.text.texts import Columns, RecordBatch, Records, texts_of_bytes, texts_of_strings
+from sdem_dist.text.texts import Columns, RecordBatch, Records, texts_of_strings
 from sdem_dist.text.validation import RowValidator
 
 INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
 N_SPLITS, MIN_BYTES = 16, 1 << 22
 """Few sources are cut into this many splits, unless these get smaller than that: few large ones are uneven work."""
 PREDICT_BYTES = 1 << 21  # about what one task of a prediction reads: little, so that workers end together
-PLACED_DOCUMENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -234,24 +232,3 @@ def text_blocks(
         yield from InputSplit(source, source_format(source, reading), reading, reading.columns(), block_documents).read(
             gate
         )
-
-
-def placed_blocks(source: Path, reading: Reading, gate: RowValidator) -> Iterator[Records]:
-    """Yield the documents of a text source with ids: those of its column, or places in it, from 0.
-
-    A bad line that is left out has a place, too, so that the places of later documents are still right.
-    """
-    place = 0
-    if reading.id is not None or gate.on_error == "raise":
-        for block in text_blocks([source], reading, gate):
-            ids: list[object] = list(range(place, place + len(block.labels)))
-            place += len(ids)
-            yield replace(block, ids=ids if block.ids is None else list(map(str, block.ids)))
-        return
-    # One document at a time, so that the lines left out before each are known.
-    one_by_one = text_blocks([source], reading, gate, 1)
-    while found := list(islice(((b, gate.skipped) for b in one_by_one), PLACED_DOCUMENTS)):
-        labels = [block.labels[0] for block, _ in found]
-        places: list[object] = [place + i + skipped for i, (_, skipped) in enumerate(found)]
-        place += len(found)
-        yield Records(texts_of_bytes([block.texts.bytes_of(0) for block, _ in found]), labels, places)

@@ -48,7 +48,6 @@ class RowValidator:
     `numeric`: labels have to be finite numbers.
     `separator`: documents may have several labels, or none, and this stands between them; or a label is a list.
     `unlabelled`: the label that stands for none: such documents, and those without a label, have `NONE`.
-    `owner`: what has the known classes, for messages: a corpus, or a model.
     `start`: the byte of the file that line 1 begins with, where a part of it is read.
     `named`: a source, and the name that the user gave it, for messages.
     """
@@ -58,7 +57,6 @@ class RowValidator:
     numeric: bool = False
     separator: str | None = None
     unlabelled: str | None = None
-    owner: str = "corpus"
     start: int = 0
     named: tuple[Path, Path] | None = None
     skipped: int = 0  # records left out so far
@@ -202,7 +200,7 @@ class RowValidator:
             more = ", ..." if len(self.known_classes) > 10 else ""
             label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
             cut = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
-            return f"label {label!r} is not among the {self.owner}'s classes ({known}{more}){cut}"
+            return f"label {label!r} is not among the classes ({known}{more}){cut}"
         if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             return f"the label {raw!r} is a text in some places of the sources and not in others: write all alike"
         return None

@@ -23,7 +23,8 @@ from harness import seconds
 from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
-from sdem_dist.cli.answers import answered, lines_of, predictions_of, transformer_of
+from sdem_dist.cli.answers import predictions_of
+from sdem_dist.cli.streaming import answered, transformer_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
 from sdem_dist.text.counters import LearningCounter, pieces
@@ -84,10 +85,12 @@ def file_speeds(
 
     def predicted() -> int:
         estimator = load_model(model)
-        counter, lines = transformer_of(estimator), lines_of(replace(predictions_of(estimator, model), alone=True))
+        counter, answers = transformer_of(estimator), replace(predictions_of(estimator, model), best_only=True)
         splits = predict_splits(source, Reading(text=1), 1 << 14, keep=False)
         records = (block for split in splits for block in split.read(RowValidator()))
-        return sum(len(text) for text in answered(records, counter, lines, n_jobs))
+        return sum(
+            len(text) for text in answered(records, counter, lambda documents, *_: answers.lines(documents), n_jobs)
+        )
 
     return megabytes / ingest_seconds, megabytes / median(seconds(predicted) for _ in range(repeats))
 

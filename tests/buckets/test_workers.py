@@ -88,11 +88,12 @@ def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
 
     MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
     model = load_model(f"{bucket}/m")
-    given = model, source, SourceOptions(Reading(), "raise"), place(f"{bucket}/m"), client
-    with pytest.raises(KeyboardInterrupt), documents_of(*given):
+    given = model, source, SourceOptions(Reading(), "raise")
+    where = {"beside": place(f"{bucket}/m"), "client": client}
+    with pytest.raises(KeyboardInterrupt), documents_of(*given, **where):
         raise KeyboardInterrupt
     assert left(bucket) > {"s.tsv", "c", "m"}
-    with documents_of(*given) as examined:
+    with documents_of(*given, **where) as examined:
         assert examined.documents.n_documents == len(LINES)
     assert left(bucket) == {"s.tsv", "c", "m"}
 

@@ -12,8 +12,8 @@ import pytest
 from cli.commands import ok, refused, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus, write_corpus
-from sdem_dist.cli.outputs import table, visible
-from sdem_dist.counted import nearest
+from sdem_dist.cli.outputs import table
+from sdem_dist.counted import nearest, visible
 
 COMMAND = "import sys; from sdem_dist.cli import main; sys.argv[0] = 'sdem'; main()"
 ODD = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202e"
@@ -24,8 +24,8 @@ def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("terminal")
     lines = "".join(f"{'ab'[i % 2]}\t{('good fine', 'bad sad')[i % 2]} word{i % 7}\n" for i in range(80))
     (folder / "docs.tsv").write_text(lines)
-    ok("ingest", str(folder / "docs.tsv"), str(folder / "docs.zarr"), "--jobs", "1")
-    ok("train", str(folder / "docs.zarr"), str(folder / "docs.model"), "--epochs", "2", "--quiet")
+    ok("ingest", folder / "docs.tsv", folder / "docs.zarr", "--jobs", "1")
+    ok("train", folder / "docs.zarr", folder / "docs.model", "--epochs", "2", "--quiet")
     return folder
 
 
@@ -42,13 +42,13 @@ def shell(folder: Path, arguments: str, **environment: str) -> subprocess.Comple
 def test_predict_refuses_what_is_no_text_and_says_what_to_do(made, name, tmp_path):
     (tmp_path / name).write_text('label,text\na,"good\nfine"\n')
     for more in ((), ("--text-column", "1")):
-        said = refused("predict", str(made / "docs.model"), str(tmp_path / name), *more)
+        said = refused("predict", made / "docs.model", str(tmp_path / name), *more)
         assert f"{name} is " in said and any(way in said for way in (".jsonl", "sdem ingest", "write_corpus"))
 
 
 def test_predict_takes_lines_of_label_and_text_as_ingest_does(made):
     for more in ((), ("--text-column", "1"), ("--text", "1")):
-        assert ok("predict", str(made / "docs.model"), str(made / "docs.tsv"), *more, "--no-proba") == "a\nb\n" * 40
+        assert ok("predict", made / "docs.model", made / "docs.tsv", *more, "--no-proba") == "a\nb\n" * 40
 
 
 @pytest.mark.parametrize(
@@ -140,14 +140,14 @@ def test_other_failures_of_the_system_are_not_those_of_the_output(made, tmp_path
         raise BrokenPipeError(32, "a connection")
 
     monkeypatch.setattr(MultinomialNB, "fit", fit)
-    result = run("train", str(made / "docs.zarr"), str(tmp_path / "m"))
+    result = run("train", made / "docs.zarr", tmp_path / "m")
     assert result.exit_code == 1 and "the output" not in result.output
 
 
 def test_letters_that_the_terminal_does_not_have(made, tmp_path):
     (tmp_path / "docs.tsv").write_text("😀\tgood fine\nb\tbad sad\n" * 20, encoding="utf-8")
-    ok("ingest", str(tmp_path / "docs.tsv"), str(tmp_path / "c"), "--jobs", "1")
-    ok("train", str(tmp_path / "c"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
+    ok("ingest", tmp_path / "docs.tsv", tmp_path / "c", "--jobs", "1")
+    ok("train", tmp_path / "c", tmp_path / "m", "--epochs", "1", "--quiet")
     (tmp_path / "t.txt").write_text("good\n")
     for arguments in ("predict m t.txt", "inspect c", "inspect m"):
         done = shell(tmp_path, arguments, PYTHONIOENCODING="ascii")
@@ -166,7 +166,7 @@ def test_no_memory(made, tmp_path, monkeypatch):
         raise MemoryError("Unable to allocate 59.6 GiB")
 
     monkeypatch.setattr(MultinomialNB, "fit", fit)
-    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"))
+    said = refused("train", made / "docs.zarr", tmp_path / "m")
     assert "not enough memory" in said and "59.6 GiB" in said
 
 
@@ -188,7 +188,7 @@ def test_hints(made, tmp_path):
     assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "occurrences=each", code=2)
     assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
     (tmp_path / "x.csv").write_text("label,text\na,b\n")
-    assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", str(tmp_path / "x.csv"))
+    assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", tmp_path / "x.csv")
 
 
 def test_a_name_misspelt_in_python_has_a_hint():
@@ -212,12 +212,12 @@ def test_what_is_handed_to_predict_in_the_wrong_order_or_by_name(made):
 
 
 def test_a_corpus_for_other_estimators_names_those_it_is_for(made, tmp_path):
-    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--estimator", "GaussianNB", code=2)
+    said = refused("train", made / "docs.zarr", tmp_path / "m", "--estimator", "GaussianNB", code=2)
     assert (
         "GaussianNB takes dense ones: take --estimator" in said and ", MultinomialNB, " in said and "dense=True" in said
     )
     write_corpus(tmp_path / "t", np.eye(4), [0, 1, 0, 1], dense=True)
-    said = refused("train", str(tmp_path / "t"), str(tmp_path / "m"), code=2)
+    said = refused("train", tmp_path / "t", tmp_path / "m", code=2)
     assert "MultinomialNB takes sparse ones" in said and "GaussianNB" in said and "dense=False" in said
 
 
@@ -229,7 +229,7 @@ def test_train_replaces_a_model_only_when_asked(made, tmp_path):
     assert (tmp_path / "m").read_bytes() == before
     ok(*train, "--overwrite", "--loss", "hinge")
     assert load_model(tmp_path / "m").loss == "hinge"
-    ok(*train, "--checkpoint", str(tmp_path / "run"), "--resume")
+    ok(*train, "--checkpoint", tmp_path / "run", "--resume")
     load_model(tmp_path / "m").save(tmp_path / "m")
 
 
@@ -240,7 +240,7 @@ def test_an_interrupt_says_how_to_go_on(made, tmp_path, monkeypatch, folder):
 
     monkeypatch.setattr(MultinomialNB, "fit", fit)
     more = () if folder is None else ("--checkpoint", str(tmp_path / folder))
-    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *more, code=130)
+    said = refused("train", made / "docs.zarr", tmp_path / "m", *more, code=130)
     assert "Aborted" not in said
     assert ("--resume goes on from" in said and str(tmp_path / "run") in said) == (folder is not None)
     assert ("nothing of the run was kept" in said) == (folder is None)
@@ -251,7 +251,7 @@ def test_an_interrupt_within_a_compiled_call_is_an_interrupt(made, tmp_path, mon
         raise SystemError("returned a result with an exception set") from KeyboardInterrupt()
 
     monkeypatch.setattr("sdem_dist.corpus.open_corpus", interrupted)
-    assert refused("inspect", str(made / "docs.zarr"), code=130).strip() == "Interrupted."
+    assert refused("inspect", made / "docs.zarr", code=130).strip() == "Interrupted."
 
 
 def test_paths_stay_in_one_piece(tmp_path):

@@ -27,17 +27,17 @@ def half(tmp_path_factory):
 
 
 def test_the_remark_on_held_out_documents_is_with_their_figures(half, tmp_path):
-    said = ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
+    said = ok("train", half, tmp_path / "m", "--unlabelled", "", "--quiet")
     remark = " (by a model that had not learned from the held-out documents)"
     assert re.search(rf"held-out log-loss at the best temperature [\d.]+{re.escape(remark)}", said), said
 
 
 def test_both_ways_are_told_in_two_lines_and_the_model_says_its_setting(half, tmp_path):
-    said = ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "")
+    said = ok("train", half, tmp_path / "m", "--unlabelled", "")
     figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"
     assert re.search(rf"had no label: .*\n  with them    {figures}  without them {figures}", said), said
     assert "held-out log-loss with" not in said and len(said.splitlines()) < 30
-    shown = ok("inspect", str(tmp_path / "m"))
+    shown = ok("inspect", tmp_path / "m")
     assert "unlabelled ''" in shown and "held-out accuracy without them" in shown
 
 
@@ -46,7 +46,7 @@ def test_a_tie_is_no_gain(tmp_path):
     names = ["sport", "money"] * 300
     lines = [f"{name if i < 300 else ''}\t{' '.join(rng.choice(words[name], 5))}\n" for i, name in enumerate(names)]
     (tmp_path / "easy.tsv").write_text("".join(lines))
-    said = ok("train", str(tmp_path / "easy.tsv"), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
+    said = ok("train", tmp_path / "easy.tsv", tmp_path / "m", "--unlabelled", "", "--quiet")
     assert "\n  no clear difference: log-loss falls by 0.0000, and the standard error of that is 0.0000\n" in said
 
 
@@ -62,7 +62,7 @@ def test_a_gain_is_more_than_its_standard_error(gain, clear):
 def test_a_source_without_any_label_is_named(tmp_path, workers):
     path = tmp_path / "all.tsv"
     path.write_text("".join(f"\tgoal match {i}\n" for i in range(20)))
-    said = refused("ingest", str(path), str(tmp_path / "c.zarr"), "--unlabelled", "", *workers)
+    said = refused("ingest", path, tmp_path / "c.zarr", "--unlabelled", "", *workers)
     assert f"{path}: no document has a label" in said
     assert not (tmp_path / "c.zarr").exists()
 
@@ -70,17 +70,17 @@ def test_a_source_without_any_label_is_named(tmp_path, workers):
 def test_several_labels_and_unlabelled_do_not_go_together(half, tmp_path):
     path, model = tmp_path / "several.tsv", str(tmp_path / "m")
     path.write_text("".join(f"{('a,b', 'b', 'a', '')[i % 4]}\tgoal match {i % 4}\n" for i in range(40)))
-    said = refused("train", str(path), model, "--estimator", "MultiLabelNB")
+    said = refused("train", path, model, "--estimator", "MultiLabelNB")
     assert "--label-separator ," in said
-    ok("train", str(path), model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
+    ok("train", path, model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
     assert "--unlabelled is for documents of one label each" in refused(
-        "evaluate", model, str(path), "--unlabelled", "", code=2
+        "evaluate", model, path, "--unlabelled", "", code=2
     )
 
 
 def test_inspect_says_what_became_of_documents_without_a_label(half, tmp_path):
-    ok("train", str(half), str(tmp_path / "m"), "--unlabelled", "", "--quiet")
-    shown = ok("inspect", str(tmp_path / "m"))
+    ok("train", half, tmp_path / "m", "--unlabelled", "", "--quiet")
+    shown = ok("inspect", tmp_path / "m")
     assert re.search(r"settings +unlabelled ''$", shown, re.MULTILINE), shown
     assert re.search(r"without a label +(learned from, with unlabelled_weight [\d.e-]+|not learned from)$", shown, re.M)
     assert "unlabelled_weight" not in next(line for line in shown.splitlines() if "held-out" in line)

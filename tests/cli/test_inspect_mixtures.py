@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
+from cli.commands import ok
 
 from sdem_dist import MultinomialMixture, MultiplicativeMixtureClassifier, SdemMixtureClassifier, write_corpus
-from sdem_dist.cli import main
 
 
 @pytest.mark.parametrize(
@@ -28,12 +27,11 @@ def test_inspect_and_evaluate(model, said, metric, tmp_path):
     y = np.arange(60) % 2
     corpus = write_corpus(tmp_path / "c", rng.poisson(1.0 + 4.0 * (y[:, None] == np.arange(6) % 2)), y)
     model.fit(corpus).save(tmp_path / "m")
-    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / "m")])
-    assert shown.exit_code == 0, shown.output
-    assert all(words in shown.output for words in said)
-    scored = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m"), str(tmp_path / "c")])
-    assert scored.exit_code == 0 and metric in scored.output
-    assert ("purity" in scored.output) == (metric == "perplexity")  # of clusters, where labels are known
+    shown = ok("inspect", tmp_path / "m")
+    assert all(words in shown for words in said)
+    scored = ok("evaluate", tmp_path / "m", tmp_path / "c")
+    assert metric in scored
+    assert ("purity" in scored) == (metric == "perplexity")  # of clusters, where labels are known
     if metric == "perplexity":
         found = model.evaluate(corpus)
         known = model.report(corpus).figures

@@ -8,15 +8,13 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from cli.commands import ok
-from click.testing import CliRunner
+from cli.commands import ok, run
 
 from sdem_dist import GaussianRegressor, MixedNB, write_corpus
-from sdem_dist.cli import main
 
 
 def inspected(path, *options, code=0):
-    found = CliRunner().invoke(main, ["inspect", str(path), *options])
+    found = run("inspect", path, *options)
     assert found.exit_code == code, found.output
     return {line.split()[0]: " ".join(line.split()[1:]) for line in found.output.splitlines() if line.strip()}
 
@@ -76,23 +74,20 @@ def test_damaged_tables_are_shown_and_named(corpus):
 )
 def test_models_of_tables(model, said, corpus, tmp_path):
     trained = corpus if isinstance(model, MixedNB) else write_corpus(tmp_path / "r", np.eye(9)[:, :3], dense=True)
-    runner = CliRunner()
-    arguments = ["train", trained.path, str(tmp_path / "m"), "--estimator", type(model).__name__]
-    done = runner.invoke(main, arguments)
+    done = run("train", trained.path, tmp_path / "m", "--estimator", type(model).__name__)
     assert done.exit_code == 0, done.output
     name = {"ncll": "log-loss", "nll": "NLL", "hinge": "hinge loss"}[model.loss]
     assert f"  {name} " in done.output  # among what its progress says
     shown = inspected(tmp_path / "m")
     assert said.items() <= shown.items()
     assert not {"raw", "The", "clusters"} & set(shown)
-    scored = runner.invoke(main, ["evaluate", str(tmp_path / "m"), trained.path])
-    assert "(NCLL)" in scored.output
-    assert "(weighted)" not in scored.output
+    scored = ok("evaluate", tmp_path / "m", trained.path)
+    assert "(NCLL)" in scored and "(weighted)" not in scored
 
 
 def test_a_corpus_says_in_words_what_its_numbers_are(tmp_path):
     (tmp_path / "s.tsv").write_text("sport\tgoal one\nmoney\tbank two\n" * 5)
-    ok("ingest", str(tmp_path / "s.tsv"), str(tmp_path / "c"), "--ngrams", "2")
-    shown = ok("inspect", str(tmp_path / "c"))
+    ok("ingest", tmp_path / "s.tsv", tmp_path / "c", "--ngrams", "2")
+    shown = ok("inspect", tmp_path / "c")
     assert "values: counts of terms, ngram_range: 2 2" in shown
     assert "sources: " in shown and "['" not in shown

@@ -24,8 +24,8 @@ def corpus(tmp_path_factory):
     lines = [f"{label}\t{text}" for label, text in zip(LABELS, TEXTS, strict=True)]
     (folder / "s.tsv").write_text("\n".join(lines) + "\n")
     options = ("--keep-text", "--held-out", "0.3", "--shard-documents", "9")
-    ok("ingest", str(folder / "s.tsv"), str(folder / "c"), *options)
-    ok("ingest", str(folder / "s.tsv"), str(folder / "plain"))
+    ok("ingest", folder / "s.tsv", folder / "c", *options)
+    ok("ingest", folder / "s.tsv", folder / "plain")
     return open_corpus(folder / "c")
 
 
@@ -90,7 +90,7 @@ def test_damaged_texts_are_named(corpus, tmp_path):
 def test_numbers_have_no_texts(tmp_path):
     (tmp_path / "x.svm").write_text("1 1:2\n2 2:1\n")
     assert "keep_text is for sources of text" in refused(
-        "ingest", str(tmp_path / "x.svm"), str(tmp_path / "c"), "--keep-text", code=2
+        "ingest", tmp_path / "x.svm", tmp_path / "c", "--keep-text", code=2
     ).replace("--keep-text is", "keep_text is")
 
 
@@ -108,17 +108,7 @@ def test_ids_of_a_column_are_stored(tmp_path, name):
     else:
         source.write_text("".join("\t".join(row.values()) + "\n" for row in rows))
         columns = ("--id", "2", "--label", "0", "--text", "1")
-    ok(
-        "ingest",
-        str(source),
-        str(tmp_path / "c"),
-        *columns,
-        "--keep-text",
-        "--shard-documents",
-        "7",
-        "--held-out",
-        "0.2",
-    )
+    ok("ingest", source, tmp_path / "c", *columns, "--keep-text", "--shard-documents", "7", "--held-out", "0.2")
     seen = []
     for part in (open_corpus(tmp_path / "c"), open_corpus(tmp_path / "c-held-out")):
         for i, id_ in enumerate(part.ids_of(0, len(part))):
@@ -127,7 +117,7 @@ def test_ids_of_a_column_are_stored(tmp_path, name):
             assert part[i].label == row["label"] and part.text(i) == row["text"] and part[i].id == row["key"]
             assert part[i].counts["goal\u00e9"] == 1
     assert sorted(seen) == [row["key"] for row in rows]
-    ok("ingest", str(source), str(tmp_path / "d"), *columns)
+    ok("ingest", source, tmp_path / "d", *columns)
     plain = open_corpus(tmp_path / "d")
     assert sorted(plain.ids_of(0, 30)) == sorted(seen) and not plain.has_texts
 
@@ -135,11 +125,9 @@ def test_ids_of_a_column_are_stored(tmp_path, name):
 def test_ids_that_cannot_be_are_named(tmp_path):
     source = tmp_path / "t.csv"
     source.write_text("label,text,key\na,xx yy,1\nb,zz ww,1\n")
-    assert "two documents have the id '1'" in refused(
-        "ingest", str(source), str(tmp_path / "c"), "--id", "key", "--keep-text"
-    )
-    ok("ingest", str(source), str(tmp_path / "c"), "--id", "key")
-    assert "no column 'nothing'" in refused("ingest", str(source), str(tmp_path / "d"), "--id", "nothing")
+    assert "two documents have the id '1'" in refused("ingest", source, tmp_path / "c", "--id", "key", "--keep-text")
+    ok("ingest", source, tmp_path / "c", "--id", "key")
+    assert "no column 'nothing'" in refused("ingest", source, tmp_path / "d", "--id", "nothing")
     (tmp_path / "f" / "a").mkdir(parents=True)
     (tmp_path / "f" / "a" / "x.txt").write_text("word")
-    assert "has no column of ids" in refused("ingest", str(tmp_path / "f"), str(tmp_path / "e"), "--id", "key")
+    assert "has no column of ids" in refused("ingest", tmp_path / "f", tmp_path / "e", "--id", "key")

@@ -40,7 +40,7 @@ def source(tmp_path):
 @pytest.mark.parametrize("name", LOSSES)
 def test_a_loss_has_its_numbers_in_its_name(source, name):
     for option in (["--loss", name], ["--set", f"loss={name}"]):
-        ok("train", str(source), str(source.with_name("m")), "--overwrite", "--quiet", *option)
+        ok("train", source, str(source.with_name("m")), "--overwrite", "--quiet", *option)
         assert load_model(source.with_name("m")).loss == LOSSES[name]
 
 
@@ -53,16 +53,16 @@ def test_another_name_is_refused_with_a_list(name):
 def test_costs_are_of_classes_by_name(source):
     costs, model = source.with_name("costs.csv"), source.with_name("m")
     costs.write_text(",pos,neg\nneg,3,0\npos,0,1\n")
-    ok("train", str(source), str(model), "--quiet", "--costs", str(costs))
+    ok("train", source, str(model), "--quiet", "--costs", str(costs))
     assert load_model(model).loss == CostSensitiveHinge(((0.0, 3.0), (1.0, 0.0)))
     for content in ("", "pos,neg\n", ",pos,neg\nneg,3\npos,0,1\n", ",pos,neg\nneg,x,0\npos,0,1\n", ",a\na,0\n"):
         costs.write_text(content)
-        refused("train", str(source), str(model), "--overwrite", "--quiet", "--costs", str(costs), code=2)
-    refused("train", str(source), str(model), "--quiet", "--costs", str(costs), "--loss", "hinge", code=2)
+        refused("train", source, str(model), "--overwrite", "--quiet", "--costs", str(costs), code=2)
+    refused("train", source, str(model), "--quiet", "--costs", str(costs), "--loss", "hinge", code=2)
 
 
 def test_the_line_of_a_training_names_the_loss_that_was_chosen(source):
-    line = ok("train", str(source), str(source.with_name("m")), "--quiet")
+    line = ok("train", source, str(source.with_name("m")), "--quiet")
     assert f"loss {load_model(source.with_name('m')).learner_.loss}" in line
 
 
@@ -71,5 +71,5 @@ def test_the_line_of_a_training_names_the_loss_that_was_chosen(source):
 )
 def test_a_source_that_is_not_there_is_an_error_of_the_command(source, tmp_path, monkeypatch, more):
     monkeypatch.chdir(tmp_path)
-    ok("train", str(source), "m", "--quiet")
+    ok("train", source, "m", "--quiet")
     assert "missing.tsv: there is no such file" in refused("predict", "m", "missing.tsv", *more)

@@ -26,7 +26,7 @@ def test_text_makes_components_multinomials(posts, tmp_path, name):
 
 def test_components_that_are_chosen_stay(posts, tmp_path):
     how = ("--estimator", "EMMixtureClassifier", "--set", "components=gaussian")
-    said = refused("train", str(posts), str(tmp_path / "m"), *how, code=2)
+    said = refused("train", str(posts), tmp_path / "m", *how, code=2)
     assert "of gaussian components (--set components=...) takes dense ones" in said
 
 
@@ -42,7 +42,7 @@ def test_training_shows_what_evaluate_shows_and_of_which_documents(posts, tmp_pa
 
 def test_searches_and_suspects_too(posts, tmp_path):
     how = ("--estimator", "EMMixtureClassifier", "--folds", "2")
-    ok("tune", str(posts), str(tmp_path / "m"), *how, "--quiet", "--space", "n_components=1,2")
+    ok("tune", str(posts), tmp_path / "m", *how, "--quiet", "--space", "n_components=1,2")
     assert load_model(tmp_path / "m").components == "multinomial"
     ok("suspects", str(posts), *how, "--set", "n_components=1")
 
@@ -60,5 +60,5 @@ def test_the_report_lists_words_by_class_or_says_that_it_does_not(posts, tmp_pat
 
 @pytest.mark.parametrize("command", ["train", "tune"])
 def test_who_trains_a_model_of_tables_on_a_file_is_told_how_tables_become_corpora(posts, tmp_path, command):
-    said = refused(command, str(posts), str(tmp_path / "m"), "--estimator", "GaussianNB", code=2)
+    said = refused(command, str(posts), tmp_path / "m", "--estimator", "GaussianNB", code=2)
     assert "GaussianNB learns from tables" in said and 'write_corpus("table.zarr", X, y, dense=True)' in said

@@ -21,7 +21,7 @@ def folder(tmp_path_factory):
     (tmp_path / "page.html").write_text("goal\n")
     (tmp_path / "docs").mkdir()
     (tmp_path / "docs" / "a.csv").write_text("goal")
-    ok("ingest", str(tmp_path / "s.csv"), str(tmp_path / "c"), "--jobs", "1")
+    ok("ingest", tmp_path / "s.csv", tmp_path / "c", "--jobs", "1")
     return tmp_path
 
 
@@ -89,26 +89,26 @@ def test_a_file_that_is_no_log_or_of_another_kind_is_left_alone(folder, monkeypa
     (tmp_path / "p.csv").write_text("precious\n")
     resumed = ("--log", str(tmp_path / "p.csv"), "--checkpoint", str(tmp_path / "run"), "--resume")
     assert "is not a log of sdem train: choose another name" in refused(
-        "train", "s.csv", str(tmp_path / "n"), "--epochs", "1", *resumed
+        "train", "s.csv", tmp_path / "n", "--epochs", "1", *resumed
     )
-    refused("calibrate", "m", "s.csv", "-o", str(tmp_path / "p.csv"), "--overwrite")
+    refused("calibrate", "m", "s.csv", "-o", tmp_path / "p.csv", "--overwrite")
     assert (tmp_path / "p.csv").read_text() == "precious\n"
     for _ in range(2):
         ok("calibrate", "m", "s.csv")  # the model itself
-    ok("calibrate", "m", "s.csv", "-o", str(folder / "m"))  # by another name
+    ok("calibrate", "m", "s.csv", "-o", folder / "m")  # by another name
 
 
 def test_a_log_is_replaced_only_by_a_training_that_begins(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
     log = tmp_path / "run.jsonl"
     log.write_text("precious\n")
-    refused("train", "nosuch.zarr", str(tmp_path / "n"), "--log", str(log), "--overwrite")
+    refused("train", "nosuch.zarr", tmp_path / "n", "--log", str(log), "--overwrite")
     assert log.read_text() == "precious\n"
-    ok("train", "s.csv", str(tmp_path / "n"), "--epochs", "1", "--log", str(log), "--overwrite")
+    ok("train", "s.csv", tmp_path / "n", "--epochs", "1", "--log", str(log), "--overwrite")
     assert "precious" not in log.read_text()
 
 
 def test_two_outputs_are_two_files(folder, monkeypatch, tmp_path):
     monkeypatch.chdir(folder)
     pictures = "--curve", str(tmp_path / "one.png"), "--table", f"{tmp_path}/x/../one.png"
-    assert "would hold two outputs" in refused("tune", "s.csv", "n", *pictures, code=2)
+    assert "the suffix says the format" in refused("tune", "s.csv", "n", *pictures, code=2)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sdem_dist.cli.train import parse_setting
+from sdem_dist.cli.settings import parse_setting
 
 
 @pytest.mark.parametrize(

@@ -19,7 +19,7 @@ from sdem_dist import MultinomialNB, load_model
 @pytest.mark.parametrize("output", ["o.tsv", "o.csv", "o.jsonl", "o.parquet"])
 def test_columns_are_kept_and_predictions_follow(made, tmp_path, source, output):
     out = tmp_path / output
-    assert ok("predict", str(made / "model"), str(made / source), "--text", "body", "-o", str(out)) == ""
+    assert ok("predict", made / "model", str(made / source), "--text", "body", "-o", out) == ""
     model, found = load_model(made / "model"), read_back(out)
     proba = model.predict_proba(TEXTS)
     names = ["id", "body", "extra", "prediction", "probability", *(f"probability_{c}" for c in model.classes_)]
@@ -45,7 +45,7 @@ def test_the_best_few_and_the_unsure(made, tmp_path):
     proba = loaded.predict_proba(TEXTS)
     threshold = float(np.median(proba.max(axis=1))) - 1e-9
     options = ("--text", "body", "--top", "2", "--threshold", str(threshold))
-    ok("predict", model, source, *options, "-o", str(tmp_path / "o.jsonl"))
+    ok("predict", model, source, *options, "-o", tmp_path / "o.jsonl")
     order = np.argsort(-proba, axis=1, kind="stable")
     found = read_back(tmp_path / "o.jsonl")
     assert "unsure" in {row["prediction"] for row in found} and "sport" in {row["prediction"] for row in found}
@@ -64,21 +64,19 @@ def test_the_best_few_and_the_unsure(made, tmp_path):
 def test_a_class_called_unsure_is_not_confused(tmp_path):
     MultinomialNB(n_epochs=1).fit(["aa bb", "cc dd"] * 9, ["unsure", "x"] * 9).save(tmp_path / "m")
     (tmp_path / "t.txt").write_text("ab\n")
-    said = refused("predict", str(tmp_path / "m"), str(tmp_path / "t.txt"), "--threshold", "0.5", code=2)
+    said = refused("predict", tmp_path / "m", tmp_path / "t.txt", "--threshold", "0.5", code=2)
     assert "the name of a class" in said
-    ok("predict", str(tmp_path / "m"), str(tmp_path / "t.txt"))
+    ok("predict", tmp_path / "m", tmp_path / "t.txt")
 
 
 def test_a_table_appears_whole_or_not_at_all(made, tmp_path):
     out = tmp_path / "o.csv"
     out.write_text("what was there")
     (tmp_path / "t.csv").write_text("text\n" + "goal\n" * 50 + "a,b\n")
-    refused("predict", str(made / "model"), str(tmp_path / "t.csv"), "-o", str(out))
+    refused("predict", made / "model", tmp_path / "t.csv", "-o", out)
     assert out.read_text() == "what was there"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["o.csv", "t.csv"]
-    assert ".tsv, .csv, .jsonl, .parquet" in refused(
-        "predict", str(made / "model"), "-", "-o", str(tmp_path / "o.xls"), code=2
-    )
+    assert ".tsv, .csv, .jsonl, .parquet" in refused("predict", made / "model", "-", "-o", tmp_path / "o.xls", code=2)
 
 
 def test_topics_of_documents(made, tmp_path):
@@ -88,31 +86,21 @@ def test_topics_of_documents(made, tmp_path):
     ):
         model = load_model(made / name)
         shares = model.transform(TEXTS)
-        lines = ok("transform", str(made / name), str(made / "t.jsonl"), "--text", "body").splitlines()
+        lines = ok("transform", str(made / name), made / "t.jsonl", "--text", "body").splitlines()
         for line, row in zip(lines, shares, strict=True):
             best, *pairs = line.split("\t")
             assert [pair.split("=")[0] for pair in pairs] == names and best == names[row.argmax()]
             np.testing.assert_allclose([float(pair.split("=")[1]) for pair in pairs], row, rtol=1e-4, atol=1e-6)
-    ok(
-        "transform",
-        str(made / "topics.model"),
-        str(made / "t.csv"),
-        "--text",
-        "body",
-        "--top",
-        "2",
-        "-o",
-        str(tmp_path / "o.parquet"),
-    )
+    ok("transform", made / "topics.model", made / "t.csv", "--text", "body", "--top", "2", "-o", tmp_path / "o.parquet")
     assert list(read_back(tmp_path / "o.parquet")[0])[3:] == ["topic", "share", "topic_2", "share_2"]
-    assert "has no topics" in refused("transform", str(made / "model"), str(made / "t.csv"))
+    assert "has no topics" in refused("transform", made / "model", made / "t.csv")
 
 
 def test_how_much_of_the_text_is_known(made, tmp_path):
     (tmp_path / "t.txt").write_text("goal team strange words\n")
-    found = run("predict", str(made / "model"), str(tmp_path / "t.txt"), "--verbose")
+    found = run("predict", made / "model", tmp_path / "t.txt", "--verbose")
     assert "50.0% of the words are unknown to the model" in found.stderr
-    assert "unknown" not in run("predict", str(made / "model"), str(tmp_path / "t.txt")).stderr
+    assert "unknown" not in run("predict", made / "model", tmp_path / "t.txt").stderr
 
 
 def test_sets_of_classes(made, tmp_path):
@@ -121,13 +109,13 @@ def test_sets_of_classes(made, tmp_path):
     model, new = str(tmp_path / "m"), str(made / "t.jsonl")
     load_model(made / "model").save(model)
     assert "sdem calibrate MODEL CORPUS" in refused("predict", model, new, "--text", "body", "--coverage", "0.9")
-    said = ok("calibrate", model, str(tmp_path / "held-out.tsv"))
+    said = ok("calibrate", model, tmp_path / "held-out.tsv")
     assert "36 documents" in said
     assert "class 'food' has the fewest, 12 documents: above --coverage 0.9231 it is in every set" in said
     (tmp_path / "few.tsv").write_text("\n".join(line for line in lines if "food" not in line))
-    said = ok("calibrate", model, str(tmp_path / "few.tsv"), "-o", str(tmp_path / "few"))
+    said = ok("calibrate", model, tmp_path / "few.tsv", "-o", tmp_path / "few")
     assert "class 'food' has no document: it is in every set" in said
-    ok("predict", model, new, "--text", "body", "--coverage", "0.9", "-o", str(tmp_path / "o.jsonl"))
+    ok("predict", model, new, "--text", "body", "--coverage", "0.9", "-o", tmp_path / "o.jsonl")
     loaded = load_model(model)
     inside = loaded.predict_sets(TEXTS, 0.9)
     expected = [loaded.classes_[row].tolist() for row in inside]
@@ -137,9 +125,9 @@ def test_sets_of_classes(made, tmp_path):
     taught = ["sport\tgoal team match", "money\tbank share loan", "food\tsalt oven bread"] * 20
     (tmp_path / "taught.tsv").write_text("\n".join(taught))
     for source, warned in (("taught.tsv", True), ("held-out.tsv", False)):
-        found = run("calibrate", model, str(tmp_path / source), "-o", str(tmp_path / f"of-{source}"))
+        found = run("calibrate", model, str(tmp_path / source), "-o", tmp_path / f"of-{source}")
         assert found.exit_code == 0 and ("was trained on" in found.stderr) == warned
-    said = refused("calibrate", str(made / "topics.model"), str(tmp_path / "held-out.tsv"))
+    said = refused("calibrate", made / "topics.model", tmp_path / "held-out.tsv")
     assert "sets of classes are a classifier's" in said
 
 
@@ -147,7 +135,7 @@ def test_numbers_of_the_source_are_kept_whole(made, tmp_path):
     numbers = [1234567.891, 1700000000.25, 0.1, 3.0]
     pq.write_table(pa.table({"text": ["goal"] * 4, "price": numbers}), tmp_path / "s.parquet")
     for name in ("o.csv", "o.tsv", "o.jsonl", "o.parquet"):
-        ok("predict", str(made / "model"), str(tmp_path / "s.parquet"), "-o", str(tmp_path / name))
+        ok("predict", made / "model", tmp_path / "s.parquet", "-o", str(tmp_path / name))
         assert [float(row["price"]) for row in read_back(tmp_path / name)] == numbers
 
 
@@ -159,7 +147,7 @@ def test_types_are_those_of_the_source_also_where_the_first_block_is_empty(made,
         "day": pa.array(range(5), pa.date32()),
     }
     pq.write_table(pa.table(columns), tmp_path / "s.parquet")
-    ok("predict", str(made / "model"), str(tmp_path / "s.parquet"), "-o", str(tmp_path / "o.parquet"))
+    ok("predict", made / "model", tmp_path / "s.parquet", "-o", tmp_path / "o.parquet")
     table = pq.read_table(tmp_path / "o.parquet")
     assert table.schema.types[:3] == [pa.string(), pa.int64(), pa.date32()]
     assert table.column("n").to_pylist() == [None, None, 3, None, 4]
@@ -169,7 +157,7 @@ def test_sets_may_be_empty_in_the_first_block(tmp_path):
     from sdem_dist.cli.answers import Answers
     from sdem_dist.cli.tables import write_table
 
-    answers = Answers(lambda rows: rows, ["a", "b"], alone=True, sets=lambda rows: rows > 0.8)
+    answers = Answers(lambda rows: rows, ["a", "b"], best_only=True, sets=lambda rows: rows > 0.8)
     blocks = [answers.columns(np.array([[0.5, 0.5]] * 2)), answers.columns(np.array([[0.9, 0.1]]))]
     write_table(tmp_path / "o.parquet", iter(blocks))
     assert pq.read_table(tmp_path / "o.parquet").column("set").to_pylist() == [[], [], ["a"]]
@@ -194,17 +182,15 @@ def test_half_a_surrogate_pair_is_kept_or_refused_with_its_line(made, tmp_path):
     source, model = tmp_path / "s.jsonl", str(made / "model")
     source.write_text('{"text": "goal", "note": "x"}\n{"text": "goal", "note": "\\ud800"}\n')
     for name, kept in {"o.jsonl": "\ud800", "o.parquet": r"\ud800", "o.csv": r"\ud800", "o.tsv": r"\ud800"}.items():
-        ok("predict", model, str(source), "-o", str(tmp_path / name))
+        ok("predict", model, source, "-o", str(tmp_path / name))
         assert [row["note"] for row in read_back(tmp_path / name)] == ["x", kept]
-    said = refused("predict", model, str(source), "--id", "note")
+    said = refused("predict", model, source, "--id", "note")
     assert "s.jsonl, line 2: the id has half of a surrogate pair, U+D800" in said
     (tmp_path / "l.jsonl").write_text(source.read_text().replace('"text"', '"label": "a", "text"'))
-    said = refused("ingest", str(tmp_path / "l.jsonl"), str(tmp_path / "c"), "--id", "note")
+    said = refused("ingest", tmp_path / "l.jsonl", tmp_path / "c", "--id", "note")
     assert "l.jsonl, line 2: the id has half" in said
     source.write_text('{"text": "goal", "\\ud800": 1}\n')
-    assert "line 1: the name of a field has half" in refused(
-        "predict", model, str(source), "-o", str(tmp_path / "names.csv")
-    )
+    assert "line 1: the name of a field has half" in refused("predict", model, source, "-o", tmp_path / "names.csv")
 
 
 def test_names_of_files_that_are_not_unicode(made, tmp_path):
@@ -212,34 +198,34 @@ def test_names_of_files_that_are_not_unicode(made, tmp_path):
     with open(bytes(tmp_path / "d") + b"/\xff.txt", "w") as file:
         file.write("goal")
     for name in ("o.csv", "o.parquet"):
-        ok("predict", str(made / "model"), str(tmp_path / "d"), "-o", str(tmp_path / name))
+        ok("predict", made / "model", tmp_path / "d", "-o", str(tmp_path / name))
         assert [row["file"] for row in read_back(tmp_path / name)] == [r"\udcff.txt"]
-    ok("predict", str(made / "model"), str(tmp_path / "d"), "-o", str(tmp_path / "o.jsonl"))
+    ok("predict", made / "model", tmp_path / "d", "-o", tmp_path / "o.jsonl")
     assert read_back(tmp_path / "o.jsonl")[0]["file"] == "\udcff.txt"
 
 
 def test_the_best_alone_or_the_best_few(made):
-    said = refused("predict", str(made / "model"), str(made / "t.csv"), "--top", "2", "--no-proba", code=2)
+    said = refused("predict", made / "model", made / "t.csv", "--top", "2", "--no-proba", code=2)
     assert "choose one" in said
 
 
 def test_columns_of_one_name_and_empty_sources_make_no_table(made, tmp_path):
     model, source, out = str(made / "model"), tmp_path / "s.csv", str(tmp_path / "o.csv")
     source.write_text("text,n,n\ngoal,1,2\n")
-    assert "more than one column 'n'" in refused("predict", model, str(source), "-o", out)
+    assert "more than one column 'n'" in refused("predict", model, source, "-o", out)
     source.write_text("")
-    assert "is the file empty?" in refused("predict", model, str(source), "-o", out)
+    assert "is the file empty?" in refused("predict", model, source, "-o", out)
     source.write_text("body\ngoal\n")
-    assert "the columns are 'body'. Choose with --text (and --id)" in refused("predict", model, str(source))
+    assert "the columns are 'body'. Choose with --text (and --id)" in refused("predict", model, source)
     (tmp_path / "s.txt").write_text("")
-    assert "hold no document" in refused("predict", model, str(tmp_path / "s.txt"), "-o", out)
+    assert "hold no document" in refused("predict", model, tmp_path / "s.txt", "-o", out)
     assert not (tmp_path / "o.csv").exists()
 
 
 def test_line_ends_of_windows_are_line_ends(made, tmp_path):
     (tmp_path / "s.jsonl").write_text(json.dumps({"text": "goal\r\nteam\rx"}) + "\n")
     for name, text in {"o.csv": "goal\nteam\\rx", "o.tsv": "goal team\\rx", "o.jsonl": "goal\r\nteam\rx"}.items():
-        ok("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / name))
+        ok("predict", made / "model", tmp_path / "s.jsonl", "-o", str(tmp_path / name))
         assert [row["text"] for row in read_back(tmp_path / name)] == [text]
 
 
@@ -248,10 +234,10 @@ def test_texts_that_a_tsv_cannot_hold_are_counted(made, tmp_path, workers):
     rows = [{"text": text} for text in ("goal\tmatch", "bank\nshare\tloan", "bread", "salt")]
     (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     for name, said in (("o.tsv", "of 2 texts became blanks (.csv, .jsonl and .parquet keep them)"), ("o.csv", "")):
-        found = run("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / name), *workers)
+        found = run("predict", made / "model", tmp_path / "s.jsonl", "-o", str(tmp_path / name), *workers)
         assert found.exit_code == 0, found.output
         assert said in found.stderr and ("became blanks" in found.stderr) == bool(said)
-    quiet = run("predict", str(made / "model"), str(tmp_path / "s.jsonl"), "-o", str(tmp_path / "q.tsv"), "--quiet")
+    quiet = run("predict", made / "model", tmp_path / "s.jsonl", "-o", tmp_path / "q.tsv", "--quiet")
     assert quiet.exit_code == 0 and not quiet.stderr
     assert (tmp_path / "q.tsv").read_bytes() == (tmp_path / "o.tsv").read_bytes()
 
@@ -260,5 +246,5 @@ def test_integers_of_any_size_become_text_in_parquet(made, tmp_path):
     (tmp_path / "t.jsonl").write_text(
         "".join(json.dumps({"text": "goal", "n": n}) + "\n" for n in (2**70, -(2**64), 1))
     )
-    ok("predict", str(made / "model"), str(tmp_path / "t.jsonl"), "-o", str(tmp_path / "x.parquet"))
+    ok("predict", made / "model", tmp_path / "t.jsonl", "-o", tmp_path / "x.parquet")
     assert pq.read_table(tmp_path / "x.parquet").column("n").to_pylist() == [str(2**70), str(-(2**64)), "1"]

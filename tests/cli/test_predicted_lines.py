@@ -22,7 +22,7 @@ def test_lines_of_label_and_text_are_read_as_they_are_trained_on(made, tmp_path)
     for name in ("t.txt", "t.tsv", "unknown.suffix"):
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     (tmp_path / "texts.txt").write_text("bank share\ngoal team\n")
-    expected = run("predict", model, str(tmp_path / "texts.txt"))
+    expected = run("predict", model, tmp_path / "texts.txt")
     assert not expected.stderr
     for name in ("t.txt", "t.tsv", "unknown.suffix"):
         found = run("predict", model, str(tmp_path / name))
@@ -37,9 +37,9 @@ def test_lines_of_label_and_text_are_read_as_they_are_trained_on(made, tmp_path)
 def test_whole_lines_where_they_are_asked_for_or_the_first_has_no_tab(made, tmp_path):
     model, source = str(made / "model"), tmp_path / "t.txt"
     source.write_text("goal\tbank share\n")
-    assert ok("predict", model, str(source), "--format", "lines") != ok("predict", model, str(source))
+    assert ok("predict", model, source, "--format", "lines") != ok("predict", model, source)
     source.write_text("goal goal goal\nsport\tbank share\n")
-    assert len(ok("predict", model, str(source)).splitlines()) == 2
+    assert len(ok("predict", model, source).splitlines()) == 2
     source.write_text("sport\tbank share\nno tab\n")
-    said = refused("predict", model, str(source))
+    said = refused("predict", model, source)
     assert "t.txt, line 2: 1 column instead of 2" in said and "--format lines takes whole lines" in said

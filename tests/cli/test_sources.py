@@ -74,12 +74,12 @@ def test_options_of_a_source_are_refused_beside_a_corpus(source, tmp_path):
 
 def test_bad_lines_are_left_out_and_unknown_words_are_told(source, tmp_path):
     bad = tmp_path / "bad.tsv"
-    bad.write_text("sport\tgoal strange\nno tab\nmoney\tbank loan\n")
+    bad.write_text("sport\tgoal strange\nno tab\nmoney\tstrange\n")
     assert run("train", source, tmp_path / "m", "--quiet").exit_code == 0
     assert run("evaluate", tmp_path / "m", bad).exit_code != 0
     found = run("evaluate", tmp_path / "m", bad, "--on-error", "skip")
     assert found.exit_code == 0 and "2 documents" in found.output and "1 line left out" in found.output
-    assert "25.0% of the words are unknown to the model" in found.output
+    assert "1 document without a word that the model knows" in found.output
     matrix = tmp_path / "x.svm"
     matrix.write_text("1 1:2\n")
     assert "holds numbers" in run("evaluate", tmp_path / "m", matrix).output

@@ -37,21 +37,21 @@ def made(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("cli")
     topics = list(TOPICS) * 60
     (folder / "docs.tsv").write_text("".join(f"{t}\t{document(t)}\n" for t in topics))
-    ok("ingest", str(folder / "docs.tsv"), str(folder / "docs.zarr"), "--held-out", "0.25", "--jobs", "1")
-    ok("train", str(folder / "docs.zarr"), str(folder / "docs.model"), "--epochs", "3", "--quiet")
+    ok("ingest", folder / "docs.tsv", folder / "docs.zarr", "--held-out", "0.25", "--jobs", "1")
+    ok("train", folder / "docs.zarr", folder / "docs.model", "--epochs", "3", "--quiet")
     return folder
 
 
 def test_train_and_evaluate(made, tmp_path):
     options = ("--epochs", "3", "--quiet", "--loss", "ncll", "--set", "evaluate_every=1")
-    shown = ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options)
+    shown = ok("train", made / "docs.zarr", tmp_path / "m", *options)
     assert f"{tmp_path / 'm'}: MultinomialNB, loss ncll, 3 epochs; training accuracy" in shown
     assert load_model(tmp_path / "m").loss == "ncll"
     model, held_out = load_model(tmp_path / "m"), str(made / "docs.zarr-held-out")
     expected = model.evaluate(open_corpus(held_out))
     assert expected["accuracy"] > 0.8
-    assert json.loads(ok("evaluate", str(tmp_path / "m"), held_out, "--json")) == expected
-    table = ok("evaluate", str(tmp_path / "m"), held_out)
+    assert json.loads(ok("evaluate", tmp_path / "m", held_out, "--json")) == expected
+    table = ok("evaluate", tmp_path / "m", held_out)
     unsaid = {"temperature", "tempered_log_loss", "nll", "perplexity"}  # the last two mean little after NCLL
     assert all(metric(name).name in table for name in set(expected) - unsaid)
     assert "perplexity" in expected and "perplexity" not in table
@@ -60,14 +60,7 @@ def test_train_and_evaluate(made, tmp_path):
 
 def test_one_epoch_is_not_many(made, tmp_path):
     shown = ok(
-        "train",
-        str(made / "docs.zarr"),
-        str(tmp_path / "m"),
-        "--epochs",
-        "1",
-        "--set",
-        "validation_fraction=0",
-        "--quiet",
+        "train", made / "docs.zarr", tmp_path / "m", "--epochs", "1", "--set", "validation_fraction=0", "--quiet"
     )
     assert shown.endswith(
         ": MultinomialNB, loss hinge, 1 epoch\n"
@@ -77,7 +70,7 @@ def test_one_epoch_is_not_many(made, tmp_path):
 def test_every_option_reaches_the_estimator(made, tmp_path):
     options = "--loss hinge --alpha 0.5 --epochs 4 --lanes 2 --rounds 3 --patience 2 --seed 9 --quiet"
     validation = ("--validation", str(made / "docs.zarr-held-out"))
-    ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options.split(), *validation)
+    ok("train", made / "docs.zarr", tmp_path / "m", *options.split(), *validation)
     found = load_model(tmp_path / "m").get_params()
     expected = {
         "loss": "hinge", "alpha": 0.5, "n_epochs": 4, "n_lanes": 2, "rounds_per_epoch": 3,
@@ -85,18 +78,7 @@ def test_every_option_reaches_the_estimator(made, tmp_path):
     }  # fmt: skip
     assert {name: found[name] for name in expected} == expected
     assert "validation_accuracy" in load_model(tmp_path / "m").history_[0]
-    ok(
-        "train",
-        str(made / "docs.zarr"),
-        str(tmp_path / "s"),
-        "--merge",
-        "sum",
-        "--alpha",
-        "log",
-        "--batch-size",
-        "2",
-        "--quiet",
-    )
+    ok("train", made / "docs.zarr", tmp_path / "s", "--merge", "sum", "--alpha", "log", "--batch-size", "2", "--quiet")
     summed = load_model(tmp_path / "s")
     assert (summed.alpha, summed.batch_size) == ("log", 2)
 
@@ -105,7 +87,7 @@ def test_with_patience_the_figures_are_those_of_the_epoch_that_is_kept(made, tmp
     held_out, path = str(made / "docs.zarr-held-out"), str(tmp_path / "m")
     options = ("--validation", held_out, "--patience", "2", "--epochs", "60", "--lanes", "1", "--loss", "hinge")
     options += ("--set", "evaluate_every=1")
-    result = run("train", str(made / "docs.zarr"), path, *options)
+    result = run("train", made / "docs.zarr", path, *options)
     history = load_model(path).history_
     kept = min(history, key=lambda h: h["validation_hinge"])
     assert kept["epoch"] < len(history)
@@ -121,7 +103,7 @@ def test_figures_of_two_kinds_of_held_out_documents_are_told_apart(made, tmp_pat
     held_out, path = str(made / "docs.zarr-held-out"), str(tmp_path / "m")
     options = ("--estimator", "EMMixtureClassifier", "--epochs", "4", "--validation", held_out)
     options += ("--set", "validation_fraction=0.5")
-    said = ok("train", str(made / "docs.zarr"), path, *options)
+    said = ok("train", made / "docs.zarr", path, *options)
     assert "training accuracy" in said and "training held-out" not in said
     assert "(by a model that had not learned from a held-out part of the training documents), held-out accuracy" in said
     shown = ok("inspect", path)
@@ -131,22 +113,22 @@ def test_figures_of_two_kinds_of_held_out_documents_are_told_apart(made, tmp_pat
 def test_a_warning_is_words_and_no_code(made, tmp_path):
     damaged = tmp_path / "docs.zarr"
     options = ("--held-out", "0.25", "--jobs", "1", "--shard-documents", "20")
-    ok("ingest", str(made / "docs.tsv"), str(damaged), *options)
+    ok("ingest", made / "docs.tsv", str(damaged), *options)
     next((damaged / "shards").glob("*1/indices/c/0")).unlink()
-    result = run("train", str(damaged), str(tmp_path / "m"), "--epochs", "1", "--quiet", "--skip-damaged")
+    result = run("train", str(damaged), tmp_path / "m", "--epochs", "1", "--quiet", "--skip-damaged")
     assert result.exit_code == 0
     assert result.stderr.startswith(f"Warning: {damaged}: 1 of") and "train.py" not in result.stderr
 
 
 def test_train_shows_progress_on_standard_error_only(made, tmp_path):
-    result = run("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
+    result = run("train", made / "docs.zarr", tmp_path / "m", "--epochs", "2")
     assert "epoch 1" in result.stderr and "epoch 2" in result.stderr
     assert "epoch 1" not in result.stdout
 
 
 def test_checkpoint_and_resume(made, tmp_path):
-    arguments = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "2")
-    arguments += ("--checkpoint", str(tmp_path / "run"), "--set", "validation_fraction=0")
+    arguments = ("train", made / "docs.zarr", tmp_path / "m", "--epochs", "2")
+    arguments += ("--checkpoint", tmp_path / "run", "--set", "validation_fraction=0")
     assert "checkpoint" in run(*arguments).stderr
     assert len(list((tmp_path / "run").iterdir())) == 2
     before = load_model(tmp_path / "m")
@@ -166,16 +148,16 @@ def test_checkpoint_and_resume(made, tmp_path):
     ],
 )  # fmt: skip
 def test_usage(made, options, said, tmp_path):
-    assert said in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options, code=2)
+    assert said in refused("train", made / "docs.zarr", tmp_path / "m", *options, code=2)
     assert not (tmp_path / "m").exists()
 
 
 def test_settings_that_contradict_each_other(made, tmp_path):
-    said = refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--merge", "sum", "--rounds", "2")
+    said = refused("train", made / "docs.zarr", tmp_path / "m", "--merge", "sum", "--rounds", "2")
     assert "leave rounds_per_epoch at None" in said
-    assert "alpha must be" in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--alpha", "-1")
+    assert "alpha must be" in refused("train", made / "docs.zarr", tmp_path / "m", "--alpha", "-1")
     both = ("--checkpoint", str(tmp_path / "run"), "--checkpoint-rounds", "1", "--checkpoint-seconds", "5")
-    assert "not both" in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--quiet", *both)
+    assert "not both" in refused("train", made / "docs.zarr", tmp_path / "m", "--quiet", *both)
 
 
 def test_things_that_are_not_there(made, tmp_path):
@@ -201,13 +183,13 @@ def test_a_scheduler_that_does_not_answer(made, command, monkeypatch, tmp_path):
     monkeypatch.setattr(cluster, "_remote_client", lambda scheduler, timeout: impatient(scheduler, 0.5))
     arguments = [part.format(corpus=made / "docs.zarr", model=made / "docs.model") for part in command]
     if command[0] == "train":
-        arguments[2] = str(tmp_path / "m")
+        arguments[2] = tmp_path / "m"
     assert address in refused(*arguments, "--scheduler", address)
     assert not (tmp_path / "m").exists()
 
 
 def test_on_worker_processes_of_this_machine_the_bits_are_the_same(made, tmp_path):
-    ok("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "3", "--quiet", "--workers", "1")
+    ok("train", made / "docs.zarr", tmp_path / "m", "--epochs", "3", "--quiet", "--workers", "1")
     here, there = load_model(made / "docs.model"), load_model(tmp_path / "m")
     for a, b in zip(here.state_, there.state_, strict=True):
         np.testing.assert_array_equal(a, b)
@@ -217,14 +199,14 @@ def test_a_corpus_of_other_words(made, tmp_path):
     (tmp_path / "other.tsv").write_text(
         "sport\tquite other words\nmoney\twords quite unlike\nfood\tother unlike\n" * 20
     )
-    ok("ingest", str(tmp_path / "other.tsv"), str(tmp_path / "other"), "--jobs", "1")
-    said = refused("evaluate", str(made / "docs.model"), str(tmp_path / "other"))
+    ok("ingest", tmp_path / "other.tsv", tmp_path / "other", "--jobs", "1")
+    said = refused("evaluate", made / "docs.model", tmp_path / "other")
     assert "--vocabulary-from" in said and "other" in said
     ok(
-        "ingest", str(tmp_path / "other.tsv"), str(tmp_path / "fits"), "--jobs", "1",
-        "--vocabulary-from", str(made / "docs.zarr"),
+        "ingest", tmp_path / "other.tsv", tmp_path / "fits", "--jobs", "1",
+        "--vocabulary-from", made / "docs.zarr",
     )  # fmt: skip
-    ok("evaluate", str(made / "docs.model"), str(tmp_path / "fits"))
+    ok("evaluate", made / "docs.model", tmp_path / "fits")
 
 
 def test_a_corrupt_model(made, tmp_path):
@@ -233,8 +215,8 @@ def test_a_corrupt_model(made, tmp_path):
     content[middle : middle + 64] = bytes(byte ^ 0xFF for byte in content[middle : middle + 64])
     (tmp_path / "bad.model").write_bytes(content)
     (tmp_path / "texts").write_text("goal\n")
-    assert "bad.model" in refused("predict", str(tmp_path / "bad.model"), str(tmp_path / "texts"))
-    assert "bad.model" in refused("evaluate", str(tmp_path / "bad.model"), str(made / "docs.zarr"))
+    assert "bad.model" in refused("predict", tmp_path / "bad.model", tmp_path / "texts")
+    assert "bad.model" in refused("evaluate", tmp_path / "bad.model", made / "docs.zarr")
 
 
 def test_predict(made, tmp_path):
@@ -242,7 +224,7 @@ def test_predict(made, tmp_path):
     (tmp_path / "texts").write_text("".join(f"{t}\n" for t in texts))
     model = load_model(made / "docs.model")
     proba = model.predict_proba(model.vectorize(texts))
-    lines = ok("predict", str(made / "docs.model"), str(tmp_path / "texts")).splitlines()
+    lines = ok("predict", made / "docs.model", tmp_path / "texts").splitlines()
     assert len(lines) == 4 and lines[0].split("\t")[0] == "sport" and lines[2].split("\t")[0] == "food"
     for line, row in zip(lines, proba, strict=True):
         label, *pairs = line.split("\t")
@@ -250,7 +232,7 @@ def test_predict(made, tmp_path):
         assert list(names) == model.classes_.tolist() == ["food", "money", "sport"]
         np.testing.assert_allclose([float(v) for v in values], row, rtol=1e-5)
         assert label == names[row.argmax()]
-    plain = ok("predict", str(made / "docs.model"), str(tmp_path / "texts"), "--no-proba")
+    plain = ok("predict", made / "docs.model", tmp_path / "texts", "--no-proba")
     assert plain.splitlines() == [line.split("\t")[0] for line in lines]
 
 
@@ -258,21 +240,21 @@ def test_predict_reads_columns_compressed_files_and_standard_input(made, tmp_pat
     model = str(made / "docs.model")
     (tmp_path / "t.tsv").write_text("1\tgoal team\tx\n2\tbank share\ty\n")
     expected = "sport\nmoney\n"
-    assert ok("predict", model, str(tmp_path / "t.tsv"), "--text-column", "1", "--no-proba") == expected
+    assert ok("predict", model, tmp_path / "t.tsv", "--text-column", "1", "--no-proba") == expected
     with gzip.open(tmp_path / "t.gz", "wt") as file:
         file.write("goal team\nbank share\n")
-    assert ok("predict", model, str(tmp_path / "t.gz"), "--no-proba") == expected
+    assert ok("predict", model, tmp_path / "t.gz", "--no-proba") == expected
     assert ok("predict", model, "-", "--no-proba", input="goal team\nbank share") == expected
     assert ok("predict", model, "-", input="") == ""
-    said = refused("predict", model, str(tmp_path / "t.tsv"), "--text-column", "3")
+    said = refused("predict", model, tmp_path / "t.tsv", "--text-column", "3")
     assert "t.tsv, line 1" in said and "no column 3" in said
 
 
 def test_predict_names_lines_that_are_no_text(made, tmp_path):
     (tmp_path / "latin").write_bytes("goal\ncaf\xe9\n".encode("latin-1"))
-    said = refused("predict", str(made / "docs.model"), str(tmp_path / "latin"))
+    said = refused("predict", made / "docs.model", tmp_path / "latin")
     assert "latin, line 2" in said and "--encoding" in said
-    ok("predict", str(made / "docs.model"), str(tmp_path / "latin"), "--encoding", "latin-1")
+    ok("predict", made / "docs.model", tmp_path / "latin", "--encoding", "latin-1")
 
 
 @pytest.mark.parametrize("jobs", ["1", "2"])
@@ -280,14 +262,14 @@ def test_predict_streams_blocks_in_order(made, tmp_path, monkeypatch, jobs):
     monkeypatch.setattr(predict, "BLOCK", 7)
     topics = RNG.choice(list(TOPICS), 60).tolist()
     (tmp_path / "texts").write_text("".join(" ".join(TOPICS[t]) + "\n" for t in topics))
-    found = ok("predict", str(made / "docs.model"), str(tmp_path / "texts"), "--no-proba", "--jobs", jobs)
+    found = ok("predict", made / "docs.model", tmp_path / "texts", "--no-proba", "--jobs", jobs)
     assert found.splitlines() == topics
 
 
 def test_predict_does_not_read_all_before_it_answers(made):
     process = subprocess.Popen(
         [sys.executable, "-c", "from sdem_dist.cli import predict, main; predict.BLOCK = 2; main()", "predict",
-         str(made / "docs.model"), "-", "--no-proba", "--jobs", "1"],
+         made / "docs.model", "-", "--no-proba", "--jobs", "1"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
     process.stdin.write("goal\nbank\n" * 3)
@@ -302,10 +284,10 @@ def test_a_model_replaced_between_two_predictions(made, tmp_path):
     path = tmp_path / "m"
     model = load_model(made / "docs.model")
     model.save(path)
-    first = ok("predict", str(path), "-", "--no-proba", input="goal team\n")
+    first = ok("predict", path, "-", "--no-proba", input="goal team\n")
     model.classes_ = np.array(["a", "b", "c"])
     model.save(path)
-    assert (first, ok("predict", str(path), "-", "--no-proba", input="goal team\n")) == ("sport\n", "c\n")
+    assert (first, ok("predict", path, "-", "--no-proba", input="goal team\n")) == ("sport\n", "c\n")
 
 
 def test_wrong_kinds_of_path_are_named(made, tmp_path):
@@ -366,7 +348,7 @@ def test_other_estimators_are_trained_and_used(made, tmp_path):
     ],
 )
 def test_estimators_and_parameters_that_are_not_there(made, tmp_path, options, said):
-    assert said in refused("train", str(made / "docs.zarr"), str(tmp_path / "m"), *options, code=2)
+    assert said in refused("train", made / "docs.zarr", tmp_path / "m", *options, code=2)
 
 
 def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path):

@@ -13,7 +13,7 @@ from selection.conftest import made
 
 import sdem_dist.cli.tune
 from sdem_dist import MultiLabelNB, learning_curve, load_model, open_corpus, write_corpus
-from sdem_dist.cli.tune import parts, space_of
+from sdem_dist.cli.tune import space_of
 
 
 def run(arguments):
@@ -195,7 +195,8 @@ def test_the_table_is_written_where_nobody_reads_the_report(folder, tmp_path, mo
 
 
 def test_spaces(tmp_path):
-    assert parts("(1, 1),(1, 2)") == ["(1, 1)", "(1, 2)"] and parts("'a,b',c") == ["'a,b'", "c"]
+    with pytest.raises(click.UsageError, match="as in Python"):
+        space_of(("stop_words='a,b',c",))
     assert space_of(("ngram_range=(1,1),(1,2)", "loss=hinge,null")) == [
         {"ngram_range": [(1, 1), (1, 2)], "loss": ["hinge", None]}
     ]

@@ -14,11 +14,7 @@ WAYS = {
     "a delimiter": ("d.csv", "label#text\n" + TSV.replace("\t", "#"), ("--delimiter", "#")),
     "no header": ("d.csv", TSV.replace("\t", ","), ("--no-header", "--label", "0", "--text", "1")),
     "TABs and a header": ("d.tsv", "label\ttext\n" + TSV, ("--header", "--delimiter", r"\t")),
-    "two columns": (
-        "d.csv",
-        "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","),
-        ("--text", "title,body"),
-    ),
+    "two columns": ("d.csv", "label,title,body\n" + TSV.replace("\t", ",").replace(" ", ","), ("--text", "title,body")),
     "names of columns": ("d.csv", "topic,body\n" + TSV.replace("\t", ","), ("--label", "topic", "--text", "body")),
     "standard input": ("-", TSV, ()),
 }
@@ -28,7 +24,7 @@ WAYS = {
 def expected(tmp_path_factory):
     folder = tmp_path_factory.mktemp("ways")
     (folder / "d.tsv").write_text(TSV)
-    ok("train", str(folder / "d.tsv"), str(folder / "m"), "--quiet")
+    ok("train", folder / "d.tsv", folder / "m", "--quiet")
     return load_model(folder / "m").predict_proba(["goal", "bank team"])
 
 

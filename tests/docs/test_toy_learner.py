@@ -68,10 +68,8 @@ def test_texts(toy):
 @pytest.fixture
 def named(toy, counts, tmp_path, monkeypatch) -> str:
     """A corpus, where the command knows the learner by its name, as its line in the stub would have it."""
-    import sdem_dist.cli.train
-
     monkeypatch.setitem(catalogue.PUBLIC, NAME, FILES["estimator.py"])
-    monkeypatch.setattr(sdem_dist.cli.train, "ESTIMATORS", (*catalogue.ESTIMATORS, NAME))
+    monkeypatch.setattr(catalogue, "ESTIMATORS", (*catalogue.ESTIMATORS, NAME))
     write_corpus(tmp_path / "corpus", *counts)
     return str(tmp_path / "corpus")
 

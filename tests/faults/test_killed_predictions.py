@@ -11,7 +11,7 @@ import pytest
 from cli.commands import ok, run
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cli import answers as streaming
+from sdem_dist.cli import streaming
 from sdem_dist.text import splits
 
 N = 300

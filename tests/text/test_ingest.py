@@ -168,7 +168,7 @@ def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path, d
     assert (stored.to_csr() != expected).nnz == 0
 
     source = write_lines(tmp_path / "odd.txt", [*test, ("sport", "goal")])
-    with pytest.raises(IngestError, match=r"odd\.txt, line 4: label 'sport' is not among the corpus's classes"):
+    with pytest.raises(IngestError, match=r"odd\.txt, line 4: label 'sport' is not among the classes"):
         ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train")
     report = ingest([source], tmp_path / "odd", vocabulary_from=tmp_path / "train", on_error="skip")
     assert (report.n_documents, report.n_skipped) == (3, 1)
