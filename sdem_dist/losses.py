@@ -193,17 +193,7 @@ def share_of_nll(loss: Loss, n_classes: int) -> float:
 
 
 def rival_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return for each document the strongest class that is not its label.
-
-    Parameters
-    ----------
-    scores : ndarray of shape (n_documents, n_classes)
-    labels : ndarray of shape (n_documents,), integers
-
-    Returns
-    -------
-    ndarray of shape (n_documents,), integers
-    """
+    """Return for each document the strongest class that is not its label."""
     others = scores.copy()
     others[np.arange(len(labels)), labels] = -np.inf
     return others.argmax(axis=1)

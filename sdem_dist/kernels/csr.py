@@ -22,16 +22,6 @@ def row_sums(data, indptr):
 
 
 @jit
-def row_squares(data, indptr):
-    """Return the squared length of each document, float64."""
-    squares = np.zeros(indptr.size - 1)
-    for d in range(squares.size):
-        for j in range(indptr[d], indptr[d + 1]):
-            squares[d] += np.float64(data[j]) * np.float64(data[j])
-    return squares
-
-
-@jit
 def column_sums(data, indices, indptr, weights, n_columns):
     """Return the sum of each word's entries, documents counting by their weights: shape (n_columns,), float64."""
     sums = np.zeros(n_columns)
@@ -85,12 +75,9 @@ SECOND = 5e8
 class Counted(NamedTuple):
     """Documents that are scored."""
 
-    data: np.ndarray
-    """Counts or weights of words, shape (n_nonzeros,)."""
-    indices: np.ndarray
-    """Rows of a table of words, shape (n_nonzeros,), unsigned integers."""
-    indptr: np.ndarray
-    """Shape (n_documents + 1,), int64."""
+    data: np.ndarray  # Counts or weights of words, shape (n_nonzeros,)
+    indices: np.ndarray  # Rows of a table of words, shape (n_nonzeros,), unsigned integers
+    indptr: np.ndarray  # shape (n_documents + 1,), int64
 
 
 class Visited(NamedTuple):
@@ -99,12 +86,9 @@ class Visited(NamedTuple):
     data: np.ndarray
     indices: np.ndarray
     indptr: np.ndarray
-    labels: np.ndarray
-    """Shape (n_documents,), int32."""
-    weights: np.ndarray
-    """Shape (n_documents,), float64."""
-    order: np.ndarray
-    """Documents, int64."""
+    labels: np.ndarray  # shape (n_documents,), int32
+    weights: np.ndarray  # shape (n_documents,), float64
+    order: np.ndarray  # Documents, int64
 
 
 def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:

@@ -29,16 +29,8 @@ def gather_beta(words, shift, inverse, indices, first, beta):
 def positions_of(counts, how):
     if how.occurrences != EACH:
         return np.arange(counts.size), counts
-    n_positions = 0
-    for j in range(counts.size):
-        n_positions += int(counts[j])
-    positions = np.empty(n_positions, np.int64)
-    i = 0
-    for j in range(counts.size):
-        for _ in range(int(counts[j])):
-            positions[i] = j
-            i += 1
-    return positions, np.ones(n_positions)
+    positions = np.repeat(np.arange(counts.size), counts.astype(np.int64))
+    return positions, np.ones(positions.size)
 
 
 @jit

@@ -12,14 +12,11 @@ NLL, NCLL, HINGE = 0, 1, 2
 class LossForm(NamedTuple):
     """A loss as numbers."""
 
-    kind: int
-    """`NLL`, `NCLL` or `HINGE`."""
-    margin: float
-    """Margin of the hinge loss: by how much the label is to win."""
+    kind: int  # `NLL`, `NCLL` or `HINGE`
+    margin: float  # Margin of the hinge loss: by how much the label is to win
     costs: np.ndarray
     """Where confusions cost differently, the hinge margin of each class against each, float64; else shape (0, 0)."""
-    share: float
-    """Weight of NLL in a blend with it; 0 where there is none."""
+    share: float  # Weight of NLL in a blend with it; 0 where there is none
 
 
 @jit
@@ -150,14 +147,10 @@ def component_weights(loss, scores, label, component_class, out):
 class Table(NamedTuple):
     """Expectation parameters of the words at hand, changed in place."""
 
-    words: np.ndarray
-    """N, expected counts without gamma: shape (n_words, n_columns), float64."""
-    totals: np.ndarray
-    """M, the sum of N over the whole vocabulary: shape (n_columns,), float64."""
-    class_counts: np.ndarray
-    """C, shape (n_counts,), float64; changed where `learn_prior`."""
-    log_prior: np.ndarray
-    """ln p(y), as long as `class_counts`; overwritten where `learn_prior`."""
+    words: np.ndarray  # N, expected counts without gamma: shape (n_words, n_columns), float64
+    totals: np.ndarray  # M, the sum of N over the whole vocabulary: shape (n_columns,), float64
+    class_counts: np.ndarray  # C, shape (n_counts,), float64; changed where `learn_prior`
+    log_prior: np.ndarray  # ln p(y), as long as `class_counts`; overwritten where `learn_prior`
     learn_prior: bool
     vocabulary_size: int
 
@@ -166,8 +159,7 @@ class Objective(NamedTuple):
     """What a step lowers."""
 
     loss: LossForm
-    tolerance: float
-    """Documents whose largest loss weight is not above it ask for no step."""
+    tolerance: float  # Documents whose largest loss weight is not above it ask for no step
     component_class: np.ndarray
     """Where columns are components of classes: the class of each, ascending, int64; else shape (0,)."""
 
@@ -175,32 +167,23 @@ class Objective(NamedTuple):
 class Schedule(NamedTuple):
     """How far steps go."""
 
-    start: float
-    """rho before the first document."""
-    class_start: float
-    """The same for the class counts."""
-    decay: float
-    """lambda of ``rho = start / (1 + lambda t)``."""
-    word_gain: float
-    """What gamma gains for rho = 1 and one document: alpha / n."""
+    start: float  # rho before the first document
+    class_start: float  # The same for the class counts
+    decay: float  # lambda of ``rho = start / (1 + lambda t)``
+    word_gain: float  # What gamma gains for rho = 1 and one document: alpha / n
     class_gain: float
-    corpus_scale: float
-    """Documents of the corpus that one document here stands for."""
-    floor: float
-    """Least expected count of a word."""
+    corpus_scale: float  # Documents of the corpus that one document here stands for
+    floor: float  # Least expected count of a word
     class_floor: float
-    mean_square: float
-    """Mean of the documents' squared lengths."""
+    mean_square: float  # Mean of the documents' squared lengths
 
 
 class Moment(NamedTuple):
     """Where a run stands."""
 
-    gamma: float
-    """Running prior correction of words."""
+    gamma: float  # Running prior correction of words
     class_gamma: float
-    t: float
-    """Documents of the corpus seen, by weight."""
+    t: float  # Documents of the corpus seen, by weight
 
 
 @jit_inline

@@ -28,29 +28,21 @@ class Lists(NamedTuple):
 
     starts: np.ndarray
     """Where the list of each word starts, shape (n_features,), int64: behind it is room for all that a lane adds."""
-    used: np.ndarray
-    """Length of each list, shape (n_features,), int64."""
-    classes: np.ndarray
-    """Shape (n_entries,), int32."""
-    counts: np.ndarray
-    """N, float32."""
-    rises: np.ndarray
-    """ln(N / alpha_w), float32."""
+    used: np.ndarray  # Length of each list, shape (n_features,), int64
+    classes: np.ndarray  # shape (n_entries,), int32
+    counts: np.ndarray  # N, float32
+    rises: np.ndarray  # ln(N / alpha_w), float32
     keys: np.ndarray
     """Of pairs ``word * n_classes + class`` in a hash table, uint64, a power of two of them; `EMPTY` where none is."""
-    places: np.ndarray
-    """Where the pair of each key stands in the lists, int32."""
-    prior: np.ndarray
-    """alpha_w, shape (n_features,), float32."""
+    places: np.ndarray  # Where the pair of each key stands in the lists, int32
+    prior: np.ndarray  # alpha_w, shape (n_features,), float32
 
 
 class ClassCounts(NamedTuple):
     """Expected counts of classes, shape (n_classes,), float64; changed in place."""
 
-    totals: np.ndarray
-    """M."""
-    documents: np.ndarray
-    """C."""
+    totals: np.ndarray  # M
+    documents: np.ndarray  # C
 
 
 @jit_inline
@@ -195,33 +187,35 @@ def _add_lists(values, words, order, lists, sums, touched):
 
 
 @jit_inline
-def _find_best(length, label, logs, bounds, sums, touched, best, found):
-    """Set `best` to the largest scores of classes but the label, and `found` to these classes; make sums 0 again."""
+def _find_best(length, label, logs, bounds, sums, touched, best, candidates):
+    """Set `best` to the largest scores of classes but the label, `candidates` to the classes; make sums 0 again."""
+    # Exact for these sums: a class that no list has scores by its totals alone, and a block is passed over only where
+    # the bound on all of its classes is below the last candidate.
     for c in range(best.size):
-        best[c], found[c] = -np.inf, 0
+        best[c], candidates[c] = -np.inf, 0
     for i in range(touched.size):
         k = touched[i]
         score = sums[k] + logs[k, 0] - length * logs[k, 1]
         if score > best[best.size - 1] and k != label and sums[k] != 0.0:
-            _insert(score, k, best, found)
+            _insert(score, k, best, candidates)
     for block in range(bounds.shape[0]):
         if bounds[block, 0] - length * bounds[block, 1] > best[best.size - 1]:
             for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
                 score = logs[k, 0] - length * logs[k, 1]
                 if score > best[best.size - 1] and k != label and sums[k] == 0.0:
-                    _insert(score, k, best, found)
+                    _insert(score, k, best, candidates)
     for i in range(touched.size):
         sums[touched[i]] = 0.0
 
 
 @jit_inline
-def _insert(score, k, best, found):
+def _insert(score, k, best, candidates):
     """Put a class where it belongs among the best, the last of which drops out."""
     at = best.size - 1
     while at > 0 and score > best[at - 1]:
-        best[at], found[at] = best[at - 1], found[at - 1]
+        best[at], candidates[at] = best[at - 1], candidates[at - 1]
         at -= 1
-    best[at], found[at] = score, k
+    best[at], candidates[at] = score, k
 
 
 @jit_inline

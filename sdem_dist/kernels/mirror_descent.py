@@ -27,26 +27,19 @@ bound has the divergence of Algorithm 1 or the squared 1-norm of equation 29."""
 class Descent(NamedTuple):
     """How topic proportions are found."""
 
-    alpha: np.ndarray
-    """Of the Dirichlet prior, shape (n_topics,), float64."""
+    alpha: np.ndarray  # Of the Dirichlet prior, shape (n_topics,), float64
     n_layers: int
-    step: float
-    """T of a document, times its words and pseudo-counts, see `step_length`; a line search starts from it."""
-    method: int
-    """One of the four above. A layer whose line search finds no step stays where it is, with step 0."""
+    step: float  # T of a document, times its words and pseudo-counts, see `step_length`; a line search starts from it
+    method: int  # One of the four above. A layer whose line search finds no step stays where it is, with step 0.
 
 
 class Words(NamedTuple):
     """One document."""
 
-    rows: np.ndarray
-    """Phi of its words, shape (n_words, n_topics), C-contiguous, float64."""
-    columns: np.ndarray
-    """Its transpose, C-contiguous."""
-    counts: np.ndarray
-    """Shape (n_words,)."""
-    ascending: np.ndarray
-    """0, 1, 2, ..., uint32, as many as words or topics at least."""
+    rows: np.ndarray  # Phi of its words, shape (n_words, n_topics), C-contiguous, float64
+    columns: np.ndarray  # Its transpose, C-contiguous
+    counts: np.ndarray  # shape (n_words,)
+    ascending: np.ndarray  # 0, 1, 2, ..., uint32, as many as words or topics at least
 
 
 class Layers(NamedTuple):
@@ -54,12 +47,9 @@ class Layers(NamedTuple):
 
     thetas: np.ndarray
     """Where gradients are taken, and last what is found, shape (n_layers + 1, n_topics): theta_0 to theta_L."""
-    points: np.ndarray
-    """What steps lead to, of the same shape: the same array, but with `ACCELERATED`."""
-    steps: np.ndarray
-    """Shape (n_layers,)."""
-    masses: np.ndarray
-    """Phi theta, shape (n_layers + 1, n_words)."""
+    points: np.ndarray  # What steps lead to, of the same shape: the same array, but with `ACCELERATED`
+    steps: np.ndarray  # shape (n_layers,)
+    masses: np.ndarray  # Phi theta, shape (n_layers + 1, n_words)
 
 
 class Room(NamedTuple):

@@ -31,13 +31,6 @@ def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
     return rows
 
 
-def changes_of(rows: np.ndarray, table: np.ndarray, words: np.ndarray) -> np.ndarray:
-    """Return how far rows are from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
-    changes = np.empty((len(words), table.shape[1]), np.float32)
-    write_changes(rows, table, words, changes)
-    return changes
-
-
 @jit
 def write_rows(table, words, rows):
     """Write the rows of some words as `with_logarithms` returns them."""
@@ -59,14 +52,15 @@ def write_rows(table, words, rows):
 
 
 @jit
-def write_changes(rows, table, words, changes):
-    """Write how far rows have gone from those of `table`."""
-    n_columns = table.shape[1]
+def changes_of(rows, table, words):
+    """Return how far rows are from those of `table`, shape (n_words, n_columns), float32: 0 where nothing changed."""
+    changes = np.empty((words.size, table.shape[1]), np.float32)
     for i in range(words.size):
         fetch_row(table, words, i)
         before = table[words[i]]
-        for k in range(n_columns):
+        for k in range(before.size):
             changes[i, k] = rows[i, k] - np.float32(before[k])
+    return changes
 
 
 @jit

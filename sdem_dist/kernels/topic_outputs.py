@@ -21,10 +21,8 @@ class Response(NamedTuple):
     kind: int
     gamma: float
     """Factor of U theta; for ``GAUSSIAN`` the precision of the targets, for ``POISSON`` the weight of their loss."""
-    words: float = 0.0
-    """What a document's ``-ln p(words | theta)`` is multiplied by in its loss."""
-    labelled: float = 1.0
-    """For how many documents one with a label stands, in the gradient by Phi."""
+    words: float = 0.0  # What a document's ``-ln p(words | theta)`` is multiplied by in its loss
+    labelled: float = 1.0  # For how many documents one with a label stands, in the gradient by Phi
 
 
 @jit_inline

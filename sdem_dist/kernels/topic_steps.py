@@ -54,25 +54,19 @@ class TopicDocuments(NamedTuple):
     """Documents with what follows from their topics."""
 
     data: np.ndarray
-    indices: np.ndarray
-    """Rows of a table of topics."""
+    indices: np.ndarray  # Rows of a table of topics
     indptr: np.ndarray
-    labels: np.ndarray
-    """Shape (n_documents,), int32, with classes or levels; -1 where it is hidden."""
-    targets: np.ndarray
-    """Shape (n_documents, n_outputs), float64, with other outputs."""
+    labels: np.ndarray  # shape (n_documents,), int32, with classes or levels; -1 where it is hidden
+    targets: np.ndarray  # shape (n_documents, n_outputs), float64, with other outputs
     weights: np.ndarray
 
 
 class Topics(NamedTuple):
     """Parameters, changed in place; or, without use of `totals`, sums or gradients of them."""
 
-    topics: np.ndarray
-    """Phi, each column times its entry of `totals`: shape (n_words, n_topics), float64."""
-    totals: np.ndarray
-    """Shape (n_topics,), float64."""
-    output: np.ndarray
-    """U, shape (n_outputs, n_topics), float64."""
+    topics: np.ndarray  # Phi, each column times its entry of `totals`: shape (n_words, n_topics), float64
+    totals: np.ndarray  # shape (n_topics,), float64
+    output: np.ndarray  # U, shape (n_outputs, n_topics), float64
     evidence: np.ndarray = NO_EVIDENCE
     """Of sums: what documents say of the prior of topics (`sdem_dist.kernels.topic_steps`); empty unless learned."""
 
@@ -81,16 +75,11 @@ class Rates(NamedTuple):
     """How far steps go."""
 
     batch_size: int
-    topic_rate: float
-    """mu_0 at the start of the run, see `step_topics`; it falls linearly to 0."""
-    output_rate: float
-    """mu_u, likewise."""
-    prior: float
-    """``(beta - 1) / D``; unless it is 0 the documents' words must be all."""
-    corpus_scale: float
-    """How many documents of the corpus each document stands for."""
-    end: float
-    """Documents after which the run ends."""
+    topic_rate: float  # mu_0 at the start of the run, see `step_topics`; it falls linearly to 0
+    output_rate: float  # mu_u, likewise
+    prior: float  # ``(beta - 1) / D``; unless it is 0 the documents' words must be all
+    corpus_scale: float  # How many documents of the corpus each document stands for
+    end: float  # Documents after which the run ends
 
 
 class Progress(NamedTuple):
@@ -98,10 +87,8 @@ class Progress(NamedTuple):
 
     squares: np.ndarray
     """Sums over batches of the gradients' mean squares, see `step_topics`, shape (n_topics,), changed in place."""
-    t: float
-    """Batches with documents of any weight."""
-    seen: float
-    """Documents, by weight."""
+    t: float  # Batches with documents of any weight
+    seen: float  # Documents, by weight
 
 
 @jit
@@ -159,7 +146,7 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
 
 
 @jit
-def step_topics(parameters, touched, gradient, weight, progress, rates):
+def step_topics(topics, totals, touched, gradient, weight, squares, t, topic_rate, prior):
     """Step along the mean gradient of a batch (Algorithm 2, lines 6 to 11), columns apart; leave `gradient` zero.
 
     The length of a gradient is its root mean square over the batch's words, each weighted by the square of its
@@ -167,13 +154,11 @@ def step_topics(parameters, touched, gradient, weight, progress, rates):
     word is about one over its probability: without weights rare words would make up the length, and common words would
     hardly move.
 
-    `parameters`: Topics, its `topics` and `totals` are changed in place.
+    `topics`, `totals`: of `Topics`, changed in place.
     `touched`: ndarray of integers, the rows whose gradient is not zero.
     `gradient`: shape (n_words, n_topics), the sum over the batch. `weight`: the batch's documents.
-    `progress`: Progress, its `t` counts this batch. `rates`: Rates, its `topic_rate` is that of this batch.
+    `squares`, `t`: of `Progress`; `t` counts this batch. `topic_rate`, `prior`: of `Rates`, now.
     """
-    topics, totals = parameters.topics, parameters.totals
-    squares, t, prior = progress.squares, progress.t, rates.prior
     n_topics = totals.size
     start, steps = totals.copy(), np.empty(n_topics)
     moments, weights = np.zeros(n_topics), (EPSILON * totals) ** 2
@@ -185,7 +170,7 @@ def step_topics(parameters, touched, gradient, weight, progress, rates):
             weights[k] += values[k] ** 2
     for k in range(n_topics):
         squares[k] += moments[k] / weights[k]
-        steps[k] = rates.topic_rate / (np.sqrt(squares[k] / t) + EPSILON)
+        steps[k] = topic_rate / (np.sqrt(squares[k] / t) + EPSILON)
     for i in range(touched.size):
         row, values = gradient[touched[i]], topics[touched[i]]
         for k in range(n_topics):
@@ -196,18 +181,14 @@ def step_topics(parameters, touched, gradient, weight, progress, rates):
             row[k] = 0.0
 
 
-@jit
-def _settle(topics, cumulated, last, now, sums):
-    """Add to `sums` what rows were since they last changed, after batch `last`, up to batch `now`."""
-    for v in range(last.size):
-        _settle_row(topics[v], cumulated[last[v]], cumulated[now], sums[v])
-        last[v] = now
-
-
 @jit_inline
-def _settle_row(row, before, now, sums):
-    for k in range(row.size):
-        sums[k] += row[k] * (now[k] - before[k])
+def _settle(topics, words, last, cumulated, now, sums):
+    """Add to `sums` what rows of some words were since they last changed, after batch `last`, up to batch `now`."""
+    for i in range(words.size):
+        v = words[i]
+        for k in range(topics.shape[1]):
+            sums[v, k] += topics[v, k] * (cumulated[now, k] - cumulated[last[v], k])
+        last[v] = now
 
 
 @jit_inline
@@ -231,24 +212,14 @@ def _words_of(documents, chosen, batch, stamp, touched):
 class Run(NamedTuple):
     """Where a run over batches stands; all of it is changed in place."""
 
-    current: Topics
-    """Columns of `topics` not normalised."""
-    gradient: Topics
-    """Sums over the documents so far of the batch that has begun."""
-    sums: Topics
     decay: np.ndarray
     decay_sums: np.ndarray
-    squares: np.ndarray
-    counts: np.ndarray
-    """`t` and `seen` of `Progress`, shape (2,)."""
-    stamp: np.ndarray
-    """The last batch that had each word, shape (n_words,)."""
-    last: np.ndarray
-    """The last batch that changed each word."""
-    touched: np.ndarray
-    """Room for the words of a batch."""
+    counts: np.ndarray  # `t` and `seen` of `Progress`, shape (2,)
+    stamp: np.ndarray  # the last batch that had each word, shape (n_words,)
+    last: np.ndarray  # the last batch that changed each word
+    touched: np.ndarray  # room for the words of a batch
     cumulated: np.ndarray
-    """Sums over batches of ``1 / current.totals``, shape (n_batches + 1, n_topics); no rows if nothing is averaged."""
+    """Sums over batches of ``1 / totals``, shape (n_batches + 1, n_topics); no rows if nothing is averaged."""
 
 
 def run_batches(documents, order, response, parameters, how, rates, progress, sums):
@@ -267,26 +238,27 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     Returns `decay_sums`, shape (n_topics,): their sum over batches. Returns `n_batches` (int).
     Returns `t` (float), batches with documents of any weight, those before included.
     """
-    topics, totals, output, _ = parameters
+    topics, outside, output, _ = parameters
     n_words, n_topics = topics.shape
     n_batches = -(-order.size // rates.batch_size)
-    current = Topics(topics, totals_with(topics, totals), output)
+    current = Topics(topics, np.concatenate([outside[None], topics]).sum(axis=0), output)
+    gradient = Topics(np.zeros_like(topics), outside, np.zeros_like(output), sums.evidence)
     run = Run(
-        current,
-        Topics(np.zeros_like(topics), current.totals, np.zeros_like(output), sums.evidence),
-        sums,
-        np.ones(n_topics),
-        np.zeros(n_topics),
-        progress.squares,
-        np.array([progress.t, progress.seen]),
-        np.full(n_words, -1),
-        np.zeros(n_words, np.int64),
-        np.arange(n_words),
-        np.zeros((n_batches + 1 if sums.topics.size else 0, n_topics)),
+        decay=np.ones(n_topics),
+        decay_sums=np.zeros(n_topics),
+        counts=np.array([progress.t, progress.seen]),
+        stamp=np.full(n_words, -1),
+        last=np.zeros(n_words, np.int64),
+        touched=np.arange(n_words),
+        cumulated=np.zeros((n_batches + 1 if sums.topics.size else 0, n_topics)),
     )
-    every_word = n_words * n_topics * 20.0 / rates.batch_size if rates.prior else 0.0
-    for start, stop in runs(_costs(documents, order, how, n_topics) + every_word):
-        visit(documents, order, start, stop, response, how, rates, run)
+    for batch in range(n_batches):
+        chosen = order[batch * rates.batch_size : (batch + 1) * rates.batch_size]
+        for start, stop in runs(_costs(documents, chosen, how, n_topics)):
+            add_gradients(documents, chosen[start:stop], response, current, how, gradient)
+        _end_batch(
+            documents, chosen, batch, batch + 1 == n_batches, rates, current, gradient, sums, progress.squares, run
+        )
     return run.decay, run.decay_sums, n_batches, float(run.counts[0])
 
 
@@ -303,32 +275,10 @@ def _costs(documents, order, how, n_topics):
 
 
 @jit
-def totals_with(topics, others):
-    """Return the sums of the columns of `topics`, and of `others`."""
-    totals = others.copy()
-    for v in range(topics.shape[0]):
-        add_row(1.0, topics[v], totals)
-    return totals
-
-
-@jit
-def visit(documents, order, start, stop, response, how, rates, run):
-    """Visit the documents from `start` to before `stop` of `order`, and step where a batch ends; see `run_batches`."""
-    while start < stop:
-        batch = start // rates.batch_size
-        first, end = batch * rates.batch_size, min((batch + 1) * rates.batch_size, order.size)
-        upto = min(end, stop)
-        add_gradients(documents, order[start:upto], response, run.current, how, run.gradient)
-        if upto == end:
-            _end_batch(documents, order[first:end], batch, end == order.size, rates, run)
-        start = upto
-
-
-@jit
-def _end_batch(documents, chosen, batch, at_the_end, rates, run):
+def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, sums, squares, run):
     """Step along the gradients of a batch, and average."""
-    topics, totals, output, _ = run.current
-    gradient, sums, last, cumulated = run.gradient, run.sums, run.last, run.cumulated
+    topics, totals, output, _ = current
+    last, cumulated = run.last, run.cumulated
     averaging, n_topics = sums.topics.size > 0, totals.size
     n_touched, weight, labelled = _words_of(documents, chosen, batch, run.stamp, run.touched)
     changed = run.touched[:n_touched] if rates.prior == 0.0 else np.arange(topics.shape[0])
@@ -338,13 +288,9 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
         t, seen = run.counts
         remaining = max(1.0 - (seen - 0.5 * rates.corpus_scale * weight) / rates.end, 0.0)
         if averaging:
-            for i in range(changed.size):
-                v = changed[i]
-                _settle_row(topics[v], cumulated[last[v]], cumulated[batch], sums.topics[v])
-                last[v] = batch
-        step_topics(
-            run.current, changed, gradient.topics, weight, Progress(run.squares, t, seen), _falling(rates, remaining)
-        )
+            _settle(topics, changed, last, cumulated, batch, sums.topics)
+        topic_rate = rates.topic_rate * remaining
+        step_topics(topics, totals, changed, gradient.topics, weight, squares, t, topic_rate, rates.prior)
         for c in range(output.shape[0] if labelled > 0.0 else 0):
             add_row(-rates.output_rate * remaining / labelled, gradient.output[c], output[c])
             gradient.output[c, :] = 0.0
@@ -356,17 +302,10 @@ def _end_batch(documents, chosen, batch, at_the_end, rates, run):
             add_row(1.0, output[c], sums.output[c])
     if totals.max() > LARGE or totals.min() < 1.0 / LARGE or at_the_end:
         if averaging:
-            _settle(topics, cumulated, last, batch + 1, sums.topics)
+            _settle(topics, np.arange(last.size), last, cumulated, batch + 1, sums.topics)
         for v in range(topics.shape[0]):
             for k in range(n_topics):
                 topics[v, k] /= totals[k]
         for k in range(n_topics):
             run.decay[k] /= totals[k]
             totals[k] = 1.0
-
-
-@jit_inline
-def _falling(rates, remaining):
-    """Return rates with the topics' as it is when so much of the run remains."""
-    size, topic_rate, output_rate, prior, corpus_scale, end = rates
-    return Rates(size, topic_rate * remaining, output_rate, prior, corpus_scale, end)

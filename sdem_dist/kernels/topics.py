@@ -38,13 +38,10 @@ class TopicInference(NamedTuple):
     method: int
     occurrences: int
     """With `LITERAL` a position of many occurrences draws by ``beta (S + alpha)``, else by its exact conditional."""
-    alpha: float
-    """Of the Dirichlet prior of a document's topics."""
+    alpha: float  # Of the Dirichlet prior of a document's topics
     n_sweeps: int
-    burn_in: int
-    """Sweeps of which nothing is kept when sampling; at least one is kept."""
-    n_particles: int
-    """Of the left-to-right estimate; 0: none is made."""
+    burn_in: int  # Sweeps of which nothing is kept when sampling; at least one is kept
+    n_particles: int  # Of the left-to-right estimate; 0: none is made
 
 
 @jit

@@ -16,15 +16,6 @@ AHEAD = 64
 """Rows that are fetched before they are needed."""
 
 
-def _require(values, words, rows, *others):
-    """Raise TypingError unless documents and rows are such arrays as the code below reads and writes."""
-    require_array("values", values, (types.Integer, types.Float))
-    require_array("words", words, (types.Integer,))
-    require_array("rows", rows, types.float32, 2)
-    for array in others:
-        require_array("sums", array, types.float32)
-
-
 def _adder(n_eights):
     """Return what adds entries times 8, 16, ... columns of their rows at once, the entries and their squares."""
 
@@ -36,7 +27,10 @@ def _adder(n_eights):
 
     @intrinsic(plain)
     def add(typingctx, values, words, rows, column, sums):
-        _require(values, words, rows, sums)
+        require_array("values", values, (types.Integer, types.Float))
+        require_array("words", words, (types.Integer,))
+        require_array("rows", rows, types.float32, 2)
+        require_array("sums", sums, types.float32)
 
         def codegen(context, builder, signature, args):
             of_values, of_words, of_rows, _, of_sums = signature.args
@@ -144,21 +138,9 @@ def fetch_row(table, words, i):
 @jit_inline
 def fetch_rows(words, rows, first):
     """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
-    fetch_columns(words, rows, first, rows.shape[1])
-
-
-@jit_inline
-def fetch_columns(words, rows, first, last):
-    """Bring columns of some rows, float32, into the cache."""
     for j in range(words.size):
-        fetch_place(rows, words[j], first, last - first)
-
-
-@jit_inline
-def fetch_place(rows, place, first, n):
-    """Bring `n` columns of a row, float32, into the cache; a row before the first one is none."""
-    for column in range(first, first + n, LINE // 4):
-        _fetch(rows, max(place, 0), column)
+        for column in range(first, rows.shape[1], LINE // 4):
+            _fetch(rows, words[j], column)
 
 
 LEAST = float(np.finfo(np.float64).tiny)

@@ -38,19 +38,15 @@ class MirrorSteps:
 
     cache_key = "topics"
 
-    def _rates(self, sdem: SdEM[Any], scale: float, topic_rate: float) -> topic_steps.Rates:
-        prior, end = (sdem.model.beta - 1.0) / sdem.n_documents, self.n_epochs * sdem.n_documents
-        return topic_steps.Rates(
-            self.batch_size, float(topic_rate), float(self.output_rate), prior, float(scale), float(end)
-        )
-
-    def local_steps(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> TopicStatistics:
+    def map(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> Any:
+        if not self.local:
+            return sdem.model.gradients(state, batch, sdem.n_documents)
         n, averaging = batch.documents.n_documents, at.lane.epoch >= self.average_from
-        rates = self._rates(sdem, at.scale(n), self.topic_rate)
-        return sdem.model.run(state, batch, at.order(n), rates, averaging, sdem.n_documents)  # type: ignore[no-any-return]
-
-    def expected(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> TopicStatistics:
-        return sdem.model.gradients(state, batch, sdem.n_documents)  # type: ignore[no-any-return]
+        prior, end = (sdem.model.beta - 1.0) / sdem.n_documents, float(self.n_epochs * sdem.n_documents)
+        rates = topic_steps.Rates(
+            self.batch_size, float(self.topic_rate), float(self.output_rate), prior, float(at.scale(n)), end
+        )
+        return sdem.model.run(state, batch, at.order(n), rates, averaging, sdem.n_documents)
 
     def step(self, sdem: SdEM[Any], state: TopicState, statistics: TopicStatistics) -> TopicState:
         """Merge the lanes of a round into the next parameters.
@@ -77,14 +73,10 @@ class MirrorSteps:
         """Take the one step of a batch (Algorithm 2, lines 6 to 12)."""
         topics, squares, t = state.topics.copy(), state.squares.copy(), state.t + 1.0
         remaining = self._remaining(sdem, state, s)
-        gradient, words = s.rows.copy(), np.arange(len(s.words))
-        rows, totals = topics[s.words], np.ones(sdem.model.n_topics)
-        parameters, progress = (
-            topic_steps.Topics(rows, totals, state.output),
-            topic_steps.Progress(squares, t, state.seen),
-        )
-        rates = self._rates(sdem, 1.0, self.topic_rate * remaining)
-        topic_steps.step_topics(parameters, words, gradient, s.weight, progress, rates)
+        rows, words = topics[s.words], np.arange(len(s.words))
+        totals, prior = np.ones(sdem.model.n_topics), (sdem.model.beta - 1.0) / sdem.n_documents
+        rate = self.topic_rate * remaining
+        topic_steps.step_topics(rows, totals, words, s.rows.copy(), s.weight, squares, t, rate, prior)
         topics[s.words] = rows
         topics = on_the_simplex(topics)
         output = state.output - self.output_rate * remaining / (s.labelled or 1.0) * s.output

@@ -23,7 +23,7 @@ LARGEST_OF_WEIGHTS = 1.9
 WEIGHTS_SHARE = 0.1
 """c / eta of joint updates: W has the exponent c / (eta + c)."""
 ROUNDING = 1e-12
-"""How much the likelihood per document may fall."""
+"""How much the likelihood per document may fall; more where logits are large or their dtype is coarse."""
 
 
 @record
@@ -49,12 +49,8 @@ class Multiplicative:
         if not 0.0 < self.eta < np.inf:
             raise ValueError(f"eta is a sum of a row, and {self.eta!r} is none")
 
-    def expected(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> MixtureSums:
-        return sdem.model.expected(state, batch)  # type: ignore[no-any-return]
-
-    def local_steps(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> MixtureSums:
-        """Return what `expected` does."""
-        return self.expected(sdem, state, batch, at)
+    def map(self, sdem: SdEM[Any], state: MultiplicativeState, batch: SortedDocuments, at: At) -> Any:
+        return sdem.model.expected(state, batch)
 
     def step(self, sdem: SdEM[Any], state: MultiplicativeState, sums: MixtureSums) -> MultiplicativeState:
         """Keep the point if its likelihood is no lower, and go on from there; else take the plain update of the best.
@@ -62,7 +58,8 @@ class Multiplicative:
         Raises TrainingError: the likelihood fell after a plain update, by more than rounding.
         """
         fall, number = state.log_likelihood - sums.log_likelihood, len(state.path) + 1
-        if not np.isfinite(sums.log_likelihood) or (state.plain and fall > _rounding(sums, sdem.model.dtype)):
+        rounding = sums.weight * max(ROUNDING, 16.0 * float(np.finfo(sdem.model.dtype).eps) * sums.largest)
+        if not np.isfinite(sums.log_likelihood) or (state.plain and fall > rounding):
             raise TrainingError(
                 f"the conditional log-likelihood went from {state.log_likelihood:.17g} to {sums.log_likelihood:.17g} in "
                 f"pass {number}, which the updates cannot do but by rounding: are the features finite and not negative, "
@@ -74,7 +71,10 @@ class Multiplicative:
                 log_weights=state.plain_log_weights, theta=state.plain_theta, factor=1.0, plain=1.0, path=path
             )
         good = MixtureWeights(state.log_weights, state.theta)
-        of_weights, of_theta = self.exponents(int(state.n_good))
+        of_weights = WEIGHTS_SHARE / (1.0 + WEIGHTS_SHARE)
+        of_theta = 1.0 / (self.eta * (1.0 + WEIGHTS_SHARE))
+        if self.schedule == "alternate":
+            of_weights, of_theta = (0.0, 1.0 / self.eta) if state.n_good % 2 else (1.0, 0.0)
         plain = multiplied(good, sums, of_weights, of_theta)
         factor, new = 1.0, plain
         if self.accelerate:
@@ -84,14 +84,3 @@ class Multiplicative:
         return MultiplicativeState(
             *new, *good, *plain, sums.log_likelihood, factor, float(not self.accelerate), state.n_good + 1.0, path
         )
-
-    def exponents(self, number: int) -> tuple[float, float]:
-        """Return the exponents of W and of theta of one plain update."""
-        if self.schedule == "alternate":
-            return (1.0, 0.0) if number % 2 == 0 else (0.0, 1.0 / self.eta)
-        return WEIGHTS_SHARE / (1.0 + WEIGHTS_SHARE), 1.0 / (self.eta * (1.0 + WEIGHTS_SHARE))
-
-
-def _rounding(sums: MixtureSums, dtype: str) -> float:
-    """Return by how much the likelihood may fall: 1e-12 a document, more where logits or their dtype are coarse."""
-    return sums.weight * max(ROUNDING, 16.0 * float(np.finfo(dtype).eps) * sums.largest)

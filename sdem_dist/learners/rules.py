@@ -45,17 +45,9 @@ class StepSizes:
     """Mean squared length of the documents; the step of a longer document is no longer than that of a mean one. 0: each
     document's length counts."""
 
-    @property
-    def literal(self) -> bool:
-        return self.correction
-
     def rho(self, t: float) -> float:
         """Return the size of a step after `t` documents."""
         return self.start / (1.0 + self.decay * t)
-
-    def corrected(self, t: float, weight: float) -> float:
-        """Return how many of the next documents add the prior once more: `weight` documents follow `t`."""
-        return max(min(weight, t + weight - self.correct_from), 0.0)
 
     def of_lane(self, alpha: float, class_alpha: float, n_documents: float, corpus_scale: float) -> Schedule:
         """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
@@ -134,17 +126,13 @@ class ClosedForm:
     local: ClassVar[bool] = False
     cache_key: ClassVar[str] = "whole"
 
-    def expected(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
+    def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
         """Return the expected statistics of one lane (E-step)."""
         if self.complete:
             return sdem.model.complete(batch)
         keys = at.keys(len(batch.weights))
         step = EStep(self.form, self.form.temperature(at.lane.epoch), keys, sdem.unlabelled_weight)
         return sdem.model.posterior(state, batch, step)
-
-    def local_steps(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
-        """Return what `expected` does."""
-        return self.expected(sdem, state, batch, at)
 
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
         """Return the next mu (M-step).
@@ -188,12 +176,17 @@ class Merge:
         """Prepared documents depend on how words are numbered."""
         return "steps" if self.local else "whole"
 
-    def local_steps(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
-        local, model, n = _labelled(batch), sdem.model, batch.documents.n_documents
+    def map(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
+        # Documents of a hidden class have no rivals, and take no step.
+        local = batch._replace(weights=np.where(batch.labels < 0, 0.0, batch.weights))
+        return (self._lane if self.local else self._at_one_theta)(sdem, state, local, at)
+
+    def _lane(self, sdem: SdEM[Any], state: SdemState, local: LocalDocuments, at: At) -> SdemStatistics:
+        model, n = sdem.model, local.documents.n_documents
         weight = local.weight
         schedule = self.steps.of_lane(model.alpha, model.class_alpha, sdem.n_documents, at.scale(n))
         form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
-        steps = Steps(schedule, self.steps.literal, form, self.tolerance)
+        steps = Steps(schedule, self.steps.correction, form, self.tolerance)
         changes, counts, end = model.run(state, local, at.order(n), at.keys(n), steps)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging
@@ -201,9 +194,8 @@ class Merge:
         gammas = end.gamma - state.gamma, end.class_gamma - state.class_gamma
         return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
 
-    def expected(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
+    def _at_one_theta(self, sdem: SdEM[Any], state: SdemState, local: LocalDocuments, at: At) -> SdemStatistics:
         """Return statistics of documents that each step from the broadcast theta: lanes of one document, by weight."""
-        local = _labelled(batch)
         weights = local.weights
         if self.steps.mean_square:
             squares = local.squares()
@@ -221,8 +213,9 @@ class Merge:
             rho = steps.rho(state.t + lanes.weight)
             share = steps.class_start / steps.start
             lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
-            if steps.literal:  # a step of Algorithm 1, without damping
-                gain = rho * steps.corrected(state.t, lanes.weight) / sdem.n_documents
+            if steps.correction:  # a step of Algorithm 1, without damping
+                since = max(min(lanes.weight, state.t + lanes.weight - steps.correct_from), 0.0)
+                gain = rho * since / sdem.n_documents
                 lanes = lanes._replace(gamma=model.alpha * gain, class_gamma=model.class_alpha * gain, n_lanes=1.0)
         return merged(state, lanes, steps.floor, steps.class_floor)
 
@@ -237,23 +230,14 @@ class AddSteps:
     local: ClassVar[bool] = True
     cache_key: ClassVar[str] = "steps"
 
-    def local_steps(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
+    def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
         n = len(batch.weights)
         schedule = self.steps.of_lane(sdem.model.alpha, sdem.model.class_alpha, sdem.n_documents, at.scale(n))
         return sdem.model.run(state, batch, at.order(n), schedule)
 
-    def expected(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
-        """Return what `local_steps` does."""
-        return self.local_steps(sdem, state, batch, at)
-
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
         """Add changes; no count falls below its floor."""
         return sdem.model.counted(state, s, sdem.n_documents, self.steps.floor, self.steps.class_floor)
-
-
-def _labelled(local: LocalDocuments) -> LocalDocuments:
-    """Return documents, those of a hidden class with weight 0: they have no rivals."""
-    return local._replace(weights=np.where(local.labels < 0, 0.0, local.weights))
 
 
 def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: float) -> SdemState:

@@ -44,17 +44,17 @@ class TableSteps:
     decay: float = 1e-5
     prior_scale: float = 1.0
 
+    judged = False  # whether a round is kept only if the objective falls
+
     cache_key = "table"
 
-    def expected(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:
-        """Return the sums of a lane at the broadcast theta."""
-        return statistics_at(sdem, (state.class_counts, state.mu), batch)
-
-    def local_steps(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:
-        """Return where a lane ends: its N and S, times its weight."""
+    def map(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:
+        """Return the sums of a lane at the broadcast theta, or where it ends if `local`: its N and S, by its weight."""
         point, t, n = (state.class_counts, state.mu), state.t, len(batch.weights)
+        if not self.local:
+            return statistics_at(sdem, point, batch)
         weight, order, scale = float(batch.weights.sum()), at.order(n), at.scale(n)
-        loss = self._loss_before(sdem, point, batch)
+        loss = statistics_at(sdem, point, batch).loss if self.judged else 0.0
         for first in range(0, n, self.batch_size):
             s = statistics_at(sdem, point, batch.take(order[first : first + self.batch_size]))
             t += s.weight * scale
@@ -62,9 +62,6 @@ class TableSteps:
         counts, mu = point
         none = np.zeros((len(counts), 0))
         return FeatureStatistics(weight * counts, weight * counts[:, None] * mu, none, loss, weight)
-
-    def _loss_before(self, sdem: SdEM[Any], point: Point, batch: Any) -> float:
-        return 0.0
 
     @abstractmethod
     def _inner_step(
@@ -117,9 +114,6 @@ class SafeStep(TableSteps):
     """
 
     judged: bool = True
-
-    def _loss_before(self, sdem: SdEM[Any], point: Point, batch: Any) -> float:
-        return statistics_at(sdem, point, batch).loss if self.judged else 0.0
 
     def _inner_step(
         self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float

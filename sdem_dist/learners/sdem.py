@@ -25,12 +25,12 @@ import numpy as np
 
 from sdem_dist import losses
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.randomness import document_keys, permute
+from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.heads import trained_part, weighted
-from sdem_dist.records import Field, record
+from sdem_dist.models.heads import trained_part
+from sdem_dist.records import record
 
-ModelT = TypeVar("ModelT")
+ModelT = TypeVar("ModelT", bound=Any)
 
 
 class At(NamedTuple):
@@ -46,9 +46,7 @@ class At(NamedTuple):
 
     def order(self, n_documents: int) -> np.ndarray:
         """Return a permutation of the lane's documents, one for each seed and place in the run."""
-        order = np.empty(n_documents, np.int64)
-        permute(*lane_key(self.seed, self.lane), order)
-        return order
+        return np.random.Generator(np.random.Philox(key=lane_key(self.seed, self.lane))).permutation(n_documents)
 
     def scale(self, n_documents: int) -> float:
         """Return how many documents of the round one of the lane stands for."""
@@ -66,11 +64,8 @@ class Rule(Protocol):
     def cache_key(self) -> str:
         """Name what prepared documents depend on."""
 
-    def expected(self, sdem: Any, state: Any, batch: Any, at: At) -> Any:
-        """Return the statistics of one lane at the broadcast mu."""
-
-    def local_steps(self, sdem: Any, state: Any, batch: Any, at: At) -> Any:
-        """Return how far one lane moves from the broadcast mu."""
+    def map(self, sdem: Any, state: Any, batch: Any, at: At) -> Any:
+        """Return the statistics of one lane at the broadcast mu, or how far it moves from there if `local`."""
 
     def step(self, sdem: Any, state: Any, statistics: Any) -> Any:
         """Return the next state."""
@@ -100,33 +95,29 @@ class SdEM(Generic[ModelT]):
     seed: int = 0
 
     @property
-    def _model(self) -> Any:
-        return self.model
-
-    @property
-    def state_type(self) -> Callable[..., Any]:
+    def state_type(self) -> Any:
         """The NamedTuple of states: the model's expectation parameters, and what rules keep."""
-        return self._model.state_type  # type: ignore[no-any-return]
+        return self.model.state_type
 
     @property
     def cache_key(self) -> str:
         """Prepared documents depend on the model, and on how words are numbered."""
-        return f"{self._model.cache_key} {self.rule.cache_key}"
+        return f"{self.model.cache_key} {self.rule.cache_key}"
 
     @property
     def width(self) -> int:
-        return int(self._model.n_features)
+        return int(self.model.n_features)
 
     @property
     def n_labels(self) -> int:
-        return int(self._model.n_classes)
+        return int(self.model.n_classes)
 
     @property
     def head(self) -> Any:
-        return self._model.head
+        return self.model.head
 
-    def state_fields(self) -> dict[str, Field]:
-        return self._model.state_fields()  # type: ignore[no-any-return]
+    def state_fields(self) -> Any:
+        return self.model.state_fields()
 
     def check_state(self, state: Any) -> None:
         """Raise ValueError unless the settings match each other, and the model allows the state."""
@@ -134,83 +125,80 @@ class SdEM(Generic[ModelT]):
             raise ValueError(f"seed must be from 0 to 2**64 - 1, and is {self.seed}")
         if isinstance(self.loss, str) and self.loss not in losses.LOSSES:
             raise ValueError(f"it was trained with loss {self.loss!r}, which is unknown")
-        check_class_weight(self.class_weight, self.n_labels)
-        self._model.check_state(state)
+        if self.class_weight is not None and len(self.class_weight) != self.n_labels:
+            raise ValueError(f"class_weight has {len(self.class_weight)} numbers for {self.n_labels} classes")
+        self.model.check_state(state)
 
     def init(self) -> Any:
-        return self._model.init(self.n_documents, self.seed)
+        return self.model.init(self.n_documents, self.seed)
 
     def prepare(self, documents: Any) -> Any:
         """Return documents as the model takes them; frequent words first where lanes step through them."""
-        return self._model.prepare(documents, frequent_first=self.rule.local)
+        return self.model.prepare(documents, frequent_first=self.rule.local)
 
     def map(self, state: Any, documents: Any, lane: Lane) -> Any:
         """Return what one lane adds to a round: statistics at the broadcast mu, or how far it moved."""
-        batch, at = self.trained_on(documents, lane), At(lane, self.seed)
-        return (self.rule.local_steps if self.rule.local else self.rule.expected)(self, state, batch, at)
+        return self.rule.map(self, state, self.trained_on(documents, lane), At(lane, self.seed))
 
     def trained_on(self, documents: Any, lane: Lane) -> Any:
         """Return prepared documents with the weights that they have in training: 0 where they are held out."""
         if self.class_weight is None and not self.held_out:
             return documents
-        weights = np.ones(len(documents.labels)) if documents.weights is None else documents.weights
-        weights = weighted(weights, documents.labels, self.class_weight)
+        labels = documents.labels
+        weights = np.ones(len(labels)) if documents.weights is None else documents.weights
+        if self.class_weight is not None:
+            weights = weights * np.where(labels < 0, 1.0, np.asarray(self.class_weight)[labels])
         if self.held_out:
             part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-            weights = np.where(part | (documents.labels < 0) if len(documents.labels) else part, weights, 0.0)
+            weights = np.where(part | (labels < 0) if len(labels) else part, weights, 0.0)
         is_sparse = isinstance(documents, Documents)
         return replace(documents, weights=weights) if is_sparse else documents._replace(weights=weights)
 
     def combine(self, parts: Sequence[Any]) -> Any:
         """Add sets of lanes, from first to last."""
-        return parts[0] if len(parts) == 1 else self._model.add(parts)
+        return parts[0] if len(parts) == 1 else self.model.add(parts)
 
     def update(self, state: Any, statistics: Any) -> Any:
         return state if statistics.weight == 0.0 else self.rule.step(self, state, statistics)
 
     def parameters(self, state: Any) -> Any:
         """Return theta(mu), with which predictions are made."""
-        return self._model.parameters(state)
+        return self.model.parameters(state)
 
     def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
         """Return sums over batches of what the head reports; documents without a label count nowhere."""
-        scored = (self._model.scored(state, batch, self.temperature, self.seed) for batch in batches)
-        sums = self.head.sums(scored, held_out=bool(self.held_out), tempered=self._model.tempered)
+        scored = (self.model.scored(state, batch, self.temperature, self.seed) for batch in batches)
+        sums = self.head.sums(scored, held_out=bool(self.held_out), tempered=self.model.tempered)
         return np.asarray(sums)
 
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
+    def metrics(self, sums: np.ndarray) -> Any:
         """Return what people read: quality of predictions, or what held-out documents choose by."""
-        return self.head.metrics(sums, held_out=bool(self.held_out))  # type: ignore[no-any-return]
+        return self.head.metrics(sums, held_out=bool(self.held_out))
 
     def decided(self, **values: Any) -> "SdEM[ModelT]":
         """Return the same pass with what held-out documents decide: a temperature, or settings of the head."""
         if "temperature" in values:
             return replace(self, **values)
-        return replace(self, model=replace(self._model, head=replace(self.head, **values)))
+        return replace(self, model=replace(self.model, head=replace(self.head, **values)))
 
     def initial_block(self, block: int, n_blocks: int) -> Any:
         """Return one block of the vocabulary of ``init()``, of models that can be cut."""
-        return self._model.initial_block(block, n_blocks, self.seed)
+        return self.model.initial_block(block, n_blocks, self.seed)
 
     def block_of_state(self, state: Any, block: int, n_blocks: int) -> Any:
-        return self._model.block_of_state(state, block, n_blocks)
+        return self.model.block_of_state(state, block, n_blocks)
 
     def block_of_statistics(self, statistics: Any, block: int, n_blocks: int) -> Any:
         """Return what one block's update needs of statistics."""
-        return self._model.block_of_statistics(statistics, block, n_blocks)
+        return self.model.block_of_statistics(statistics, block, n_blocks)
 
     def joined(self, states: Sequence[Any]) -> Any:
         """Return blocks as one state without copying a row."""
-        return self._model.joined(states)
+        return self.model.joined(states)
 
     def gathered(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
         """Return a state in one piece from ``get(block)``, asked for one at a time."""
-        return self._model.gathered(n_blocks, get)
-
-
-def check_class_weight(class_weight: tuple[float, ...] | None, n_classes: int) -> None:
-    if class_weight is not None and len(class_weight) != n_classes:
-        raise ValueError(f"class_weight has {len(class_weight)} numbers for {n_classes} classes")
+        return self.model.gathered(n_blocks, get)
 
 
 def lane_key(seed: int, lane: Lane) -> np.ndarray:

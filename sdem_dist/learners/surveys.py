@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -45,6 +45,17 @@ class OnePass(ABC, Generic[_Summary, _Batch]):
 
     def metrics(self, sums: np.ndarray) -> dict[str, float]:
         return {}
+
+
+def _joined(n: Any, mean: Any, squares: Any, other_n: Any, other_mean: Any, other_squares: Any) -> Any:
+    """Join numbers, means and sums of squared deviations, without the cancellation of sums of squares.
+
+    Chan, Golub and LeVeque 1983.
+    """
+    total, shift = n + other_n, other_mean - mean
+    share = other_n / np.where(total > 0, total, 1.0)
+    with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
+        return total, mean + shift * share, squares + other_squares + shift**2 * n * share
 
 
 class ColumnSummary(NamedTuple):
@@ -108,16 +119,12 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
         return ColumnSummary(n, mean, squares, low, high, unlabelled)
 
     def combine(self, parts: Sequence[ColumnSummary]) -> ColumnSummary:
-        """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
+        """Join summaries, see `_joined`."""
         total = parts[0]
         for part in parts[1:]:
-            n = total.n + part.n
-            shift, share = part.mean - total.mean, part.n / np.where(n > 0, n, 1.0)
-            with np.errstate(over="ignore", invalid="ignore"):
-                squares = total.squares + part.squares + shift**2 * total.n * share
             low, high = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
-            unlabelled = total.n_unlabelled + part.n_unlabelled
-            total = ColumnSummary(n, total.mean + shift * share, squares, low, high, unlabelled)
+            moments = _joined(*total[:3], *part[:3])
+            total = ColumnSummary(*moments, low, high, total.n_unlabelled + part.n_unlabelled)
         return total
 
 
@@ -165,13 +172,10 @@ class Words(OnePass[WordSummary, Documents]):
         return WordSummary(frequencies, weight, mean, (weights[:, None] * (targets - mean) ** 2).sum(axis=0))
 
     def combine(self, parts: Sequence[WordSummary]) -> WordSummary:
-        """Join summaries, without the cancellation of sums of squares (Chan, Golub and LeVeque 1983)."""
+        """Join summaries, see `_joined`."""
         total = parts[0]
         for part in parts[1:]:
-            weight = total.weight + part.weight
-            shift, share = part.mean - total.mean, part.weight / (weight or 1.0)
-            squares = total.squares + part.squares + shift**2 * total.weight * share
-            total = WordSummary(total.frequencies + part.frequencies, weight, total.mean + shift * share, squares)
+            total = WordSummary(total.frequencies + part.frequencies, *_joined(*total[1:], *part[1:]))
         return total
 
 

@@ -234,18 +234,6 @@ class Number:
         return {"nll": nll / weight, "ncll": ncll / weight}
 
 
-def weighted(weights: np.ndarray, labels: np.ndarray, class_weight: tuple[float, ...] | None) -> np.ndarray:
-    """Return the weights of documents in training; prepared documents keep their own, which evaluation takes.
-
-    `weights`: shape (n_documents,).
-    `labels`: shape (n_documents,), integers: documents of label -1 keep their weight.
-    `class_weight`: what the documents of each class are multiplied by.
-    """
-    if class_weight is None:
-        return weights
-    return weights * np.where(labels < 0, 1.0, np.asarray(class_weight)[labels])
-
-
 HELD_OUT = (1 << 32) - 1
 """Stands where an epoch would in the keys that decide what is held out."""
 

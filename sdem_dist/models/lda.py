@@ -117,13 +117,13 @@ class LdaClasses(WordCounts):
         return self.n_classes
 
     @property
-    def needs_integers(self) -> bool:  # type: ignore[override]
-        """Whether documents must be of whole counts: where each occurrence has a topic."""
-        return self.inference.occurrences == "each"
+    def cache_key(self) -> str:
+        """Prepared documents depend on what is checked, too."""
+        return f"{super().cache_key} {self.inference.occurrences}"
 
-    def check_documents(self, documents: Documents) -> None:
-        """Raise ValueError if each occurrence is to have a topic and counts are not whole."""
+    def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         check_occurrences(documents, self.inference)
+        return super().prepare(documents, frequent_first=frequent_first)
 
     def start(self, first: int, last: int, seed: int) -> SdemState:
         """Return the prior's counts of the words ``first:last`` with topics told apart (Algorithm 5, line 1).

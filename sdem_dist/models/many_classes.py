@@ -42,6 +42,10 @@ class ManyClassState(NamedTuple):
         words, classes = np.divmod(self.pairs.astype(np.int64), len(self.totals))
         return words, classes
 
+    def starts(self) -> np.ndarray:
+        """Return where the pairs of each word begin, and the last end, shape (n_features + 1,)."""
+        return np.searchsorted(self.pairs, np.arange(len(self.prior) + 1) * float(len(self.totals)))
+
 
 class ManyClassParameters(NamedTuple):
     """Natural parameters theta(mu)."""
@@ -61,24 +65,6 @@ class ManyClassParameters(NamedTuple):
             if place < stop and self.classes[place] == k:
                 table[i] += self.rises[place]
         return table
-
-
-def start_at(prior: np.ndarray, n_classes: int, class_count: float) -> ManyClassState:
-    """Return mu_0: the pseudo-counts of words, shape (n_features,), and of a class."""
-    nothing, totals = np.zeros(0), np.full(n_classes, prior.sum())
-    return ManyClassState(prior, nothing, nothing, totals, np.full(n_classes, class_count), 0.0)
-
-
-def parameters_of(state: ManyClassState) -> ManyClassParameters:
-    """Return the natural parameters of a state (M-step)."""
-    words, classes = state.split()
-    starts = np.searchsorted(state.pairs, np.arange(len(state.prior) + 1) * float(len(state.totals)))
-    with np.errstate(divide="ignore", invalid="ignore"):  # ln 0 = -inf: a class without documents
-        log_prior = np.log(state.class_counts / state.class_counts.sum())
-    rises = np.log1p(state.changes / state.prior[words])
-    return ManyClassParameters(
-        starts, classes.astype(np.int32), rises, np.log(state.prior), np.log(state.totals), log_prior
-    )
 
 
 def joint_scores(parameters: ManyClassParameters, documents: Documents) -> np.ndarray:
@@ -130,13 +116,6 @@ def lists_of(state: ManyClassState, documents: Documents) -> Lists:
     )
     fill(words, classes, state.changes, n_classes, lists)
     return lists
-
-
-def changes_of(state: ManyClassState, lists: Lists) -> tuple[np.ndarray, np.ndarray]:
-    """Return the pairs whose counts in the lists are no longer those of the state, ascending, and by how much."""
-    n_features, n_classes = len(state.prior), len(state.totals)
-    firsts = np.searchsorted(state.pairs, np.arange(n_features + 1) * float(n_classes))
-    return moved(lists, firsts, state.changes, n_classes)
 
 
 class ManyClassStatistics(NamedTuple):
@@ -241,7 +220,8 @@ class SparseCounts:
 
     def start(self, prior: np.ndarray) -> ManyClassState:
         """Return mu_0 with pseudo-counts of words, shape (n_features,)."""
-        return start_at(prior, self.n_classes, self.class_alpha)
+        nothing, totals = np.zeros(0), np.full(self.n_classes, prior.sum())
+        return ManyClassState(prior, nothing, nothing, totals, np.full(self.n_classes, self.class_alpha), 0.0)
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> Documents:
         """Return labelled documents with entries that kernels are compiled for.
@@ -279,7 +259,8 @@ class SparseCounts:
             visited = Visited(d.data, d.indices, d.indptr, d.labels, d.weights, order[a:b])
             t = run_documents(visited, lists, counts, schedule, t, MARGIN)
         moved_classes = counts.documents - state.class_counts
-        return ManyClassStatistics(*changes_of(state, lists), moved_classes, float(d.weights.sum()))
+        changed = moved(lists, state.starts(), state.changes, self.n_classes)
+        return ManyClassStatistics(*changed, moved_classes, float(d.weights.sum()))
 
     def add(self, parts: Sequence[ManyClassStatistics]) -> ManyClassStatistics:
         pairs, changes = added([part.pairs for part in parts], [part.changes for part in parts])
@@ -300,11 +281,16 @@ class SparseCounts:
 
     def parameters(self, state: ManyClassState) -> ManyClassParameters:
         """Return the natural parameters (M-step)."""
-        return parameters_of(state)
+        words, classes = state.split()
+        with np.errstate(divide="ignore", invalid="ignore"):  # ln 0 = -inf: a class without documents
+            log_prior = np.log(state.class_counts / state.class_counts.sum())
+        rises, log_start = np.log1p(state.changes / state.prior[words]), np.log(state.prior)
+        starts, log_totals = state.starts(), np.log(state.totals)
+        return ManyClassParameters(starts, classes.astype(np.int32), rises, log_start, log_totals, log_prior)
 
     def scored(self, state: ManyClassState, batch: Any, temperature: float, seed: int) -> Iterator[ScoredOfMany]:
         """Yield documents with their scores, exactly, a few at a time."""
-        parameters, trained = parameters_of(state), np.zeros(self.n_classes, bool)
+        parameters, trained = self.parameters(state), np.zeros(self.n_classes, bool)
         # A class that was only ever a rival has lost counts and gained none.
         trained[state.split()[1][state.changes > 0]] = True
         for part in few_at_a_time(batch, self.n_classes):

@@ -4,7 +4,7 @@
 is in logarithms: neither W nor the basis functions need be representable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple
@@ -14,13 +14,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
-from sdem_dist.kernels.dense import (
-    add_column_sums,
-    add_transposed_products,
-    normalise_rows,
-    row_products,
-    shift_rows,
-)
+from sdem_dist.kernels.dense import add_transposed_products, row_products
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
@@ -81,29 +75,51 @@ def _posteriors(logits: np.ndarray, added: np.ndarray, factors: np.ndarray) -> n
     `logits`: shape (n, k), C-contiguous. `added`: float64 of shape (k,), added to every row first.
     `factors`: float64 of shape (n,), or (0,) for 1. Returns float64 of shape (n,).
     """
-    top, totals = np.empty(len(logits), logits.dtype), np.empty(len(logits))
-    shift_rows(logits, added.astype(logits.dtype), top)
+    logits += added.astype(logits.dtype)
+    top = logits.max(axis=1)
+    logits -= top[:, None]
     np.exp(logits, out=logits)
-    normalise_rows(logits, factors, totals)
-    return np.log(totals) + top
+    totals = logits.sum(axis=1).astype(np.float64)
+    logits *= ((factors if factors.size else 1.0) / totals).astype(logits.dtype)[:, None]
+    return np.asarray(np.log(totals) + top)
+
+
+def _transposed(theta: np.ndarray, rows: np.ndarray | Documents) -> np.ndarray:
+    """Return theta as `_products` take it."""
+    return np.ascontiguousarray(theta.T, dtype=rows.dtype if isinstance(rows, np.ndarray) else np.float64)
+
+
+def _products(rows: np.ndarray | Documents, table: np.ndarray) -> np.ndarray:
+    """Return ``theta x`` of rows, shape (n, n_components)."""
+    if isinstance(rows, Documents):
+        out = np.zeros((rows.n_documents, table.shape[1]))
+        add_scores(rows.data, rows.indices, rows.indptr, table, out)
+        return out
+    out = np.empty((len(rows), table.shape[1]), rows.dtype)
+    row_products(rows, table, out)
+    return out
+
+
+def _add_products(posteriors: np.ndarray, rows: np.ndarray | Documents, out: np.ndarray) -> None:
+    """Add ``posteriors.T @ rows`` to `out`."""
+    if isinstance(rows, Documents):
+        sums = np.zeros(out.shape[::-1])
+        add_statistics(rows.data, rows.indices, rows.indptr, np.ascontiguousarray(posteriors), sums)
+        out += sums.T
+    else:
+        add_transposed_products(posteriors, rows, out)
 
 
 def posterior_sums(
-    weights: MixtureWeights,
-    starts: np.ndarray,
-    document_weights: np.ndarray | None,
-    activations: Callable[[slice], np.ndarray],
-    add_product: Callable[[slice, np.ndarray, np.ndarray], None],
+    weights: MixtureWeights, table: np.ndarray | Documents, starts: np.ndarray, document_weights: np.ndarray | None
 ) -> MixtureSums:
-    """Return the sums over documents that are sorted by class.
+    """Return the sums over transformed rows that are sorted by class.
 
-    `starts`: shape (n_classes + 1,), int: documents ``starts[i]:starts[i + 1]`` have label i.
+    `starts`: shape (n_classes + 1,), int: rows ``starts[i]:starts[i + 1]`` have label i.
     `document_weights`: shape (n_documents,), or None for one each.
-    `activations`: from a slice of documents to ``theta x``, shape (n, n_components), float32 or float64, to be
-    overwritten.
-    `add_product`: ``add_product(rows, posteriors, out)`` adds ``posteriors.T @ X[rows]`` to `out`.
     """
     log_weights, theta = weights
+    transposed = _transposed(theta, table)
     n_classes, n_components = log_weights.shape
     columns, totals = columns_of(log_weights), log_totals(log_weights)
     clamped, free = np.zeros((n_classes, n_components)), np.zeros(n_components)
@@ -112,21 +128,21 @@ def posterior_sums(
     shares = _ONES if document_weights is None else document_weights
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))
-        logits = activations(rows)
+        logits = _products(table[rows], transposed)
         gain = np.empty(len(logits))
         for i in np.flatnonzero((starts[1:] > rows.start) & (starts[:-1] < rows.stop)):
             mine = slice(max(int(starts[i]), rows.start), min(int(starts[i + 1]), rows.stop))
             own, here = columns[i], slice(mine.start - first, mine.stop - first)
             posterior = logits[here, own].copy()
             gain[here] = _posteriors(posterior, log_weights[i, own], shares[mine])
-            add_column_sums(posterior, clamped[i, own])
-            add_product(mine, posterior, clamped_features[own])
+            clamped[i, own] += posterior.sum(axis=0, dtype=np.float64)
+            _add_products(posterior, table[mine], clamped_features[own])
         logs = _posteriors(logits, totals, shares[rows])
         gain -= logs
         largest = max(largest, float(np.abs(logs).max()))
         log_likelihood += float((gain if document_weights is None else gain * shares[rows]).sum())
-        add_column_sums(logits, free)
-        add_product(rows, logits, free_features)
+        free += logits.sum(axis=0, dtype=np.float64)
+        _add_products(logits, table[rows], free_features)
     weight = float(n if document_weights is None else document_weights.sum())
     return MixtureSums(clamped, free, clamped_features, free_features, log_likelihood, weight, largest)
 
@@ -301,25 +317,7 @@ class PosteriorMixture:
 
     def expected(self, state: MultiplicativeState, documents: SortedDocuments) -> MixtureSums:
         point = MixtureWeights(state.log_weights, state.theta)
-        rows, weights = documents.rows, documents.weights
-        if isinstance(rows, Documents):
-            table = np.ascontiguousarray(point.theta.T)
-
-            def add(part: slice, posterior: np.ndarray, out: np.ndarray) -> None:
-                sums = np.zeros(out.shape[::-1])
-                d = rows[part]
-                add_statistics(d.data, d.indices, d.indptr, np.ascontiguousarray(posterior), sums)
-                out += sums.T
-
-            return posterior_sums(point, documents.starts, weights, lambda p: _products(rows[p], table), add)
-        transposed = np.ascontiguousarray(point.theta.T, dtype=rows.dtype)
-
-        def add_dense(part: slice, posterior: np.ndarray, out: np.ndarray) -> None:
-            add_transposed_products(posterior, rows[part], out)
-
-        return posterior_sums(
-            point, documents.starts, weights, lambda part: _dense_products(rows[part], transposed), add_dense
-        )
+        return posterior_sums(point, documents.rows, documents.starts, documents.weights)
 
     def add(self, parts: Sequence[MixtureSums]) -> MixtureSums:
         """Add sets of lanes, from first to last."""
@@ -332,28 +330,13 @@ class PosteriorMixture:
 
     def scores(self, parameters: MixtureWeights, rows: np.ndarray | Documents) -> np.ndarray:
         """Return ``ln sum_j W_ij exp(theta_j x)`` of transformed rows, shape (n, n_classes), float64."""
-        if isinstance(rows, Documents):
-            return class_scores(parameters.log_weights, _products(rows, np.ascontiguousarray(parameters.theta.T)))
-        table = np.ascontiguousarray(parameters.theta.T, dtype=rows.dtype)
-        return class_scores(parameters.log_weights, _dense_products(rows, table))
+        return class_scores(parameters.log_weights, _products(rows, _transposed(parameters.theta, rows)))
 
     def scored(self, state: MultiplicativeState, documents: SortedDocuments, temperature: float, seed: int) -> Scored:
         labels = documents.labels
         ones = np.ones(len(labels))
         weights = ones if documents.weights is None else documents.weights
         return scored(self.scores(self.parameters(state), documents.rows) / temperature, labels, weights, ones)
-
-
-def _products(documents: Documents, table: np.ndarray) -> np.ndarray:
-    out = np.zeros((documents.n_documents, table.shape[1]))
-    add_scores(documents.data, documents.indices, documents.indptr, table, out)
-    return out
-
-
-def _dense_products(rows: np.ndarray, table: np.ndarray) -> np.ndarray:
-    out = np.empty((len(rows), table.shape[1]), rows.dtype)
-    row_products(rows, table, out)
-    return out
 
 
 FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")

@@ -44,12 +44,9 @@ NO_MEMBERS = np.empty((1, 0), np.uint8)
 class NaturalParameters(NamedTuple):
     """Natural parameters of the words at hand and of the classes, or of their components."""
 
-    log_words: np.ndarray
-    """ln(N + gamma), shape (n_words, n_columns): not normalised, see `log_totals`."""
-    log_totals: np.ndarray
-    """ln(M + gamma |W|), the log-partition of one word, shape (n_columns,)."""
-    log_prior: np.ndarray
-    """ln p(y), shape (n_columns,), up to a constant."""
+    log_words: np.ndarray  # ln(N + gamma), shape (n_words, n_columns): not normalised, see `log_totals`
+    log_totals: np.ndarray  # ln(M + gamma |W|), the log-partition of one word, shape (n_columns,)
+    log_prior: np.ndarray  # ln p(y), shape (n_columns,), up to a constant
 
 
 @record

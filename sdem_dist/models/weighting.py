@@ -55,12 +55,7 @@ class Weighting:
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
         """Return what multiplies each column, float32 of shape (n_features,).
 
-        Parameters
-        ----------
-        document_frequency : ndarray of shape (n_features,), integers
-            Of the training corpus.
-        vocabulary : sequence of str, optional
-            Where `orders` chooses n-grams.
+        `document_frequency`: shape (n_features,), of the training corpus. `vocabulary`: where `orders` chooses n-grams.
         """
         idf = np.ones(len(document_frequency))
         if self.form == "tfidf":

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.csr import Visited, column_sums, row_squares
+from sdem_dist.kernels.csr import Visited, column_sums, weighed_squares
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.losses import LossForm, Moment, Schedule, Table
 from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
@@ -86,7 +86,8 @@ class LocalDocuments(NamedTuple):
 
     def squares(self) -> np.ndarray:
         """Return the squared length of each document, shape (n_documents,), float64."""
-        return row_squares(self.documents.data, self.documents.indptr)
+        d = self.documents
+        return weighed_squares(d.data, d.indices, d.indptr, np.ones(len(self.words)))[0]
 
     def visited(self, order: np.ndarray | None = None) -> Visited:
         d = self.documents
@@ -199,7 +200,6 @@ class WordCounts:
 
     state_type = SdemState
     tempered = True
-    needs_integers = False  # documents need not have whole counts
 
     @property
     def n_classes(self) -> int:
@@ -216,8 +216,8 @@ class WordCounts:
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on what labels are, and on what is checked."""
-        return f"local-words {type(self.head).__name__} {self.head.clusters} {self.needs_integers}"
+        """Prepared documents depend on what labels are."""
+        return f"local-words {type(self.head).__name__} {self.head.clusters}"
 
     @abstractmethod
     def start(self, first: int, last: int, seed: int) -> SdemState:
@@ -245,15 +245,11 @@ class WordCounts:
         if state.t > 0 and not (state.class_counts + state.class_gamma).any():
             raise ValueError("array 'class_counts' has no class of a probability above zero")
 
-    def check_documents(self, documents: Documents) -> None:
-        """Take any documents."""
-
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
         """Renumber words compactly, in few bytes an entry.
 
         Raises ValueError: there are no labels, or the model does not take the entries.
         """
-        self.check_documents(documents)
         labels, targets = documents.labels, NO_TARGETS
         if self.head.clusters:
             labels = np.zeros(documents.n_documents, np.int32)

@@ -15,7 +15,7 @@ from numba.core.errors import TypingError
 
 from sdem_dist import ManyClassNB, MultinomialMixture, MultinomialNB
 from sdem_dist.kernels.code_points import load64
-from sdem_dist.kernels.csr import row_squares, row_sums, weighed_squares
+from sdem_dist.kernels.csr import row_sums, weighed_squares
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import FORMS, weigh
 from sdem_dist.kernels.vectors import add_columns, log, log_single
@@ -89,7 +89,6 @@ def test_weights_are_those_of_numpy_up_to_a_million(form, dtype):
     expected = {"counts": exact, "log": np.log1p(exact), "binary": np.ones(x.size), "tfidf": 1 + np.log(exact)}[form]
     np.testing.assert_allclose(out, expected, rtol=1e-7)
     assert row_sums(x, n)[0] == exact.sum()
-    np.testing.assert_allclose(row_squares(x, n)[0], exact @ exact, rtol=1e-14)
     squares = weighed_squares(x, np.zeros(x.size, np.uint32), n, np.ones(1))
     np.testing.assert_allclose(squares, np.full((2, 1), exact @ exact), rtol=1e-14)
 

@@ -16,12 +16,8 @@ def sums_at(weights, X, y, n_classes, document_weights=None):
     order = np.argsort(y, kind="stable")
     rows = X[order]
     starts = np.searchsorted(y[order], np.arange(n_classes + 1))
-
-    def add(part, posterior, out):
-        out += posterior.T @ rows[part]
-
     share = None if document_weights is None else document_weights[order]
-    return posterior_sums(weights, starts, share, lambda part: rows[part] @ weights.theta.T, add)
+    return posterior_sums(weights, rows, starts, share)
 
 
 def plainly(weights, X, y, document_weights):
