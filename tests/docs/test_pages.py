@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import ast
 import re
+import shlex
 from importlib import import_module
+from itertools import takewhile
 from pathlib import Path
 
 import click
 import pytest
 
 import sdem_dist
+from sdem_dist.cli import main
 
 DOCS = Path(sdem_dist.__file__).parent / "docs"
 PAGES = sorted(page for page in DOCS.rglob("*.md") if "generated" not in page.parts)
+TYPED = re.compile(r"^(?: {4}|\$ )(?:\S+ \| )*(sdem .*)$", re.MULTILINE)
+TYPED_PAGES = [DOCS.parents[1] / "README.md", *PAGES]
+COMMANDS = sorted({line for page in TYPED_PAGES for line in TYPED.findall(page.read_text(encoding="utf-8"))})
 REFERENCE = re.compile(r"\{py:\w+\}`[^`<]*<?(sdem_dist[\w.]*)>?`")
 
 
@@ -83,7 +89,6 @@ def test_every_equation_has_a_row_or_is_named_above_the_table(part, last):
 
 def test_the_reference_has_every_public_name_and_every_command():
     from sdem_dist.catalogue import PUBLIC
-    from sdem_dist.cli import main
 
     listed = set(re.findall(r"^   (\w+)$", (DOCS / "reference" / "index.md").read_text(encoding="utf-8"), re.MULTILINE))
     assert set(PUBLIC) <= listed
@@ -110,3 +115,21 @@ def test_python_in_pages_can_be_parsed_and_names_what_exists(page):
         for node in ast.walk(ast.parse(code)):
             if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name) and node.value.id == "sd":
                 assert hasattr(sdem_dist, node.attr), node.attr
+
+
+def words(line: str) -> list[str]:
+    """Return the words of a command after ``sdem``, up to a comment, a pipe or a redirection."""
+    split = shlex.shlex(line, posix=True, punctuation_chars="|>&;")
+    split.whitespace_split = True
+    return list(takewhile(lambda word: word[:1] not in ("|", ">", "&", ";"), split))[1:]
+
+
+@pytest.mark.parametrize("line", COMMANDS)
+def test_commands_of_the_documentation_are_understood(line):
+    assert len(COMMANDS) > 50
+    name, *arguments = words(line)
+    command = main.get_command(click.Context(main), name)
+    assert command is not None, f"sdem {name}"
+    parent = click.Context(main, **main.context_settings)  # which a command keeps of its first context
+    with command.make_context(name, arguments, parent=parent) as context:
+        assert context.params
