@@ -24,138 +24,108 @@ class Case(NamedTuple):
         return getattr(sd, self.estimator)(**{**self.settings, **more})
 
 
+def case(estimator: str, corpus: str, **settings: Any) -> Case:
+    return Case(estimator, corpus, settings)
+
+
 LANES = {"n_epochs": 2, "n_lanes": 5}
 TOPICS = {"n_components": 5, "n_epochs": 2}
+CLUSTERS = {"n_components": 3, "n_init": 1, "n_epochs": 2}
+MULTINOMIAL = {"n_components": 2, "components": "multinomial"}
+HALF = {"unlabelled": -1}
+KINDS = {0: "poisson", 1: "exponential", 2: "categorical"}
 COSTS = CostSensitiveHinge(((0, 1, 2, 3), (1, 0, 1, 2), (2, 1, 0, 1), (3, 2, 1, 0)))
 CASES = {
-    "ncll mean": Case("MultinomialNB", "counts", {"loss": "ncll", "n_lanes": 11, "rounds_per_epoch": 3}),
-    "hinge mean": Case("MultinomialNB", "counts", {"n_epochs": 3, "n_lanes": 4, "alpha": "log"}),
-    "ncll sum": Case("MultinomialNB", "counts", {"n_epochs": 1, "merge": "sum", "batch_size": 700, "n_lanes": 9}),
-    "many classes, hinge": Case("ManyClassNB", "counts", {"n_epochs": 2}),
-    "many classes, nll": Case("ManyClassNB", "counts", {"loss": "nll", "alpha": 0.5}),
-    "classes, each against the rest": Case("MultiLabelNB", "counts", {"n_epochs": 2, "n_lanes": 5}),
-    "several labels": Case("MultiLabelNB", "labels", {"loss": "ncll", "n_lanes": 3}),
-    "several labels, sum": Case("MultiLabelNB", "labels", {"n_epochs": 2, "merge": "sum", "batch_size": 700}),
-    "nll": Case("MultinomialNB", "counts", {"loss": "nll", "n_lanes": 20}),
-    "lda map": Case("LDAClassifier", "counts", {"n_epochs": 2, "n_lanes": 7}),
-    "lda gibbs": Case(
-        "LDAClassifier", "counts", {"inference": "gibbs", "loss": "hinge", "merge": "sum", "n_epochs": 1}
-    ),
-    "classes, mean": Case(
+    "ncll mean": case("MultinomialNB", "counts", loss="ncll", n_lanes=11, rounds_per_epoch=3),
+    "hinge mean": case("MultinomialNB", "counts", n_epochs=3, n_lanes=4, alpha="log"),
+    "ncll sum": case("MultinomialNB", "counts", n_epochs=1, merge="sum", batch_size=700, n_lanes=9),
+    "many classes, hinge": case("ManyClassNB", "counts", n_epochs=2),
+    "many classes, nll": case("ManyClassNB", "counts", loss="nll", alpha=0.5),
+    "classes, each against the rest": case("MultiLabelNB", "counts", n_epochs=2, n_lanes=5),
+    "several labels": case("MultiLabelNB", "labels", loss="ncll", n_lanes=3),
+    "several labels, sum": case("MultiLabelNB", "labels", n_epochs=2, merge="sum", batch_size=700),
+    "nll": case("MultinomialNB", "counts", loss="nll", n_lanes=20),
+    "lda map": case("LDAClassifier", "counts", n_epochs=2, n_lanes=7),
+    "lda gibbs": case("LDAClassifier", "counts", inference="gibbs", loss="hinge", merge="sum", n_epochs=1),
+    "classes, mean": case(
         "SupervisedLDAClassifier",
         "counts",
-        {**TOPICS, "n_lanes": 5, "rounds_per_epoch": 2, "batch_size": 30, "class_weight": "balanced"},
+        **TOPICS,
+        n_lanes=5,
+        rounds_per_epoch=2,
+        batch_size=30,
+        class_weight="balanced",
     ),
-    "classes, sum": Case(
-        "SupervisedLDAClassifier", "counts", {**TOPICS, "merge": "sum", "n_lanes": 3, "batch_size": 700}
+    "classes, sum": case("SupervisedLDAClassifier", "counts", **TOPICS, merge="sum", n_lanes=3, batch_size=700),
+    "classes and words": case(
+        "SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=3, words_weight="auto", merge="sum"
     ),
-    "classes and words": Case(
-        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 3, "words_weight": "auto", "merge": "sum"}
+    "targets, beta": case("SupervisedLDARegressor", "counts", **TOPICS, n_lanes=4, beta=1.01, log_counts=True),
+    "levels, learned alpha": case(
+        "SupervisedLDAClassifier", "counts", **TOPICS, n_lanes=4, ordered=True, alpha="learned"
     ),
-    "targets, beta": Case(
-        "SupervisedLDARegressor", "counts", {**TOPICS, "n_lanes": 4, "beta": 1.01, "log_counts": True}
-    ),
-    "levels, learned alpha": Case(
-        "SupervisedLDAClassifier", "counts", {**TOPICS, "n_lanes": 4, "ordered": True, "alpha": "learned"}
-    ),
-    "several labels by topics": Case("SupervisedLDAClassifier", "labels", {**TOPICS, "n_lanes": 3}),
-    "counts by topics": Case(
+    "several labels by topics": case("SupervisedLDAClassifier", "labels", **TOPICS, n_lanes=3),
+    "counts by topics": case(
         "SupervisedLDARegressor",
         "rates",
-        {**TOPICS, "n_lanes": 3, "family": "poisson", "inference": "accelerated", "alpha": [0.9, 1.0, 1.1, 1.2, 1.3]},
+        **TOPICS,
+        n_lanes=3,
+        family="poisson",
+        inference="accelerated",
+        alpha=[0.9, 1.0, 1.1, 1.2, 1.3],
     ),
-    "words, learned alpha": Case(
-        "LatentDirichletAllocation", "counts", {**TOPICS, "alpha": "learned", "inference": "line-search-l1"}
+    "words, learned alpha": case(
+        "LatentDirichletAllocation", "counts", **TOPICS, alpha="learned", inference="line-search-l1"
     ),
-    "words, searched": Case(
-        "LatentDirichletAllocation",
-        "counts",
-        {**TOPICS, "n_lanes": 20, "merge": "mean", "inference": "line-search", "n_layers": 3},
+    "words, searched": case(
+        "LatentDirichletAllocation", "counts", **TOPICS, n_lanes=20, merge="mean", inference="line-search", n_layers=3
     ),
-    "clusters": Case("MultinomialMixture", "counts", {"n_components": 4, "n_init": 2, "n_epochs": 2}),
-    "clusters, sampled": Case(
-        "MultinomialMixture", "counts", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
+    "clusters": case("MultinomialMixture", "counts", n_components=4, n_init=2, n_epochs=2),
+    "clusters, sampled": case("MultinomialMixture", "counts", **CLUSTERS, em="stochastic"),
+    "clusters, online": case("MultinomialMixture", "counts", **CLUSTERS, em="online", batch_size=100),
+    "clusters, annealed": case("MultinomialMixture", "counts", **CLUSTERS, em="variational", annealing=3.0),
+    "k-means": case("KMeans", "counts", n_clusters=3, metric="cosine", n_epochs=2, init_documents=500),
+    "k-means of numbers": case("KMeans", "whole", n_clusters=3, n_epochs=2),
+    "k-means of directions": case("KMeans", "whole", n_clusters=3, metric="cosine", n_epochs=2),
+    "clusters of numbers": case("GaussianMixture", "numbers", n_components=3, n_init=2, n_epochs=2),
+    "clusters of numbers, online": case("GaussianMixture", "numbers", **CLUSTERS, em="online"),
+    "clusters of waiting times": case("ExponentialMixture", "whole", **CLUSTERS, em="stochastic"),
+    "gaussian ncll": case("GaussianNB", "numbers", **LANES),
+    "gaussian hinge, mean": case("GaussianNB", "numbers", loss="hinge", merge="mean", batch_size=64, **LANES),
+    "gaussian costs": case("GaussianNB", "numbers", loss=COSTS, **LANES),
+    "gaussian ncll, batches": case("GaussianNB", "numbers", batch_size=700, **LANES),
+    "bernoulli ncll": case("BernoulliNB", "numbers", binarize=0.5, **LANES),
+    "bernoulli hinge, mean": case("BernoulliNB", "table", binarize=0.5, loss="hinge", merge="mean", **LANES),
+    "categorical ncll": case("CategoricalNB", "table", **LANES),
+    "categorical perceptron, mean": case("CategoricalNB", "table", loss=Hinge(0.0), merge="mean", **LANES),
+    "poisson ncll": case("PoissonNB", "table", **LANES),
+    "poisson hinge, mean": case("PoissonNB", "table", loss="hinge", merge="mean", **LANES),
+    "mixed ncll": case("MixedNB", "table", kinds=KINDS, n_epochs=2),
+    "regression ncll": case("GaussianRegressor", "target", loss="ncll", n_epochs=2, n_lanes=5),
+    "regression nll": case("GaussianRegressor", "target", alpha=1.0, n_epochs=2, n_lanes=5),
+    "multiplicative": case("MultiplicativeMixtureClassifier", "whole", n_components=2, n_epochs=4),
+    "multiplicative, sparse": case("MultiplicativeMixtureClassifier", "counts", n_components=2, n_epochs=3),
+    "multiplicative from EM": case("MultiplicativeMixtureClassifier", "whole", n_components=2, n_epochs=2, init="em"),
+    "em": case("EMMixtureClassifier", "numbers", n_components=2, n_epochs=3),
+    "em of counts": case("EMMixtureClassifier", "counts", **MULTINOMIAL, n_epochs=2),
+    "sdem of numbers": case("SdemMixtureClassifier", "numbers", n_components=2, n_epochs=3, n_em_epochs=2),
+    "sdem of counts": case("SdemMixtureClassifier", "counts", **MULTINOMIAL, n_epochs=1, n_em_epochs=2),
+    "half-labelled ncll": case("MultinomialNB", "half", **HALF, loss="ncll", n_epochs=2),
+    "half-labelled nll": case("MultinomialNB", "half", **HALF, loss="nll", n_epochs=2),
+    "half-labelled topics": case("SupervisedLDAClassifier", "half", **HALF, **TOPICS, merge="sum", words_weight=0.1),
+    "half-labelled em of counts": case("EMMixtureClassifier", "half", **HALF, **MULTINOMIAL, n_epochs=2),
+    "half-labelled sdem of counts": case(
+        "SdemMixtureClassifier", "half", **HALF, **MULTINOMIAL, n_epochs=1, n_em_epochs=2
     ),
-    "clusters, online": Case(
-        "MultinomialMixture",
-        "counts",
-        {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online", "batch_size": 100},
+    "half-labelled em": case("EMMixtureClassifier", "half table", **HALF, n_components=2, n_epochs=2),
+    "half-labelled sdem": case(
+        "SdemMixtureClassifier", "half table", **HALF, n_components=2, n_epochs=2, n_em_epochs=2
     ),
-    "clusters, annealed": Case(
-        "MultinomialMixture",
-        "counts",
-        {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "variational", "annealing": 3.0},
-    ),
-    "k-means": Case("KMeans", "counts", {"n_clusters": 3, "metric": "cosine", "n_epochs": 2, "init_documents": 500}),
-    "k-means of numbers": Case("KMeans", "whole", {"n_clusters": 3, "n_epochs": 2}),
-    "k-means of directions": Case("KMeans", "whole", {"n_clusters": 3, "metric": "cosine", "n_epochs": 2}),
-    "clusters of numbers": Case("GaussianMixture", "numbers", {"n_components": 3, "n_init": 2, "n_epochs": 2}),
-    "clusters of numbers, online": Case(
-        "GaussianMixture", "numbers", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "online"}
-    ),
-    "clusters of waiting times": Case(
-        "ExponentialMixture", "whole", {"n_components": 3, "n_init": 1, "n_epochs": 2, "em": "stochastic"}
-    ),
-    "gaussian ncll": Case("GaussianNB", "numbers", LANES),
-    "gaussian hinge, mean": Case(
-        "GaussianNB", "numbers", {"loss": "hinge", "merge": "mean", "batch_size": 64, **LANES}
-    ),
-    "gaussian costs": Case("GaussianNB", "numbers", {"loss": COSTS, **LANES}),
-    "gaussian ncll, batches": Case("GaussianNB", "numbers", {"batch_size": 700, **LANES}),
-    "bernoulli ncll": Case("BernoulliNB", "numbers", {"binarize": 0.5, **LANES}),
-    "bernoulli hinge, mean": Case("BernoulliNB", "table", {"binarize": 0.5, "loss": "hinge", "merge": "mean", **LANES}),
-    "categorical ncll": Case("CategoricalNB", "table", LANES),
-    "categorical perceptron, mean": Case("CategoricalNB", "table", {"loss": Hinge(0.0), "merge": "mean", **LANES}),
-    "poisson ncll": Case("PoissonNB", "table", LANES),
-    "poisson hinge, mean": Case("PoissonNB", "table", {"loss": "hinge", "merge": "mean", **LANES}),
-    "mixed ncll": Case(
-        "MixedNB", "table", {"kinds": {0: "poisson", 1: "exponential", 2: "categorical"}, "n_epochs": 2}
-    ),
-    "regression ncll": Case("GaussianRegressor", "target", {"loss": "ncll", "n_epochs": 2, "n_lanes": 5}),
-    "regression nll": Case("GaussianRegressor", "target", {"alpha": 1.0, "n_epochs": 2, "n_lanes": 5}),
-    "multiplicative": Case("MultiplicativeMixtureClassifier", "whole", {"n_components": 2, "n_epochs": 4}),
-    "multiplicative, sparse": Case("MultiplicativeMixtureClassifier", "counts", {"n_components": 2, "n_epochs": 3}),
-    "multiplicative from EM": Case(
-        "MultiplicativeMixtureClassifier", "whole", {"n_components": 2, "n_epochs": 2, "init": "em"}
-    ),
-    "em": Case("EMMixtureClassifier", "numbers", {"n_components": 2, "n_epochs": 3}),
-    "em of counts": Case(
-        "EMMixtureClassifier", "counts", {"n_components": 2, "components": "multinomial", "n_epochs": 2}
-    ),
-    "sdem of numbers": Case("SdemMixtureClassifier", "numbers", {"n_components": 2, "n_epochs": 3, "n_em_epochs": 2}),
-    "sdem of counts": Case(
-        "SdemMixtureClassifier",
-        "counts",
-        {"n_components": 2, "components": "multinomial", "n_epochs": 1, "n_em_epochs": 2},
-    ),
-    "half-labelled ncll": Case("MultinomialNB", "half", {"unlabelled": -1, "loss": "ncll", "n_epochs": 2}),
-    "half-labelled nll": Case("MultinomialNB", "half", {"unlabelled": -1, "loss": "nll", "n_epochs": 2}),
-    "half-labelled topics": Case(
-        "SupervisedLDAClassifier", "half", {**TOPICS, "unlabelled": -1, "merge": "sum", "words_weight": 0.1}
-    ),
-    "half-labelled em of counts": Case(
-        "EMMixtureClassifier",
-        "half",
-        {"unlabelled": -1, "n_components": 2, "components": "multinomial", "n_epochs": 2},
-    ),
-    "half-labelled sdem of counts": Case(
-        "SdemMixtureClassifier",
-        "half",
-        {"unlabelled": -1, "n_components": 2, "components": "multinomial", "n_epochs": 1, "n_em_epochs": 2},
-    ),
-    "half-labelled em": Case("EMMixtureClassifier", "half table", {"unlabelled": -1, "n_components": 2, "n_epochs": 2}),
-    "half-labelled sdem": Case(
-        "SdemMixtureClassifier", "half table", {"unlabelled": -1, "n_components": 2, "n_epochs": 2, "n_em_epochs": 2}
-    ),
-    "half-labelled gaussian": Case("GaussianNB", "half table", {"unlabelled": -1, **LANES}),
-    "half-labelled bernoulli": Case("BernoulliNB", "half table", {"unlabelled": -1, "binarize": 0.5, **LANES}),
-    "half-labelled categorical": Case("CategoricalNB", "half table", {"unlabelled": -1, "loss": "nll", "n_epochs": 2}),
-    "half-labelled poisson": Case("PoissonNB", "half table", {"unlabelled": -1, **LANES}),
-    "half-labelled mixed": Case(
-        "MixedNB",
-        "half table",
-        {"unlabelled": -1, "kinds": {0: "poisson", 1: "exponential", 2: "categorical"}, "n_epochs": 2},
-    ),
+    "half-labelled gaussian": case("GaussianNB", "half table", **HALF, **LANES),
+    "half-labelled bernoulli": case("BernoulliNB", "half table", **HALF, binarize=0.5, **LANES),
+    "half-labelled categorical": case("CategoricalNB", "half table", **HALF, loss="nll", n_epochs=2),
+    "half-labelled poisson": case("PoissonNB", "half table", **HALF, **LANES),
+    "half-labelled mixed": case("MixedNB", "half table", **HALF, kinds=KINDS, n_epochs=2),
 }
 N = 3_001
 

@@ -29,24 +29,8 @@ from reference.trained_bits import bits
 import sdem_dist as sd
 
 LABELS = ["sport", "politics", "science"]
-WORDS = [
-    "goal",
-    "match",
-    "vote",
-    "law",
-    "the",
-    "a",
-    "of",
-    "atom",
-    "cell",
-    "Ünder",
-    "naïve",
-    "x1",
-    "2nd",
-    "don't",
-    "e-mail",
-    "end",
-]
+WORDS = ["goal", "match", "vote", "law", "the", "a", "of", "atom", "cell", "Ünder", "naïve", "x1", "2nd", "don't"]
+WORDS += ["e-mail", "end"]
 ANSWERS = ("predict", "predict_proba", "decision_function", "transform", "score_samples")
 
 
@@ -145,11 +129,8 @@ def commands(folder: Path) -> dict[str, str]:
     for command in COMMANDS:
         text = io.StringIO()
         sys.argv = ["sdem", *shlex.split(command)]
-        with (
-            contextlib.redirect_stdout(text),
-            contextlib.redirect_stderr(io.StringIO()),
-            contextlib.suppress(SystemExit),
-        ):
+        silent = contextlib.redirect_stderr(io.StringIO())
+        with contextlib.redirect_stdout(text), silent, contextlib.suppress(SystemExit):
             main()
         plain = text.getvalue().replace(str(folder), "")
         printed[f"sdem {command}"] = re.sub(r"[\d.]+ ?(s|ms|seconds|MB/s|kB|MiB|MB)\b|\d{4}-\d\d-\S+", "#", plain)
