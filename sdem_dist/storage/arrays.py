@@ -13,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
+import msgspec
 import numpy as np
 
 from sdem_dist.errors import BucketError, CorpusError, UnreadableError
@@ -91,7 +92,7 @@ def write_array(folder: Path, array: np.ndarray) -> None:
 
     for chunk in in_parts(array, rows) if array.size else ():
         write(chunk)
-    (folder / "zarr.json").write_text(json.dumps(metadata, indent=2), encoding="utf-8")
+    (folder / "zarr.json").write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=2))
 
 
 def read_arrays(folder: Path, kinds: Mapping[str, Kind]) -> dict[str, np.ndarray]:
