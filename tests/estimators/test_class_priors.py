@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from sklearn.datasets import load_iris
 
@@ -29,9 +30,14 @@ def test_class_priors_take_the_place_of_each_other(loss):
 
 def test_other_class_priors_after_fixed_or_weighted_ones():
     wanted = [0.1, 0.1, 0.8]
-    for settings in ({"fit_prior": False}, {"class_prior": [0.5, 0.4, 0.1]}, {"class_weight": "balanced"}):
+    for settings in ({}, {"fit_prior": False}, {"class_prior": [0.5, 0.4, 0.1]}, {"class_weight": "balanced"}):
         model = GaussianNB(loss="nll", **settings).fit(IRIS[:120], SPECIES[:120])
+        before = model.class_log_prior_.copy()
         np.testing.assert_allclose(np.exp(model.with_class_prior(wanted).class_log_prior_), wanted)
+        np.testing.assert_array_equal(model.class_log_prior_, before)
+    for odd, said in (([0.5, 0.5], "number of classes"), (pd.Series([2.0, 1.0, 1.0]), "sum of the priors")):
+        with pytest.raises(ValueError, match=said):
+            model.with_class_prior(odd)
     model = GaussianNB(n_epochs=5, class_weight="balanced").fit(IRIS[:120], SPECIES[:120])
     moved = model.with_class_prior(wanted)
     assert np.exp(moved.class_log_prior_).sum() == pytest.approx(1.0)

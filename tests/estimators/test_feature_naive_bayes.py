@@ -8,7 +8,6 @@ import pytest
 import sklearn.naive_bayes as reference
 from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
-from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
@@ -134,45 +133,9 @@ def test_missing_values_are_summed_out(merge):
     np.testing.assert_allclose(nothing, np.exp(model.class_log_prior_), rtol=1e-9)
 
 
-def test_documents_without_labels_help():
-    rng = np.random.default_rng(4)
-    labelled = np.concatenate([rng.choice(np.flatnonzero(k == SPECIES), 4, replace=False) for k in range(3)])
-    y = np.full(len(SPECIES), -1)
-    y[labelled] = SPECIES[labelled]
-    alone = GaussianNB(loss="nll", var_smoothing=1e-3).fit(IRIS[labelled], SPECIES[labelled]).score(IRIS, SPECIES)
-    together = GaussianNB(loss="nll", var_smoothing=1e-3, unlabelled=-1).fit(IRIS, y)
-    assert together.classes_.tolist() == [0, 1, 2]
-    assert together.class_count_.tolist() == [4, 4, 4]
-    assert together.score(IRIS, SPECIES) > alone
-    ignored = GaussianNB(unlabelled=-1, unlabelled_weight=0.0, loss="nll").fit(IRIS, y)
-    np.testing.assert_allclose(
-        ignored.theta_, [IRIS[labelled][SPECIES[labelled] == k].mean(0) for k in range(3)], rtol=1e-9
-    )
-
-
 def test_minus_one_is_a_class_unless_said_otherwise():
     model = GaussianNB(loss="nll").fit(IRIS[:100], np.where(SPECIES[:100] == 0, -1, 1))
     assert model.classes_.tolist() == [-1, 1]
-
-
-def test_samples_come_from_the_model():
-    model = GaussianNB(loss="nll").fit(IRIS, SPECIES)
-    X, y = model.sample(5000, random_state=1)
-    assert X.shape == (5000, 4)
-    for k in range(3):
-        np.testing.assert_allclose(X[y == k].mean(axis=0), model.theta_[k], atol=0.06)
-        np.testing.assert_allclose(X[y == k].var(axis=0), model.var_[k], rtol=0.15)
-    scores = model.predict_joint_log_proba(X)
-    np.testing.assert_allclose(model.score_samples(X), np.logaddexp.reduce(scores, axis=1))
-
-
-def test_other_class_priors_at_prediction():
-    model = GaussianNB(loss="nll").fit(IRIS[:120], SPECIES[:120])
-    moved = model.with_class_prior([0.1, 0.1, 0.8])
-    np.testing.assert_allclose(np.exp(moved.class_log_prior_), [0.1, 0.1, 0.8])
-    np.testing.assert_allclose(np.exp(model.class_log_prior_), [50 / 120, 50 / 120, 20 / 120])
-    with pytest.raises(ValueError, match="match number of classes"):
-        model.with_class_prior([0.5, 0.5])
 
 
 def mixed_table(n=400, seed=5):
@@ -217,49 +180,6 @@ def test_columns_that_make_one_variable():
     assert trained.evaluate(X, SPECIES)["ncll"] < joint.evaluate(X, SPECIES)["ncll"]
 
 
-@pytest.mark.parametrize(
-    ("kinds", "said"),
-    [
-        ({"a": "gauss"}, "neither a family"),
-        ({7: "poisson"}, "no column 7"),
-        ({0: GaussianFull(2)}, "variable of 2 columns"),
-    ],
-)
-def test_kinds_that_make_no_sense(kinds, said):
-    with pytest.raises(ValueError, match=said):
-        MixedNB(kinds=kinds).fit(IRIS, SPECIES)
-
-
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"loss": "huber"}, "loss must be"),
-        ({"merge": "max"}, "merge must be"),
-        ({"step": "paper"}, "merge='mean'"),
-        ({"n_epochs": 0}, "n_epochs"),
-        ({"var_smoothing": -1.0}, "var_smoothing"),
-    ],
-)
-def test_settings_that_make_no_sense(settings, said):
-    with pytest.raises(ValueError, match=said):
-        GaussianNB(**settings).fit(IRIS, SPECIES)
-
-
-def test_values_that_are_none_of_the_familys():
-    with pytest.raises(ValueError, match=r"0 or 1|Bernoulli"):
-        BernoulliNB(binarize=None).fit(COUNTS, HALVES)
-    with pytest.raises(ValueError, match="not whole"):
-        CategoricalNB().fit(IRIS, SPECIES)
-    model = CategoricalNB(loss="nll").fit(COUNTS, HALVES)
-    with pytest.raises(ValueError, match="Categorical column"):
-        model.predict(COUNTS + 100)
-
-
-@pytest.mark.parametrize("around", [OneVsRestClassifier, OneVsOneClassifier])
-def test_one_against_all_and_all_against_all(around):
-    assert around(GaussianNB(n_epochs=10)).fit(IRIS, SPECIES).score(IRIS, SPECIES) > 0.95
-
-
 def test_costs_move_the_border():
     costly = CostSensitiveHinge(((0.0, 1.0, 1.0), (1.0, 0.0, 1.0), (1.0, 20.0, 0.0)))
     plain = GaussianNB(loss="hinge").fit(IRIS, SPECIES).predict(IRIS)
@@ -292,53 +212,6 @@ def test_a_document_of_weight_two_is_two_documents(estimator):
     np.testing.assert_allclose(weighted.predict_proba(IRIS), copies.predict_proba(IRIS), rtol=1e-6, atol=1e-9)
 
 
-def test_a_generative_fit_on_the_edge_can_be_trained():
-    rng = np.random.default_rng(0)
-    X = (rng.random((200, 6)) < 0.3).astype(float)
-    y = (X[:, 0] + X[:, 1] + rng.random(200) > 1).astype(int)
-    X[y == 0, 2] = 0.0  # without pseudo-counts: a probability of 0
-    losses = [h["ncll"] for h in CategoricalNB(alpha=0.0, n_epochs=20).fit(X, y).history_]
-    assert losses[-1] < 0.7 * losses[0]
-
-
-def test_two_columns_of_one_name_are_refused():
-    frame = pd.DataFrame(np.ones((6, 3)), columns=["a", "b", "b"])
-    with pytest.raises(ValueError, match="two columns are named 'b'"):
-        MixedNB(loss="nll").fit(frame, np.arange(6) % 2)
-
-
-def test_tables_with_other_columns_than_in_training():
-    frame, y = mixed_table()
-    model = MixedNB(loss="nll").fit(frame, y)
-    for other in (frame[frame.columns[::-1]], frame.drop(columns="waiting")):
-        with pytest.raises(ValueError, match="feature names should match"):
-            model.predict(other)
-
-
-def test_columns_that_hold_no_categories():
-    frame, _ = mixed_table(6)
-    for values, said in (
-        ([1, "x", None] * 2, "'b' holds values of type int, str"),
-        (pd.to_datetime(["2020-01-01", None, "2021-01-01"] * 2), "Timestamp"),
-    ):
-        with pytest.raises(ValueError, match=said):
-            MixedNB().fit(frame.assign(b=values), np.arange(6) % 2)
-
-
-@pytest.mark.parametrize(
-    ("estimator", "said"),
-    [
-        (MixedNB(var_smoothing=-1.0), "var_smoothing must be"),
-        (MixedNB(prior=-1.0), "prior must be"),
-        (GaussianNB(prior="much"), "prior must be"),
-        (BernoulliNB(alpha=None), "alpha must be"),
-    ],
-)
-def test_smoothing_that_makes_no_sense(estimator, said):
-    with pytest.raises(ValueError, match=said):
-        estimator.fit(IRIS, SPECIES)
-
-
 def test_what_is_refused_is_shown_with_its_column():
     X = np.zeros((50, 3))
     X[7, 1] = 3.0
@@ -347,6 +220,8 @@ def test_what_is_refused_is_shown_with_its_column():
 
 
 def test_a_category_that_training_did_not_show():
+    with pytest.raises(ValueError, match="not whole"):
+        CategoricalNB().fit(IRIS, SPECIES)
     model = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
     said = (
         r"the Categorical column 1 \(from 0\), .* it knows 0 to 2; put NaN there, .* CategoricalNB\(min_categories=\)"
@@ -382,3 +257,19 @@ def test_a_blend_with_nll_leaves_the_generative_fit():
     start = GaussianNB(loss="nll").fit(X, y).score(X_test, y_test)
     for share in (0.1, 0.3):
         assert GaussianNB(loss=Blend(Ncll(), share)).fit(X, y).score(X_test, y_test) > start + 0.05
+
+
+def test_documents_without_labels_help():
+    rng = np.random.default_rng(4)
+    labelled = np.concatenate([rng.choice(np.flatnonzero(k == SPECIES), 4, replace=False) for k in range(3)])
+    y = np.full(len(SPECIES), -1)
+    y[labelled] = SPECIES[labelled]
+    alone = GaussianNB(loss="nll", var_smoothing=1e-3).fit(IRIS[labelled], SPECIES[labelled]).score(IRIS, SPECIES)
+    together = GaussianNB(loss="nll", var_smoothing=1e-3, unlabelled=-1).fit(IRIS, y)
+    assert together.classes_.tolist() == [0, 1, 2]
+    assert together.class_count_.tolist() == [4, 4, 4]
+    assert together.score(IRIS, SPECIES) > alone
+    ignored = GaussianNB(unlabelled=-1, unlabelled_weight=0.0, loss="nll").fit(IRIS, y)
+    np.testing.assert_allclose(
+        ignored.theta_, [IRIS[labelled][SPECIES[labelled] == k].mean(0) for k in range(3)], rtol=1e-9
+    )

@@ -12,19 +12,11 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from sdem_dist import GaussianRegressor, load_model, write_corpus
+from sdem_dist import GaussianRegressor, write_corpus
 
 X, Y = load_diabetes(return_X_y=True)
 GRID = np.logspace(-3, 5, 33)
-
-
-@parametrize_with_checks(
-    [GaussianRegressor(n_epochs=5), GaussianRegressor(loss="ncll", n_epochs=5), GaussianRegressor(alpha=1.0)]
-)
-def test_check(estimator, check):
-    check(estimator)
 
 
 @pytest.mark.parametrize("loss", ["nll", "ncll"])
@@ -153,38 +145,16 @@ def test_from_a_corpus(tmp_path):
     )
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"loss": "hinge"}, "loss must"),
-        ({"alpha": -1.0}, "alpha must"),
-        ({"alpha": "much"}, "alpha must"),
-        ({"evaluate_every": -1}, "evaluate_every must"),
-    ],
-)
-def test_settings_that_make_no_sense(settings, said):
-    with pytest.raises(ValueError, match=said):
-        GaussianRegressor(**settings).fit(X, Y)
-
-
-def test_saved_resumed_and_evaluated(tmp_path):
+def test_it_is_evaluated_from_a_corpus_that_has_the_target(tmp_path):
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.nan, X)
     corpus = write_corpus(tmp_path / "c.zarr", np.column_stack([gaps, Y]), dense=True)
-    whole = GaussianRegressor(loss="ncll", n_epochs=6).fit(corpus)
-    short = GaussianRegressor(loss="ncll", n_epochs=3)
-    short.fit(corpus, checkpoint=tmp_path / "run", checkpoint_rounds=1)
-    resumed = clone(short).fit(corpus, checkpoint=tmp_path / "run", resume=True)
-    assert resumed.n_iter_ == 3
-    assert resumed.coef_.tobytes() == short.coef_.tobytes() != whole.coef_.tobytes()
-    whole.save(tmp_path / "m")
-    loaded = load_model(tmp_path / "m")
-    np.testing.assert_array_equal(loaded.predict(gaps), whole.predict(gaps))
-    assert (loaded.coef_ == whole.coef_).all()
-    assert loaded.evaluate(corpus) == whole.evaluate(corpus)
-    assert whole.evaluate(corpus)["ncll"] == pytest.approx(whole.history_[-1]["ncll"])
-    other = write_corpus(tmp_path / "d.zarr", gaps, dense=True)
+    model = GaussianRegressor(loss="ncll", n_epochs=3)
+    model.fit(corpus, checkpoint=tmp_path / "run", checkpoint_rounds=1)
+    assert model.evaluate(corpus)["ncll"] == pytest.approx(model.history_[-1]["ncll"])
+    resumed = clone(model).fit(corpus, checkpoint=tmp_path / "run", resume=True)
+    assert (resumed.n_iter_, resumed.coef_.tobytes()) == (3, model.coef_.tobytes())
     with pytest.raises(ValueError, match="has 10 columns, and the model 10 and a target"):
-        whole.evaluate(other)
+        model.evaluate(write_corpus(tmp_path / "d.zarr", gaps, dense=True))
 
 
 def test_a_constant_column_says_nothing_whatever_its_mean_is_rounded_to():

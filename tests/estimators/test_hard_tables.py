@@ -5,7 +5,6 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
-import pandas as pd
 import pytest
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 from sklearn.linear_model import LinearRegression
@@ -161,48 +160,3 @@ def test_documents_without_any_label_are_not_scored(tmp_path):
     corpus = write_corpus(tmp_path / "c", IRIS, nobody, dense=True, unlabelled=-1, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="none of the documents to be scored has a label"):
         GaussianNB(n_epochs=2).fit(IRIS, SPECIES).evaluate(corpus)
-
-
-@pytest.mark.parametrize(
-    "estimator",
-    [GaussianNB(), BernoulliNB(), CategoricalNB(), PoissonNB(), MixedNB(kinds={0: "poisson", 1: "exponential"})],
-    ids=str,
-)
-def test_samples_of_any_number(estimator):
-    counts = np.random.default_rng(0).poisson(1.0, (60, 3)).astype(float)
-    model = estimator.set_params(n_epochs=2).fit(counts, np.arange(60) % 2)
-    for n in (0, 1, 7):
-        X, y = model.sample(n, random_state=0)
-        assert (X.shape, y.shape) == ((n, 3), (n,))
-        assert X.dtype == np.float64
-        assert y.dtype == model.classes_.dtype
-    for n in (-1, 1.5, "many"):
-        with pytest.raises(ValueError, match="n_samples must be an integer"):
-            model.sample(n)
-
-
-@pytest.mark.parametrize("binarize", [float("nan"), float("inf"), "much"])
-def test_thresholds_that_make_no_sense(binarize):
-    with pytest.raises(ValueError, match="binarize must be a finite number or None"):
-        BernoulliNB(binarize=binarize).fit(IRIS, SPECIES)
-
-
-@pytest.mark.parametrize("estimator", [GaussianNB(), BernoulliNB(), MultinomialNB()], ids=str)
-def test_class_priors_sum_to_one(estimator):
-    for prior in ([0.5, 0.5, 0.5], [0.0, 0.0, 0.0]):
-        with pytest.raises(ValueError, match="The sum of the priors should be 1"):
-            estimator.set_params(class_prior=prior).fit(IRIS, SPECIES)
-    model = estimator.set_params(class_prior=None, n_epochs=2).fit(IRIS, SPECIES)
-    if hasattr(model, "with_class_prior"):
-        with pytest.raises(ValueError, match="The sum of the priors should be 1"):
-            model.with_class_prior(pd.Series([2.0, 1.0, 1.0]))
-
-
-@pytest.mark.parametrize("estimator", [GaussianNB, BernoulliNB, CategoricalNB, PoissonNB, MixedNB])
-def test_help_shows_all_parameters(estimator):
-    said = estimator.__doc__
-    for name in estimator().get_params():
-        assert f"    {name} : " in said or f"    {name}, " in said or f", {name} : " in said, name
-    assert "**shared" not in said
-    assert said.count("    Parameters\n") == said.count("    Attributes\n") == 1
-    assert "class_log_prior_" in said

@@ -61,18 +61,27 @@ def replaced(tree, path, value):
     return tree
 
 
+def data_of(model):
+    return Z if model.n_features_in_ == 3 else COUNTS if hasattr(model, "topics") else X
+
+
 def predicted(model):
-    data = Z if model.n_features_in_ == 3 else COUNTS if hasattr(model, "topics") else X
     with np.errstate(all="ignore"):
-        return model.predict(data) if hasattr(model, "predict") else model.transform(data)
+        return getattr(model, "predict" if hasattr(model, "predict") else "transform")(data_of(model))
+
+
+def saved(name, path):
+    """Return a model, and what its file holds: arrays and metadata."""
+    model = MODELS[name]()
+    model.save(path)
+    arrays, metadata = read_archive(path, KIND)
+    return model, arrays, from_json(metadata)
 
 
 @pytest.mark.parametrize("name", MODELS)
 def test_every_other_setting_is_refused_or_a_model(name, tmp_path):
-    model, path = MODELS[name](), tmp_path / "model"
-    model.save(path)
-    arrays, metadata = read_archive(path, KIND)
-    metadata = from_json(metadata)
+    path = tmp_path / "model"
+    model, arrays, metadata = saved(name, path)
     expected, refused, n = predicted(model), 0, 0
     for i, leaf in enumerate(leaves(metadata["learner"])):
         for value in OTHER[i % 4 :: 4]:
@@ -95,10 +104,9 @@ def test_every_other_setting_is_refused_or_a_model(name, tmp_path):
 def used(model, path):
     """Ask a loaded model for all that its parts could make it stumble over."""
     predicted(model)
-    data = Z if model.n_features_in_ == 3 else COUNTS if hasattr(model, "topics") else X
     if hasattr(model, "explain") and not isinstance(model, sd.MultiplicativeMixtureClassifier):
         with np.errstate(all="ignore"):
-            model.explain(data[:2])
+            model.explain(data_of(model)[:2])
     if hasattr(model, "topics"):
         model.topics(3)
     model.save(path)
@@ -106,10 +114,8 @@ def used(model, path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_whatever_else_a_file_holds_is_refused_or_can_be_used(name, tmp_path):
-    model, path = MODELS[name](), tmp_path / "model"
-    model.save(path)
-    arrays, metadata = read_archive(path, KIND)
-    metadata = from_json(metadata)
+    path = tmp_path / "model"
+    _, arrays, metadata = saved(name, path)
     others = [(key, *leaf) for key in metadata if key != "learner" for leaf in {(), *leaves(metadata[key])}]
     files = [(arrays, replaced(metadata, path, value)) for i, path in enumerate(others) for value in OTHER[i % 3 :: 3]]
     files += [(arrays, {k: v for k, v in metadata.items() if k != key}) for key in metadata]
@@ -136,21 +142,19 @@ def test_whatever_else_a_file_holds_is_refused_or_can_be_used(name, tmp_path):
 
 @pytest.mark.parametrize("name", MODELS)
 def test_arrays_with_right_checksums_are_refused_or_give_finite_answers(name, tmp_path):
-    model, path = MODELS[name](), tmp_path / "model"
-    model.save(path)
-    arrays, metadata = read_archive(path, KIND)
+    path = tmp_path / "model"
+    _, arrays, metadata = saved(name, path)
     for array, values in arrays.items():
         if values.dtype.kind != "f":
             continue
         for value in (0.0, -1.0, math.inf, math.nan, 1e300):
-            write_archive(path, KIND, {**arrays, array: np.full_like(values, value)}, metadata)
+            write_archive(path, KIND, {**arrays, array: np.full_like(values, value)}, to_json(metadata))
             try:
                 loaded = sd.load_model(path)
             except ModelError:
                 continue
             with np.errstate(all="ignore"):
-                data = Z if loaded.n_features_in_ == 3 else COUNTS if hasattr(loaded, "topics") else X
-                found = loaded.predict_proba(data) if hasattr(loaded, "predict_proba") else predicted(loaded)
+                found = loaded.predict_proba(data_of(loaded)) if hasattr(loaded, "predict_proba") else predicted(loaded)
             assert not np.isnan(np.asarray(found, float)).any(), (array, value)
             loaded.save(path)
 
@@ -168,11 +172,10 @@ def test_arrays_with_right_checksums_are_refused_or_give_finite_answers(name, tm
     ],
 )
 def test_the_field_is_named(settings, field, tmp_path):
-    model, path = MODELS["LDA"](), tmp_path / "model"
-    model.save(path)
-    arrays, metadata = read_archive(path, KIND)
+    path = tmp_path / "model"
+    _, arrays, metadata = saved("LDA", path)
     metadata["learner"]["model"]["inference"].update(settings)
-    write_archive(path, KIND, arrays, metadata)
+    write_archive(path, KIND, arrays, to_json(metadata))
     with pytest.raises(ModelError, match=field):
         sd.load_model(path)
 

@@ -10,9 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference.random_documents import random_counts
 from scipy.special import log_softmax
-from sklearn.base import clone
 from sklearn.feature_extraction.text import CountVectorizer
-from sklearn.model_selection import GridSearchCV, cross_val_score
+from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 from sdem_dist import MultinomialNB, plots, write_corpus
@@ -114,7 +113,7 @@ def test_corpus_on_disk_trains_as_the_same_documents_in_the_same_order(tmp_path)
     assert same.evaluate(shuffled) == pytest.approx(same.evaluate(X, Y))
 
 
-def test_pipeline_grid_search_and_clone():
+def test_a_grid_over_a_pipeline_of_texts():
     words = np.array([f"w{i:02d}" for i in range(30)])
     texts = [" ".join(np.repeat(words, row)) for row in X.toarray()]
     pipeline = make_pipeline(CountVectorizer(), MultinomialNB(n_epochs=3))
@@ -126,9 +125,6 @@ def test_pipeline_grid_search_and_clone():
     np.testing.assert_array_equal(
         pipeline.fit(texts, Y).predict_proba(texts), pipeline.fit(X=texts, y=Y).predict_proba(texts)
     )
-    model = MultinomialNB(loss="hinge", alpha=0.3, class_weight={0: 2.0}, n_lanes=2)
-    assert clone(model).get_params() == model.get_params()
-    assert len(cross_val_score(MultinomialNB(n_epochs=2), X, Y, cv=3)) == 3
 
 
 def test_refitting_forgets():
@@ -194,52 +190,17 @@ def test_a_class_of_which_a_corpus_has_no_document(tmp_path):
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
-def test_class_weights(loss):
+def test_balanced_weights_are_those_by_hand(loss):
     y = np.where((Y == 1) & (np.arange(240) % 6 > 0), 0, Y) % 2  # few documents of class 1
-    plain = MultinomialNB(loss=loss).fit(X, y)
-    balanced = MultinomialNB(loss=loss, class_weight="balanced").fit(X, y)
-    counts = np.bincount(y)
-    by_hand = MultinomialNB(loss=loss, class_weight=dict(enumerate(240 / (2 * counts)))).fit(X, y)
-    np.testing.assert_allclose(balanced.feature_log_prob_, by_hand.feature_log_prob_)
-    found = (balanced.predict(X_NEW) == 1).sum()
-    assert found > (plain.predict(X_NEW) == 1).sum()
-
-
-BAD = [
-    ("loss", "log"), ("loss", ["ncll"]), ("loss", None), ("merge", "max"), ("n_epochs", 0), ("n_epochs", None),
-    ("n_epochs", 2.5), ("n_epochs", "some"), ("n_lanes", 0), ("n_lanes", -1), ("rounds_per_epoch", 0),
-    ("batch_size", 0), ("patience", 0), ("n_jobs", 0), ("n_jobs", "all"), ("steps", "long"), ("steps", None),
-    ("step", 0), ("step", -0.1), ("step", np.nan), ("step", np.inf), ("step", "x"), ("step", "auto"),
-    ("weighting", "idf"), ("weighting", None), ("norm", 0), ("norm", -1.0), ("norm", np.nan), ("norm", "l2"),
-    ("min_df", 0), ("min_df", 0.1), ("ngram_range", 2), ("ngram_range", (2, 1)), ("ngram_range", (0, 1)),
-    ("ngram_range", (1, 2)), ("ngram_range", (1, 1.5)), ("validation_fraction", -0.1), ("validation_fraction", 0.6),
-    ("validation_fraction", None), ("calibrate", None), ("calibrate", "yes"),
-    ("evaluate_every", -1), ("evaluate_every", 1.5), ("evaluate_every", "x"), ("alpha", "jeffreys"),
-    ("alpha", -1), ("alpha", np.inf), ("alpha", np.nan), ("alpha", None), ("alpha", [1.0]), ("alpha", 0),
-    ("class_weight", "even"), ("class_weight", [1, 2, 3]), ("class_weight", {7: 1.0}), ("class_weight", {0: -1.0}),
-    ("class_weight", {0: np.nan}), ("class_prior", [0.5, 0.5]), ("class_prior", [0.5, 0.7, -0.2]),
-    ("class_prior", [0, 0, 0]), ("class_prior", [np.nan, 0.5, 0.5]), ("random_state", -1), ("random_state", 2**64),
-    ("random_state", "seed"), ("alpha", 1e300),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "value"), BAD)
-def test_bad_settings_are_named(name, value):
-    said = "priors|class_prior" if name == "class_prior" else name
-    said = "random_state|seed" if name == "random_state" else said
-    with pytest.raises(ValueError, match=said):
-        MultinomialNB(**{name: value}).fit(X, Y)
+    by_hand = dict(enumerate(240 / (2 * np.bincount(y))))
+    one, other = (MultinomialNB(loss=loss, class_weight=w).fit(X, y) for w in ("balanced", by_hand))
+    np.testing.assert_allclose(one.feature_log_prob_, other.feature_log_prob_)
 
 
 def test_nothing_is_kept_of_documents_in_memory():
     prepared_cache.clear()
     MultinomialNB(n_epochs=1).fit(X, Y, validation=(X_NEW, Y_NEW)).evaluate(X, Y)
     assert prepared_cache.nbytes == 0
-
-
-def test_settings_that_contradict_each_other():
-    with pytest.raises(ValueError, match="leave rounds_per_epoch at None"):
-        MultinomialNB(merge="sum", rounds_per_epoch=3).fit(X, Y)
 
 
 @pytest.mark.parametrize("value", [-1.0, np.nan, np.inf])

@@ -18,9 +18,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sdem_dist import (
     CorpusError,
     LatentDirichletAllocation,
-    LDAClassifier,
     ModelError,
-    MultinomialMixture,
     SupervisedLDAClassifier,
     SupervisedLDARegressor,
     TrainingError,
@@ -29,7 +27,6 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.errors import OtherRunError
-from sdem_dist.fitting import scoring
 from sdem_dist.inputs.source import source_of
 from sdem_dist.models.supervised_lda import log_probability
 
@@ -116,49 +113,6 @@ def test_topics_are_found_again():
     assert model.history_[-1]["plug_in_nll"] < model.history_[0]["plug_in_nll"]
     scores = model.score_samples(X[:9])
     np.testing.assert_array_equal(model.score_samples(X[:9][::-1])[::-1], scores)  # a document's alone decide
-
-
-def test_a_corpus_of_other_words_has_no_perplexity(tmp_path):
-    model = LatentDirichletAllocation(n_components=2, n_epochs=1)
-    model.fit(write_corpus(tmp_path / "ours.zarr", X[:50], vocabulary=WORDS))
-    theirs = write_corpus(tmp_path / "theirs.zarr", X[:5], vocabulary=WORDS[::-1])
-    for estimate in (model.perplexity, model.score):
-        with pytest.raises(CorpusError, match="vocabulary"):
-            estimate(theirs)
-
-
-@pytest.mark.parametrize(
-    ("model", "y"),
-    [
-        (LatentDirichletAllocation(n_components=3, n_epochs=1), None),
-        (SupervisedLDAClassifier(n_components=3, n_epochs=1), Y),
-        (SupervisedLDARegressor(n_components=3, n_epochs=1), R),
-        (LDAClassifier(n_components=2, n_epochs=1), Y),
-        (MultinomialMixture(3, n_epochs=1), None),
-    ],
-    ids=lambda value: type(value).__name__,
-)
-def test_a_corpus_is_described_whole_whatever_its_labels(model, y, tmp_path, monkeypatch):
-    monkeypatch.setattr(scoring, "PIECE", 7)
-    corpus = write_corpus(tmp_path / "plain.zarr", X[:50], vocabulary=WORDS)
-    method = "predict" if isinstance(model, MultinomialMixture) else "transform"
-    described = getattr(model.fit(X, y), method)
-    found = described(corpus)
-    np.testing.assert_array_equal(found, described(corpus.read(0, 50).to_csr()))
-    order = np.concatenate([corpus.ids(shard) for shard in range(len(corpus.header.shards))])
-    np.testing.assert_array_equal(found, described(X[:50])[order])
-    with pytest.raises(CorpusError, match="has 3 words, the model"):
-        described(write_corpus(tmp_path / "narrow.zarr", X[:, :3]))
-    with pytest.raises(CorpusError, match="holds dense documents"):
-        described(write_corpus(tmp_path / "dense.zarr", X.toarray(), dense=True))
-
-
-def test_a_corpus_of_other_words_is_not_described(tmp_path):
-    model = SupervisedLDAClassifier(n_components=2, n_epochs=1)
-    model.fit(write_corpus(tmp_path / "ours.zarr", X, Y, vocabulary=WORDS))
-    theirs = write_corpus(tmp_path / "theirs.zarr", X[:5], vocabulary=WORDS[::-1])
-    with pytest.raises(CorpusError, match="vocabulary"):
-        model.transform(theirs)
 
 
 @pytest.mark.parametrize("alpha", [0.5, 0.1])
@@ -248,14 +202,6 @@ def test_topics_for_people(tmp_path):
     assert one[0].words and one[0].distinctive
 
 
-def test_weights_of_classes_move_the_predictions():
-    plain, heavy = (
-        SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
-        for w in (None, {"a": 5.0})
-    )
-    assert heavy > plain + 0.05
-
-
 def test_stored_documents_give_the_same_bits(tmp_path):
     settings = {**SMALL, "n_lanes": 3, "rounds_per_epoch": 2, "random_state": 5}
     corpus = write_corpus(tmp_path / "c.zarr", X, Y, targets=R, vocabulary=WORDS, shard_documents=300)
@@ -311,26 +257,6 @@ def test_dask_arrays_are_predicted_block_by_block():
     np.testing.assert_array_equal(model.transform(rows).compute(), model.transform(X))
 
 
-@pytest.mark.parametrize(
-    ("settings", "said"),
-    [
-        ({"alpha": 0.0}, "alpha must be one of .* a positive"),
-        ({"beta": 0.9}, "beta must be"),
-        ({"merge": "max"}, "merge must be"),
-        ({"inference_step": 0}, "inference_step must be"),
-        ({"n_layers": None}, "n_layers must be"),
-        ({"log_counts": "no"}, "log_counts must be True or False"),
-        ({"inference": "newton"}, "inference must be one of"),
-        ({"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
-        ({"average_from": -1}, "average_from must be"),
-        ({"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
-    ],
-)
-def test_settings_that_make_no_sense(settings, said):
-    with pytest.raises(ValueError, match=said):
-        SupervisedLDAClassifier(**settings).fit(X, Y)
-
-
 def test_what_cannot_be_learned_from(tmp_path):
     plain = write_corpus(tmp_path / "a.zarr", X)
     dense = write_corpus(tmp_path / "b.zarr", X.toarray(), dense=True)
@@ -371,3 +297,11 @@ def learner_of(model, source):
     with pytest.raises(StopIteration):
         model.train(SimpleNamespace(run=run), source)
     return learners[1]
+
+
+def test_weights_of_classes_move_the_predictions():
+    plain, heavy = (
+        SupervisedLDAClassifier(class_weight=w, **SMALL).fit(X, Y).predict_proba(X)[:, 0].mean()
+        for w in (None, {"a": 5.0})
+    )
+    assert heavy > plain + 0.05

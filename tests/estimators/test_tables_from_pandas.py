@@ -55,8 +55,6 @@ def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path)
     assert stored.score(corpus) == stored.score(frame, y) == memory.score(corpus)
     stored.save(tmp_path / "m")
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict_proba(frame), stored.predict_proba(frame))
-    with pytest.raises(ValueError, match="feature names should match"):
-        stored.predict(frame[frame.columns[::-1]])
 
 
 def test_other_rows_are_numbered_alike(corpus, tmp_path):
@@ -150,18 +148,29 @@ def test_numbers_that_pandas_holds_as_objects_are_numbers(tmp_path):
     [
         (pd.date_range("2024-01-01", periods=300), "'when' holds values of type Timestamp.*days since the first"),
         (pd.to_timedelta(np.arange(300), "h"), "'when' holds values of type Timedelta.*days since the first"),
+        (["x", 1, None] * 100, "'when' holds values of type int, str"),
         (np.full(300, 1j), "'when' holds values of type complex.*turn the column into one of these"),
         (
             pd.cut(pd.Series(np.arange(300)), 3),
             "'when' holds values of type Interval.*turn the column into one of these",
         ),
     ],
-    ids=["dates", "times", "complex", "intervals"],
+    ids=["dates", "times", "mixed", "complex", "intervals"],
 )
 def test_columns_that_are_neither_numbers_nor_categories(column, said):
     frame, y = table()
     with pytest.raises(ValueError, match=said):
         MixedNB().fit(frame.assign(when=column), y)
+
+
+def test_columns_are_told_apart_by_their_names():
+    frame, y = table()
+    model = MixedNB(kinds=KINDS, loss="nll").fit(frame, y)
+    for other in (frame[frame.columns[::-1]], frame.drop(columns="grade")):
+        with pytest.raises(ValueError, match="feature names should match"):
+            model.predict(other)
+    with pytest.raises(ValueError, match="two columns are named 'size'"):
+        MixedNB(loss="nll").fit(frame.rename(columns={"grade": "size"}), y)
 
 
 def test_columns_of_another_kind_than_in_training_are_named(corpus, tmp_path):

@@ -79,15 +79,24 @@ def test_long_documents_are_read_a_few_at_a_time(tmp_path, monkeypatch):
     assert model.predict(corpus).shape == (N,)
 
 
-def test_the_words_have_to_be_the_model_s(tmp_path):
-    X = COUNTS[:, :3]
-    model = MultinomialNB().fit(write_corpus(tmp_path / "c", X, LABELS, vocabulary=["a", "b", "c"]))
-    other = write_corpus(tmp_path / "d", X, vocabulary=["a", "c", "b"])
-    for method in (model.predict, model.predict_proba, model.decision_function):
-        with pytest.raises(CorpusError, match="does not match the model's"):
-            method(other)
-    with pytest.raises(CorpusError, match="holds dense documents"):
-        model.predict(write_corpus(tmp_path / "e", TABLE, dense=True))
+@pytest.mark.parametrize("name", [n for n in ESTIMATORS if estimator_class(n)()._layout == "sparse"])
+def test_the_words_have_to_be_the_model_s(name, tmp_path):
+    words = [f"w{i}" for i in range(WIDTH)]
+    model = estimator_class(name)()
+    model.set_params(**{k: v for k, v in SMALL.items() if k in model.get_params()})
+    y = LABELS if model.spec.target == "labels" else None
+    model.fit(write_corpus(tmp_path / "c", COUNTS, y, targets=TARGETS, vocabulary=words))
+    others = {
+        "vocabulary": write_corpus(tmp_path / "d", COUNTS, vocabulary=words[::-1]),
+        "has 3 words, the model": write_corpus(tmp_path / "n", COUNTS[:, :3]),
+        "holds dense documents": write_corpus(tmp_path / "e", TABLE, dense=True),
+    }
+    methods = [m for m in METHODS if hasattr(model, m)]
+    methods += ["score", "perplexity"] if hasattr(model, "perplexity") else []
+    for method in methods:
+        for said, corpus in others.items():
+            with pytest.raises(CorpusError, match=said):
+                getattr(model, method)(corpus)
 
 
 def test_other_classes_or_none_do_not_matter(tmp_path):

@@ -10,7 +10,6 @@ from reference.random_documents import random_counts
 import sdem_dist as sd
 from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import StageEnded
-from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import temperature
 from sdem_dist.fitting.defaults import N_FOLDS
 
@@ -91,41 +90,18 @@ def test_a_fold_of_documents_of_weight_zero_does_not_stop_a_fit(seed):
     assert np.isfinite(model.temperature_)
 
 
-class Dealt(temperature.Folds):
-    """Folds that do not ask for labels."""
-
-    folds = DOCUMENT % N_FOLDS
-
-    @property
-    def numbers(self):
-        """The fold of each document."""
-        return self.folds
-
-
-def test_a_fold_is_not_trained_on():
+def test_a_fold_is_not_trained_on(trained_stages, monkeypatch):
     """Another label in a fold changes the other folds' models, and not its own."""
-    fits: list[dict[str, np.ndarray]] = []
-    kept = Trainer.run
-
-    def spy(self, stage):
-        result = kept(self, stage)
-        fits[-1][stage.name] = result.state.words.copy()
-        return result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "run", spy)
-        patch.setattr(temperature, "Folds", lambda corpus, k, seed, groups: Dealt(corpus, k, seed, groups=groups))
-        fits.append({})
-        MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, Y)
-        other = Y.copy()
-        corpus_order = sd.corpus.MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order
-        changed = corpus_order[Dealt.folds == 1]
-        other[changed] = (other[changed] + 1) % 3
-        fits.append({})
-        MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, other)
-    first, second = fits
-    np.testing.assert_array_equal(first["fold 2 of 3"], second["fold 2 of 3"])
-    assert not np.array_equal(first["fold 1 of 3"], second["fold 1 of 3"])
+    folds = DOCUMENT % N_FOLDS  # whatever the labels are
+    monkeypatch.setattr(temperature.Folds, "numbers", property(lambda self: folds))
+    changed = sd.corpus.MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order[folds == 1]
+    other = Y.copy()
+    other[changed] = (other[changed] + 1) % 3
+    for y in (Y, other):
+        MultinomialNB(loss="hinge", class_prior=[0.3, 0.3, 0.4]).fit(X, y)
+    for name, same in (("fold 2 of 3", True), ("fold 1 of 3", False)):
+        first, second = (result.state.words for stage, result in trained_stages if stage == name)
+        assert np.array_equal(first, second) == same
 
 
 def test_fewer_documents_than_folds_can_judge_keep_their_scores():

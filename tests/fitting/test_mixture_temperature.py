@@ -9,7 +9,6 @@ from scipy.special import log_softmax
 
 import sdem_dist as sd
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
-from sdem_dist.engine.events import EpochEnded, StageStarted
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
 from sdem_dist.fitting.temperature import held_out_of
 from sdem_dist.inputs.weighted import held_out_documents
@@ -146,28 +145,6 @@ def test_the_log_loss_is_that_at_the_temperature(lead):
     found = classifier_metrics(classifier_sums(documents, tempered=True), 3)
     at = log_softmax(scores / found["temperature"], axis=1)[np.arange(40), labels]
     assert found["tempered_log_loss"] == pytest.approx(-np.average(at, weights=weights), abs=5e-4)
-
-
-def test_resumed_after_the_first_training_is_as_if_it_had_not_stopped(tmp_path):
-    X, y = table(900, 0)
-
-    stage = ""
-
-    def stop(event: object) -> None:
-        nonlocal stage
-        if isinstance(event, StageStarted):
-            stage = event.stage
-        if isinstance(event, EpochEnded) and stage == "train" and event.epoch == 1:
-            raise InterruptedError
-
-    model = sd.EMMixtureClassifier(2, n_epochs=6)
-    with pytest.raises(InterruptedError):
-        model.fit(X, y, checkpoint=tmp_path / "c", checkpoint_rounds=1, callbacks=[stop])
-    resumed = sd.EMMixtureClassifier(2, n_epochs=6).fit(X, y, checkpoint=tmp_path / "c", resume=True)
-    whole = sd.EMMixtureClassifier(2, n_epochs=6).fit(X, y)
-    assert resumed.temperature_ == whole.temperature_
-    assert all(np.array_equal(a, b, equal_nan=True) for a, b in zip(resumed.state_, whole.state_, strict=True))
-    assert resumed.learner_ == whole.learner_
 
 
 def test_words_that_held_out_documents_alone_have_are_unknown(tmp_path):

@@ -12,7 +12,6 @@ from reference.random_documents import random_counts
 from sdem_dist import MultiLabelNB, MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine.events import StageEnded
-from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting.defaults import FEW_EPOCHS, FOLDS_HELD_OUT, MAX_EPOCHS, SHORT_LANE
 from sdem_dist.fitting.holdout import share_held_out
 from sdem_dist.inputs.weighted import held_out_documents
@@ -77,52 +76,26 @@ def test_nothing_is_held_out_where_it_would_say_nothing():
     assert stages(MultinomialNB(n_epochs=3)) == {"choose": (3, 3), "train": (3, 3)}
 
 
-def test_held_out_documents_are_not_trained_on():
+def test_held_out_documents_are_not_trained_on(trained_stages):
     rows = held_out()
     assert 160 < len(rows) < 280
     other = Y.copy()
     other[rows] = (other[rows] + 1) % 3
-
-    def chosen(y):
-        model, states = MultinomialNB(n_epochs=3, class_prior=[0.2, 0.3, 0.5]), []
-        kept = Trainer.run
-
-        def spy(self, stage):
-            result = kept(self, stage)
-            states.append(result.state)
-            return result
-
-        with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(Trainer, "run", spy)
-            model.fit(X, y)
-        return model, states[0]
-
-    (one, first), (two, second) = chosen(Y), chosen(other)
+    one, two = (MultinomialNB(n_epochs=3, class_prior=[0.2, 0.3, 0.5]).fit(X, y) for y in (Y, other))
+    first, second = (result.state for name, result in trained_stages if name == "choose")
     for a, b in zip(first, second, strict=True):
         np.testing.assert_array_equal(a, b)
     assert one.history_[0]["held_out_accuracy"] > two.history_[0]["held_out_accuracy"]
     assert not np.array_equal(one.state_.words, two.state_.words), "in the end they are trained on"
 
 
-def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one():
+def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one(trained_stages):
     """It is the last that all documents are trained for."""
-    histories = []
-    kept = Trainer.run
-
-    def spy(self, stage):
-        result = kept(self, stage)
-        if stage.name == "choose":
-            histories.append(result.history)
-        return result
-
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Trainer, "run", spy)
-        model = MultinomialNB().fit(X, Y)
-        given = MultinomialNB(n_epochs=2).fit(X, Y)
-    temperatures = [entry["validation_temperature"] for entry in histories[0]]
-    assert len(set(temperatures)) == len(temperatures) == model.n_iter_
-    assert model.temperature_ == temperatures[-1]
-    assert given.temperature_ == histories[1][-1]["validation_temperature"]
+    model, two_epochs = MultinomialNB().fit(X, Y), MultinomialNB(n_epochs=2).fit(X, Y)
+    chosen, fixed = ([e["validation_temperature"] for e in r.history] for name, r in trained_stages if name == "choose")
+    assert len(set(chosen)) == len(chosen) == model.n_iter_
+    assert model.temperature_ == chosen[-1]
+    assert two_epochs.temperature_ == fixed[-1]
 
 
 def test_words_that_only_held_out_documents_have_are_unknown():

@@ -99,38 +99,6 @@ def test_labelled_documents_are_held_out_and_no_others(kind):
         assert found.weight == (HIDDEN >= 0).sum()
 
 
-def test_the_same_bits_on_disk_and_in_parts_and_from_a_file(tmp_path):
-    corpus = sd.write_corpus(tmp_path / "c.zarr", X[:N], HIDDEN, unlabelled=-1, shard_documents=400)
-    make = lambda **given: sd.MultinomialNB(unlabelled=-1, unlabelled_weight=0.003, n_epochs=2, **given)  # noqa: E731
-    one, two = make(n_jobs=1).fit(corpus), make(n_jobs=2).fit(corpus)
-    np.testing.assert_array_equal(one.state_.words, two.state_.words)
-    assert one.score(X[N:], Y[N:]) > 0.6
-    assert one.best_entry_["unlabelled_weight"] == 0.003
-    one.save(tmp_path / "model")
-    np.testing.assert_array_equal(sd.load_model(tmp_path / "model").predict_proba(X[N:]), one.predict_proba(X[N:]))
-
-
-def test_a_run_that_was_interrupted_has_the_same_bits(tmp_path):
-    class Stop(Exception):
-        """Stands for a kill."""
-
-    def stop(event):
-        if (
-            getattr(event, "stage", "").startswith("train")
-            and type(event).__name__ == "EpochEnded"
-            and event.epoch == 0
-        ):
-            raise Stop
-
-    make = lambda: sd.MultinomialNB(unlabelled=-1, n_epochs=3, n_jobs=1)  # noqa: E731
-    with pytest.raises(Stop):
-        make().fit(X[:N], HIDDEN, checkpoint=tmp_path, callbacks=[stop])
-    again = make().fit(X[:N], HIDDEN, checkpoint=tmp_path, resume=True)
-    whole = make().fit(X[:N], HIDDEN)
-    np.testing.assert_array_equal(again.state_.words, whole.state_.words)
-    assert again.temperature_ == whole.temperature_
-
-
 def test_where_all_have_labels_nothing_changes():
     plain, named = sd.MultinomialNB().fit(X[:N], Y[:N]), sd.MultinomialNB(unlabelled=-1).fit(X[:N], Y[:N])
     np.testing.assert_array_equal(plain.state_.words, named.state_.words)

@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 from reference.random_documents import random_counts
-from reference.trained_bits import bits, place
 from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus, write_corpus
@@ -109,19 +108,6 @@ def test_only_counts_are_weighed():
     for weighting in ("tfidf", "log", "binary"):
         with pytest.raises(ValueError, match="is for whole counts, and there are other numbers in"):
             MultinomialNB(weighting=weighting).fit(rows, np.arange(40) % 2)
-
-
-def test_the_default_has_the_same_bits_in_memory_on_disk_and_on_dask(tmp_path):
-    wide, y = random_counts(6_000, 200, 3, seed=5, length=40.0)  # more entries than one thread takes
-    order = np.random.Generator(np.random.PCG64(0)).permutation(6_000)
-    corpus = write_corpus(tmp_path / "c", wide[order], y[order], shuffle=False, shard_documents=900)
-    expected = MultinomialNB(n_jobs=1, n_lanes=4).fit(wide, y)
-    assert {"held_out_accuracy", "held_out_log_loss"} <= set(expected.history_[0])
-    for model in (MultinomialNB(n_jobs=2, n_lanes=4).fit(wide, y), MultinomialNB(n_jobs=2, n_lanes=4).fit(corpus)):
-        assert bits(model) == bits(expected) and model.temperature_ == expected.temperature_
-    with place("cluster-2") as (client, _):
-        there = MultinomialNB(n_lanes=4).fit(corpus, client=client)
-    assert bits(there) == bits(expected) and there.temperature_ == expected.temperature_
 
 
 def test_n_grams_are_chosen_from_texts_in_memory_too():
