@@ -16,8 +16,7 @@ from sdem_dist.errors import CorpusError
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.parameters import Running, either, estimator, integer, one_of, param, real
 from sdem_dist.families import GaussianFull
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import LEAST_PRIOR_SHARE, PILOT_EM_EPOCHS, SUM_LANE_ROWS
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -110,7 +109,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
         n = source.n_documents
-        lanes = self.n_lanes or plans.lanes_of(n, SUM_LANE_ROWS)
+        lanes = self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS)
         once, epochs = (Plan(n, n_epochs, 1, lanes, 0) for n_epochs in (1, self.n_epochs))
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
@@ -118,7 +117,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         alpha, scale = self.alpha, summary.scale
         if isinstance(alpha, str):
             pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
-            few = replace(once, n_epochs=min(self.n_epochs, PILOT_EM_EPOCHS)) if gaps else once
+            few = replace(once, n_epochs=min(self.n_epochs, defaults.PILOT_EM_EPOCHS)) if gaps else once
             result = trainer.run(Stage("prior", pilot, few)).state
             alpha, scale = _most_probable_prior(
                 pilot.model.products(result.mu[0], source.weight), summary, source.weight
@@ -234,7 +233,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
 def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:
     """Return the learner of columns that are divided by `scale`."""
     # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
-    family = GaussianFull(source.n_features, max(alpha, LEAST_PRIOR_SHARE * source.weight))
+    family = GaussianFull(source.n_features, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
     block = Block(family, tuple(range(source.n_features)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
     return SdEM(JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())
 

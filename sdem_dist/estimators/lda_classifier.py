@@ -31,8 +31,7 @@ from sdem_dist.estimators.parameters import (
     plan_of,
     real,
 )
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import LDA_BURN_IN, LDA_LANE_DOCUMENTS, LDA_LANES, LDA_NLL_ROUNDS, LDA_STEPS, ROUNDS
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.plans import sample
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -154,11 +153,14 @@ class LDAClassifier(
     def _plan(self, source: Source, seed: int) -> Plan:
         if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents
             n = source.n_documents
-            rounds = self.rounds_per_epoch or max(1, min(LDA_NLL_ROUNDS, n // 2))
+            rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
             return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
         if self.merge == "mean" and self.steps == "margin":
             n, epochs = source.n_documents, int(self.n_epochs)
-            lanes = max(plans.lanes_of(n, LDA_LANE_DOCUMENTS, LDA_LANES), plans.default_lanes(n, ROUNDS))
+            lanes = max(
+                plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES),
+                plans.default_lanes(n, defaults.ROUNDS),
+            )
             return plans.sequential(n, epochs, seed, self.n_lanes or lanes, self.rounds_per_epoch)
         return plan_of(self, source.n_documents, int(self.n_epochs), seed)
 
@@ -169,7 +171,7 @@ class LDAClassifier(
             occurrences=self.occurrences,
             alpha=1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior),
             n_sweeps=sweeps,
-            burn_in=min(LDA_BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
+            burn_in=min(defaults.LDA_BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
             n_particles=int(self.n_particles),
         )
         model = LdaClasses(
@@ -195,7 +197,7 @@ class LDAClassifier(
         if self.loss == "nll":
             return counting_steps(weight)
         prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        step, unit = float(self.step or LDA_STEPS[loss_kind(self.loss)]), unit_of(sample(source), prior)
+        step, unit = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)]), unit_of(sample(source), prior)
         return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
 
     @property

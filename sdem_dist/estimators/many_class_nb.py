@@ -25,15 +25,7 @@ from sdem_dist.estimators.parameters import (
     unused_steps,
 )
 from sdem_dist.estimators.weighed_words import Weighing, is_unnormalised, margin_step_sizes, step_of, weighed
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import (
-    GUESSED_TEMPERATURE,
-    GUESSED_TEMPERATURE_OF_COUNTS,
-    SPARSE_LANE_DOCUMENTS,
-    SPARSE_MAX_HELD_OUT,
-    SPARSE_ROUND_ENTRIES,
-    SPARSE_SHARE,
-)
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source, documents_of
@@ -128,17 +120,17 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         model = SparseCounts(source.n_features, VeryManyClasses(n_classes), alpha, float(self.loss != "nll"))
         if self.loss == "nll":
             learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
-            return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, SPARSE_LANE_DOCUMENTS), seed))
+            return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed))
         sizes, start = margin_step_sizes(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
         learner, initial = SdEM(model, source.weight, AddSteps(sizes), "hinge", seed=seed), model.start(start.prior)
-        rounds = min(n, -(-source.corpus.header.n_nonzeros // SPARSE_ROUND_ENTRIES))
+        rounds = min(n, -(-source.corpus.header.n_nonzeros // defaults.SPARSE_ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
-        share = min(SPARSE_SHARE, SPARSE_MAX_HELD_OUT / n)
+        share = min(defaults.SPARSE_SHARE, defaults.SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        guess = (GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else GUESSED_TEMPERATURE) * step_of(
-            self, source, self.loss
-        )
+        guess = (
+            defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
+        ) * step_of(self, source, self.loss)
         policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose([lambda: Candidate(replace(learner, temperature=guess), plan, initial)])
         if not result.known:

@@ -36,8 +36,7 @@ from sdem_dist.estimators.parameters import (
     param,
     real,
 )
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS, MIXTURE_MARGIN, MIXTURE_START_SHARE
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
 from sdem_dist.fitting.plans import sample
 from sdem_dist.fitting.scoring import drawn_from, sample_counts
@@ -323,14 +322,16 @@ class SdemMixtureClassifier(JointMixture):
     n_epochs: int | None = param(
         None,
         integer(optional=True),
-        f"Passes over the documents. None: {MIXTURE_EPOCHS}; {MIXTURE_EPOCHS_OF_COUNTS} of multinomials.",
+        f"Passes over the documents. None: {defaults.MIXTURE_EPOCHS}; {defaults.MIXTURE_EPOCHS_OF_COUNTS} of multinomials.",
     )
     n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
     validation_fraction: float = param(0.0, *VALIDATION_FRACTION)  # training lowers the log-loss itself
 
     @property
     def _n_epochs(self) -> int:
-        return self.n_epochs or (MIXTURE_EPOCHS_OF_COUNTS if self.components == "multinomial" else MIXTURE_EPOCHS)
+        return self.n_epochs or (
+            defaults.MIXTURE_EPOCHS_OF_COUNTS if self.components == "multinomial" else defaults.MIXTURE_EPOCHS
+        )
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""
@@ -352,13 +353,15 @@ class SdemMixtureClassifier(JointMixture):
         if self.loss == "nll":
             return final_stage(trainer, em, replace(once, n_epochs=n_epochs), fitted)
         documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
-        prior = alpha + MIXTURE_START_SHARE * (fitted.words.mean(axis=1) - alpha)
+        prior = alpha + defaults.MIXTURE_START_SHARE * (fitted.words.mean(axis=1) - alpha)
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
         kernel_form(self.loss, em.model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
         learner = SdEM(em.model, n_labelled, Merge(sizes), self.loss, em.class_weight, seed=once.seed)
-        even = em.model.start_at(prior)._replace(class_counts=class_alpha + MIXTURE_START_SHARE * fitted.class_counts)
+        even = em.model.start_at(prior)._replace(
+            class_counts=class_alpha + defaults.MIXTURE_START_SHARE * fitted.class_counts
+        )
         initial = start_at(
-            even, fitted, weight_of_margin(fitted, documents, MIXTURE_MARGIN, em.model.head.component_class)
+            even, fitted, weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, em.model.head.component_class)
         )
         return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)

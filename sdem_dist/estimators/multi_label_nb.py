@@ -25,8 +25,7 @@ from sdem_dist.estimators.parameters import (
     real,
 )
 from sdem_dist.estimators.weighed_words import WeighedWords, margin_step_sizes, weighed
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import FEW_EPOCHS, MAX_EPOCHS, STEP_TOLERANCE
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
@@ -142,7 +141,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         return policy.train(result, learner)
 
     def _plan(self, n_documents: int, share: float) -> Plan:
-        most = MAX_EPOCHS if share else FEW_EPOCHS
+        most = defaults.MAX_EPOCHS if share else defaults.FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
         return plan_of(self, n_documents, epochs, seed_of(self.random_state))
 
@@ -153,7 +152,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
             kernel_form(self.loss, 2)  # says what is wrong with it
         sizes, start = margin_step_sizes(self, source, model, self.loss)
         initial = MadeByWorkers(start.block)
-        rule = Merge(sizes, self.merge == "mean", STEP_TOLERANCE)
+        rule = Merge(sizes, self.merge == "mean", defaults.STEP_TOLERANCE)
         return SdEM(model, source.weight, rule, self.loss, seed=seed_of(self.random_state)), initial
 
     def _class_scores(self, X: object) -> np.ndarray:

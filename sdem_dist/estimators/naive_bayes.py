@@ -40,17 +40,7 @@ from sdem_dist.estimators.parameters import (
     unused_steps,
 )
 from sdem_dist.estimators.weighed_words import WeighedWords, is_unnormalised, margin_step_sizes, weighed
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import (
-    FEW_EPOCHS,
-    FOLDS_HELD_OUT,
-    HIDDEN_EM_EPOCHS,
-    MANY_CLASSES,
-    MAX_EPOCHS,
-    N_FOLDS,
-    STEP_TOLERANCE,
-    SUM_TASK_DOCUMENTS,
-)
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import (
     Candidate,
     HoldoutPolicy,
@@ -149,7 +139,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         return self.loss != "nll" and self.validation_fraction > 0
 
     def _weighed(self, source: Source) -> Source:
-        if self.loss != "nll" and (n_classes := len(source.classes)) >= MANY_CLASSES:
+        if self.loss != "nll" and (n_classes := len(source.classes)) >= defaults.MANY_CLASSES:
             warnings.warn(
                 f"there are {n_classes:,} classes, and MultinomialNB keeps a number for each of them and each of the "
                 f"{source.n_features:,} words: ManyClassNB is as accurate, and takes a fraction of the time and memory",
@@ -175,7 +165,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             candidates.append(partial(self._candidate, source, "ncll"))
         share, auto = 0.0, self.n_epochs == "auto"
         if auto or self.calibrate:
-            share = share_held_out(self.validation_fraction, source.n_documents, FOLDS_HELD_OUT)
+            share = share_held_out(self.validation_fraction, source.n_documents, defaults.FOLDS_HELD_OUT)
         if share:
 
             def overlap(result: HoldoutResult) -> bool:
@@ -186,7 +176,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
             result = policy.choose(candidates)
             temperature = result.temperature if self.calibrate else 1.0
             return policy.train(result, replace(result.candidate.learner, temperature=temperature))
-        if self.calibrate and self.holds_out and source.n_documents >= 2 * N_FOLDS:
+        if self.calibrate and self.holds_out and source.n_documents >= 2 * defaults.N_FOLDS:
             return train_by_folds(trainer, source, candidates)
         candidate = candidates[0]()
         return final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
@@ -205,7 +195,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     @property
     def _n_epochs(self) -> int:
         if self.n_epochs == "auto" and self.unlabelled is not None:
-            return HIDDEN_EM_EPOCHS if self.loss == "nll" else FEW_EPOCHS
+            return defaults.HIDDEN_EM_EPOCHS if self.loss == "nll" else defaults.FEW_EPOCHS
         return super()._n_epochs
 
     def _plan(self, source: Source) -> Plan:
@@ -213,10 +203,14 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         n_blocks = plans.blocks_of(source.n_features, len(source.classes), self.n_blocks)
         if self.loss == "nll":  # sums once over the corpus: one round is enough, and lanes only share the work
             epochs = 1 if self.unlabelled is None else self._n_epochs
-            lanes = self.n_lanes or plans.lanes_of(n, SUM_TASK_DOCUMENTS)
+            lanes = self.n_lanes or plans.lanes_of(n, defaults.SUM_TASK_DOCUMENTS)
             return Plan(n, epochs, 1, lanes, seed, n_blocks=n_blocks)
-        choosing = share_held_out(self.validation_fraction, n, FOLDS_HELD_OUT) > 0
-        epochs = (MAX_EPOCHS if choosing else FEW_EPOCHS) if self.n_epochs == "auto" else int(self.n_epochs)
+        choosing = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT) > 0
+        epochs = (
+            (defaults.MAX_EPOCHS if choosing else defaults.FEW_EPOCHS)
+            if self.n_epochs == "auto"
+            else int(self.n_epochs)
+        )
         plan = replace(plan_of(self, n, epochs, seed), n_blocks=n_blocks)
         return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
 
@@ -258,7 +252,7 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         if self.steps == "margin":
             sizes, start = margin_step_sizes(self, source, model, loss)
             initial = MadeByWorkers(start.block)
-        rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else STEP_TOLERANCE)
+        rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else defaults.STEP_TOLERANCE)
         seed = seed_of(self.random_state)
         learner = SdEM(model, source.weight, rule, loss, class_weight=weights, seed=seed)
         return learner, initial

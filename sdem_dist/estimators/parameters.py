@@ -12,8 +12,7 @@ import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.engine.plan import Plan
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import GENERALISED_EM_STEP, ONLINE_EM_BATCH, SHORT_LANE, SUM_BATCH
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.models.mixture import COOLING, FORMS, EmForm
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -357,19 +356,19 @@ def unused_steps(estimator: object) -> list[str]:
 def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     """Return the plan of a run of a discriminative loss."""
     if lanes.merge == "sum":
-        return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or SUM_BATCH, lanes.n_lanes)
+        return plans.batches(n_documents, n_epochs, seed, lanes.batch_size or defaults.SUM_BATCH, lanes.n_lanes)
     return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
 
 
 def short_lanes(plan: Plan) -> list[str]:
     """Return a warning where lanes of weighted documents are so short that they may lose accuracy."""
     of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
-    if plan.n_lanes == 1 or of_a_lane >= SHORT_LANE:
+    if plan.n_lanes == 1 or of_a_lane >= defaults.SHORT_LANE:
         return []
     length = counted(of_a_lane, "document") if of_a_lane else "at most one document"
     problem = f"n_lanes={plan.n_lanes:,} leaves {length} to a lane in a round"
     fewer = "may lose accuracy: leave n_lanes at None, or take fewer"
-    return [f"{problem}. Lanes of fewer than {SHORT_LANE} {fewer}"]
+    return [f"{problem}. Lanes of fewer than {defaults.SHORT_LANE} {fewer}"]
 
 
 @estimator
@@ -384,10 +383,12 @@ class EmSettings:
         '"online": mini-batches, stepwise EM. "variational": parameters have posteriors too.',
     )
     em_step: float | None = param(
-        None, or_none(real(0, 1, above=True)), f'Of "generalised": the share of the way. None: {GENERALISED_EM_STEP}.'
+        None,
+        or_none(real(0, 1, above=True)),
+        f'Of "generalised": the share of the way. None: {defaults.GENERALISED_EM_STEP}.',
     )
     batch_size: int | None = param(
-        None, integer(optional=True), f'Of "online": documents of a step. None: {ONLINE_EM_BATCH:,}.'
+        None, integer(optional=True), f'Of "online": documents of a step. None: {defaults.ONLINE_EM_BATCH:,}.'
     )
     annealing: float = param(
         1.0,
@@ -407,7 +408,7 @@ def check_em(settings: EmSettings) -> None:
 
 
 def em_form(settings: EmSettings) -> EmForm:
-    step = float(settings.em_step or GENERALISED_EM_STEP) if settings.em == "generalised" else 1.0
+    step = float(settings.em_step or defaults.GENERALISED_EM_STEP) if settings.em == "generalised" else 1.0
     return EmForm(settings.em, step, float(settings.annealing))
 
 
@@ -415,4 +416,6 @@ def em_plan(settings: EmSettings, plan: Plan) -> Plan:
     """Return the plan of EM: a round is a pass over all documents, or a batch."""
     if settings.em != "online":
         return plan
-    return replace(plan, n_rounds=max(1, -(-plan.n_documents // (settings.batch_size or ONLINE_EM_BATCH))), n_lanes=1)
+    return replace(
+        plan, n_rounds=max(1, -(-plan.n_documents // (settings.batch_size or defaults.ONLINE_EM_BATCH))), n_lanes=1
+    )

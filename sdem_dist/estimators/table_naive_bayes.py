@@ -39,8 +39,7 @@ from sdem_dist.estimators.parameters import (
     real,
     unused_steps,
 )
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import MEAN_BATCH, MEAN_LANE_ROWS, SUM_LANE_ROWS
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.scoring import drawn_from
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
@@ -143,7 +142,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         plan = self._plan(source.n_documents)
-        once = plans.full_passes(source.n_documents, 1, plan.seed, SUM_LANE_ROWS)
+        once = plans.full_passes(source.n_documents, 1, plan.seed, defaults.SUM_LANE_ROWS)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
@@ -168,8 +167,8 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         seed = seed_of(self.random_state)
         if self.merge == "sum":
             batch = self.batch_size or n_documents
-            return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, SUM_LANE_ROWS)
-        lanes = self.n_lanes or plans.lanes_of(n_documents, MEAN_LANE_ROWS)
+            return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, defaults.SUM_LANE_ROWS)
+        lanes = self.n_lanes or plans.lanes_of(n_documents, defaults.MEAN_LANE_ROWS)
         return Plan(n_documents, self.n_epochs, 1, lanes, seed)
 
     def _generative(self, source: Source, summary: ColumnSummary) -> SdEM[FeatureClasses]:
@@ -179,7 +178,7 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         return SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
 
     def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> SdEM[FeatureClasses]:
-        batch = self.batch_size or (1 if self.step == "paper" else MEAN_BATCH)
+        batch = self.batch_size or (1 if self.step == "paper" else defaults.MEAN_BATCH)
         common = self.merge == "mean", batch, float(self.step_decay)
         judged = plan.n_rounds == 1
         rule = PaperStep(*common) if self.step == "paper" else SafeStep(*common, judged=judged)

@@ -29,16 +29,7 @@ from sdem_dist.estimators.parameters import (
     param,
     real,
 )
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import (
-    TOPIC_BATCH,
-    TOPIC_LANE_DOCUMENTS,
-    TOPIC_LANES,
-    TOPIC_LEAST_BATCH,
-    TOPIC_MANY_DOCUMENTS,
-    WORDS_SHARE,
-    WORDS_WEIGHTS,
-)
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.scoring import over_corpus, pieces
 from sdem_dist.inputs.source import Source, documents_of, source_of
@@ -143,12 +134,12 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
         output = self._output(source, summary)
         learner = self._learner(source, plan, output)
         if output.words_weight == "auto":
-            share = share_held_out(WORDS_SHARE, int(source.n_labelled or source.n_documents))
+            share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or source.n_documents))
             if not share:
                 raise ValueError(
                     "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
                 )
-            trials = [replace(learner, model=replace(learner.model, words_weight=w)) for w in WORDS_WEIGHTS]
+            trials = [replace(learner, model=replace(learner.model, words_weight=w)) for w in defaults.WORDS_WEIGHTS]
             policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
 
             def start() -> TopicState:
@@ -156,7 +147,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
 
             candidates = [
                 partial(Candidate, trial, plan, start, f"words_weight {weight:g}")
-                for trial, weight in zip(trials, WORDS_WEIGHTS, strict=True)
+                for trial, weight in zip(trials, defaults.WORDS_WEIGHTS, strict=True)
             ]
             learner = policy.choose(candidates).candidate.learner
         trained = final_stage(trainer, learner, plan, lambda: learner.model.start(summary.frequencies, plan.seed))
@@ -172,8 +163,12 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     def _plan(self, n_documents: int, labelled: float) -> Plan:
         seed = seed_of(self.random_state)
         if self.merge == "sum":
-            return plans.batches(n_documents, self.n_epochs, seed, self.batch_size or TOPIC_BATCH, self.n_lanes)
-        lanes = self.n_lanes or plans.lanes_of(int(labelled) or n_documents, TOPIC_LANE_DOCUMENTS, TOPIC_LANES)
+            return plans.batches(
+                n_documents, self.n_epochs, seed, self.batch_size or defaults.TOPIC_BATCH, self.n_lanes
+            )
+        lanes = self.n_lanes or plans.lanes_of(
+            int(labelled) or n_documents, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES
+        )
         return Plan(n_documents, self.n_epochs, self.rounds_per_epoch or 1, lanes, seed)
 
     def _learner(self, source: Source, plan: Plan, output: Output) -> SdEM[LearnedTopics]:
@@ -189,7 +184,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
         rate = self.topic_rate
         if rate is None:
-            rate = self._topic_rate * min(1.0, TOPIC_MANY_DOCUMENTS / source.n_documents)
+            rate = self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / source.n_documents)
         model = LearnedTopics(
             n_features=source.n_features,
             n_topics=int(self.n_components),
@@ -206,7 +201,7 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             n_epochs=int(self.n_epochs),
             average_from=int(self.average_from),
             local=self.merge == "mean",
-            batch_size=int(self.batch_size or max(TOPIC_BATCH // plan.n_lanes, TOPIC_LEAST_BATCH)),
+            batch_size=int(self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)),
         )
         return SdEM(model, float(weight), rule, class_weight=factors, seed=plan.seed)
 

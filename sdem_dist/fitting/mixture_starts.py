@@ -11,8 +11,7 @@ import numpy as np
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import AnyStage, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import PRIOR_POWER, PRIOR_POWERS
+from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.source import documents_of, table_of
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.learners import starts
@@ -246,7 +245,11 @@ class PriorStart:
     def prior(self) -> np.ndarray:
         """Pseudo-counts, shape (n_features,)."""
         frequency = self.corpus.document_frequency
-        power = PRIOR_POWER if self.weighting is None else PRIOR_POWERS.get(self.weighting.form, PRIOR_POWER)
+        power = (
+            defaults.PRIOR_POWER
+            if self.weighting is None
+            else defaults.PRIOR_POWERS.get(self.weighting.form, defaults.PRIOR_POWER)
+        )
         prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
         if self.weighting is not None and self.weighting.chooses:
             words = self.words

@@ -21,7 +21,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import VALIDATION, AnyStage, History, Monitoring, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import class_sums, macro_f1
-from sdem_dist.fitting.defaults import FEW_HELD_OUT, FOLDS_HELD_OUT, HOLDOUT_PARTS, MAX_HELD_OUT, N_FOLDS
+from sdem_dist.fitting import defaults
 from sdem_dist.fitting.holdout import (
     MONITOR,
     Candidate,
@@ -53,8 +53,10 @@ def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callab
     """
     candidate = candidates[0]()
     names = source.corpus.all_groups()
-    torn = None if names is None or len(np.unique(names)) >= N_FOLDS else np.arange(len(names))
-    folds = Folds(source.corpus, N_FOLDS, candidate.learner.seed, groups=torn)  # too few groups are not kept together
+    torn = None if names is None or len(np.unique(names)) >= defaults.N_FOLDS else np.arange(len(names))
+    folds = Folds(
+        source.corpus, defaults.N_FOLDS, candidate.learner.seed, groups=torn
+    )  # too few groups are not kept together
 
     def score(candidate: Candidate, parts: list[FoldScores]) -> None:
         parts.append(_scores_without(trainer, source, folds, len(parts), candidate))
@@ -64,7 +66,7 @@ def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callab
     if len(candidates) > 1 and may_overlap(source, _summary(parts).accuracy.item()):
         rival = candidates[1]()
         score(rival, rival_parts)
-        while len(parts) < N_FOLDS and _summary(rival_parts).log_loss < _summary(parts).log_loss:
+        while len(parts) < defaults.N_FOLDS and _summary(rival_parts).log_loss < _summary(parts).log_loss:
             score(candidate, parts)
             score(rival, rival_parts)
         first, second = (joined_draws([_summary([part]) for part in scored]) for scored in (parts, rival_parts))
@@ -72,8 +74,8 @@ def train_by_folds(trainer: Trainer, source: Source, candidates: Sequence[Callab
             candidate, parts = rival, rival_parts
         _log.info("classes overlap: held-out documents chose the loss %s", candidate.learner.loss)
     sizes = np.cumsum([len(labels) for _, labels, _ in parts])
-    parts = parts[: int(np.searchsorted(sizes, FOLDS_HELD_OUT)) + 1]
-    while len(parts) < N_FOLDS and sum(len(labels) for _, labels, _ in parts) < FOLDS_HELD_OUT:
+    parts = parts[: int(np.searchsorted(sizes, defaults.FOLDS_HELD_OUT)) + 1]
+    while len(parts) < defaults.N_FOLDS and sum(len(labels) for _, labels, _ in parts) < defaults.FOLDS_HELD_OUT:
         score(candidate, parts)
     log_loss, accuracy, temperature = (figure.item() for figure in _summary(parts))
     learner = replace(candidate.learner, temperature=temperature)
@@ -95,7 +97,7 @@ def _scores_without(
         frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
         source = source.weighed_by(frequency, int(rest.mask.sum()))
     learner = replace(candidate.learner, n_documents=rest.weight)
-    name = f"fold {number + 1} of {N_FOLDS}{candidate.stage.removeprefix('choose')}"
+    name = f"fold {number + 1} of {defaults.N_FOLDS}{candidate.stage.removeprefix('choose')}"
     state = trainer.run(Stage(name, learner, candidate.plan, candidate.initial, source.seen(rest))).state
     documents = cast(Documents, source.seen(folds.test(number)).read(0, rest.n_documents))
     local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
@@ -196,17 +198,17 @@ def held_out_of(
     if labels is not None:
         counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
     n = int(counted.sum())
-    if share <= 0 or min(share * n, MAX_HELD_OUT) < FEW_HELD_OUT:
+    if share <= 0 or min(share * n, defaults.MAX_HELD_OUT) < defaults.FEW_HELD_OUT:
         return None
-    fewest, names = max(round(1 / share), -(-n // MAX_HELD_OUT)), corpus.all_groups()
+    fewest, names = max(round(1 / share), -(-n // defaults.MAX_HELD_OUT)), corpus.all_groups()
     n_groups = n if names is None else len(np.unique(names))
     torn = None if names is None or n_groups >= fewest else np.arange(len(names))  # too few to be kept together
-    parts = min(HOLDOUT_PARTS, n_groups) if torn is None else HOLDOUT_PARTS
+    parts = min(defaults.HOLDOUT_PARTS, n_groups) if torn is None else defaults.HOLDOUT_PARTS
     part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
-    if part * n > MAX_HELD_OUT:
+    if part * n > defaults.MAX_HELD_OUT:
         part = Fraction(1, fewest)
     mask = counted & (Folds(corpus, part.denominator, seed, groups=torn).numbers < part.numerator)
     if labels is not None:
         remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= remains[labels]
-    return Selection.of(mask) if mask.sum() >= FEW_HELD_OUT // 2 else None
+    return Selection.of(mask) if mask.sum() >= defaults.FEW_HELD_OUT // 2 else None
