@@ -10,12 +10,13 @@ import numpy as np
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, ClusterMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.corpus import Corpus
-from sdem_dist.fitting.scoring import over_blocks, over_corpus
-from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.errors import ModelError
+from sdem_dist.fitting.scoring import drawn_from, over_blocks, over_corpus, sample_counts
+from sdem_dist.inputs.spec import Estimator
 from sdem_dist.losses import marginal_log_likelihood
 
 if TYPE_CHECKING:
+    import scipy.sparse as sp
     from distributed import Client
 
     from sdem_dist.reports.top_words import Topics
@@ -58,10 +59,6 @@ class Clustering(ClusterMixin, Estimator):
     @abstractmethod
     def _clusters(self, X: object) -> np.ndarray:
         """Return the cluster of each document in memory."""
-
-    def _fitted_to(self, X: object) -> None:
-        if not isinstance(X, Corpus | Source):
-            self.labels_ = np.asarray(self.predict(X))
 
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the nearest or most probable cluster of each document.
@@ -110,6 +107,72 @@ class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Estimator)
         """
         check_is_fitted(self)
         return over_blocks(self, X, self._transformed, self._n_features_out, client)
+
+
+class SampledRows(Estimator):
+    """Rows drawn from a joint distribution of classes, or clusters, and columns."""
+
+    def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
+        """Draw rows and their classes, or clusters.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            0 or more.
+        random_state : int, RandomState instance or None, default=None
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), float64
+        y : ndarray of shape (n_samples,)
+        """
+        check_is_fitted(self)
+        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
+        X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
+        return X, self.classes_[drawn] if self.spec.target == "labels" else drawn
+
+
+class SampledDocuments(Estimator):
+    """Documents drawn from a joint distribution of classes, or clusters, and words."""
+
+    def sample(
+        self, n_samples: int = 1, random_state: object = None, *, length: int = 100
+    ) -> tuple[sp.csr_matrix, np.ndarray]:
+        """Draw documents and their classes, or clusters; of classifiers with ``loss="nll"`` of counts.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+        random_state : int, RandomState instance or None, default=None
+        length : int, default=100
+            Words of each document.
+
+        Returns
+        -------
+        X : CSR matrix of shape (n_samples, n_features)
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ModelError
+            The model is not of counts.
+        """
+        check_is_fitted(self)
+        if getattr(self, "loss", "nll") != "nll" or self.weighting_ is not None:
+            raise ModelError("sample needs a model of counts with loss='nll', and this is another one")
+        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
+        X = sample_counts(getattr(self, self.spec.words or ""), drawn, length, rng)
+        return X, self.classes_[drawn] if self.spec.target == "labels" else drawn
+
+
+class Tempered(Estimator):
+    """Scores that one temperature divides."""
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by for probabilities."""
+        check_is_fitted(self)
+        return float(self.learner_.temperature)
 
 
 class WithTopics(Estimator):

@@ -27,6 +27,8 @@ from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Layout, Source
 from sdem_dist.inputs.validation import check_classes, check_words, is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
+from sdem_dist.models.heads import Labels
+from sdem_dist.models.topic_heads import SigmoidLabels
 from sdem_dist.text.texts import texts_of_strings
 
 if TYPE_CHECKING:
@@ -150,7 +152,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
             with corpus_in_scratch(self, X, y, sample_weight, client) as written:
                 self.fit(written, **options._asdict())
-            self._fitted_to(X)
+            self._label(X)
             return self
         source = source_of(self, X, y, sample_weight, client=client)
         self.damaged_shards_ = []
@@ -162,12 +164,12 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)
-                learner, state, self.history_ = run_fit(self, source, executor, options._replace(callbacks=callbacks))
-            self.n_iter_ = len(self.history_)
-            self._take(learner, state)
+                end = run_fit(self, source, executor, options._replace(callbacks=callbacks))
+            self.history_, self.n_iter_ = end.history, len(end.history)
+            self._take(end.learner, end.state)
             self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
-            self._fitted_to(X)
-            for message in self._fit_warnings(source):
+            self._label(X)
+            for message in end.warnings:
                 warnings.warn(message, stacklevel=CALLER)
             for callback in callbacks:
                 if (fitted := getattr(callback, "fitted", None)) is not None:
@@ -183,15 +185,13 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             sparse = layout == "sparse" if layout else sp.issparse(rows) or are_texts(X)
             self._trained_layout = "sparse" if sparse else "dense"
 
-    def _fitted_to(self, X: object) -> None:
-        """Take note of what the model makes of the documents that it was trained on."""
-
-    def _fit_warnings(self, source: Source) -> list[str]:
-        """Return what a user should be warned of after training on a source."""
-        return []
+    def _label(self, X: object) -> None:
+        """Predict the clusters of training documents in memory, which scikit-learn's clusterers keep."""
+        if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):
+            self.labels_ = np.asarray(self.predict(X))
 
     def _describe(self, source: Source) -> None:
-        self.n_features_in_ = source.n_features
+        self.n_features_in_ = source.n_features - self._n_targets_in_columns
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
         self.weighting_ = source.weighting
         self.document_frequency_ = source.frequency
@@ -201,6 +201,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
         self.learner_, self.state_ = learner, state
+        head = getattr(learner, "head", None)
+        self._several = isinstance(head, SigmoidLabels) or (isinstance(head, Labels) and not head.exclusive)
         self._lazy_parameters = LazyParameters(partial(_parameters_of, learner, state))
         self.__dict__.pop("set_scores_", None)  # of another training
 

@@ -50,8 +50,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
             return probabilities(scores)
         return np.asarray(softmax(scores, axis=1))
 
-    def _decided(self, scores: np.ndarray) -> np.ndarray:
-        """Return classes from scores; of several labels which of them a document gets."""
+    def _predicted(self, X: object) -> np.ndarray:
+        """Return the classes of documents in memory; of several labels which of them a document gets."""
+        scores = self._class_scores(X)
         if self.several_labels:
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)  # type: ignore[attr-defined]
         return np.asarray(self.classes_[scores.argmax(axis=1)])
@@ -109,7 +110,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         """
         check_is_fitted(self)
         n_columns = len(self.classes_) if self.several_labels else None
-        return over_blocks(self, X, lambda b: self._decided(self._class_scores(b)), n_columns, client)
+        return over_blocks(self, X, self._predicted, n_columns, client)
 
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Find the thresholds of `predict_sets` from held-out documents.
@@ -320,7 +321,7 @@ class JointClassifier(Estimator):
         """Return ln p(y, d) of documents in memory."""
 
     def _class_scores(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X)
+        return self._joint_log_proba(X) / float(self.learner_.temperature)
 
     @property
     def class_log_prior_(self) -> np.ndarray:

@@ -83,10 +83,6 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     def _monitor(self) -> str:
         return self.loss
 
-    @property
-    def _n_columns(self) -> int:
-        return self.n_features_in_ + 1  # the target is a column too
-
     def _check_compatible(self, source: Source) -> None:
         if source.n_features != self._n_columns:
             raise ValueError(
@@ -130,10 +126,6 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
         start = started(np.array([source.weight]), state.mu, state.t)
         return final_stage(trainer, learner, epochs, start)
-
-    def _describe(self, source: Source) -> None:
-        super()._describe(source)
-        self.n_features_in_ = source.n_features - 1  # the target is a column too
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, standardised."""

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
+from sdem_dist.estimators.answers import Tempered
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
 from sdem_dist.estimators.parameters import (
@@ -27,7 +27,6 @@ from sdem_dist.estimators.parameters import (
 from sdem_dist.estimators.weighed_words import Weighing, is_unnormalised, margin_step_sizes, step_of, weighed
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy
-from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -44,15 +43,13 @@ from sdem_dist.models.many_classes import (
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 
 if TYPE_CHECKING:
-    from distributed import Client
-
     from sdem_dist.reports.explanation import DocumentParts
 
 _log = logging.getLogger(__name__)
 
 
 @estimator
-class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
+class ManyClassNB(Weighing, Tempered, JointClassifier, EngineClassifier, EngineEstimator):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training
@@ -120,7 +117,8 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         model = SparseCounts(source.n_features, VeryManyClasses(n_classes), alpha, float(self.loss != "nll"))
         if self.loss == "nll":
             learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
-            return final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed))
+            end = final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed))
+            return end._replace(warnings=unused_steps(self))
         sizes, start = margin_step_sizes(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
         learner, initial = SdEM(model, source.weight, AddSteps(sizes), "hinge", seed=seed), model.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // defaults.SPARSE_ROUND_ENTRIES))
@@ -145,20 +143,6 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
         last = {**result.history[-1], **end.history[-1], "epoch": self.n_epochs + 1}
         return end._replace(history=[*result.history, last])
 
-    def _fit_warnings(self, source: Source) -> list[str]:
-        return unused_steps(self) if self.loss == "nll" else []
-
-    def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            With the dtype of `classes_`.
-        """
-        check_is_fitted(self)
-        return over_blocks(self, X, self._predicted, None, client)
-
     def _predicted(self, X: object) -> np.ndarray:
         """Return the classes of documents in memory, scored a few at a time: scores take room."""
         documents = documents_of(self, X)
@@ -169,16 +153,7 @@ class ManyClassNB(Weighing, JointClassifier, EngineClassifier, EngineEstimator):
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return joint_scores(self._parameters, documents_of(self, X))
 
-    def _class_scores(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X) / self.temperature_
-
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.reports.parts import of_many_classes
 
         return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
-
-    @property
-    def temperature_(self) -> float:
-        """What scores are divided by for probabilities."""
-        check_is_fitted(self)
-        return float(self.learner_.temperature)

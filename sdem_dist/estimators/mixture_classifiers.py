@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import History, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import WithDensity
+from sdem_dist.estimators.answers import Tempered, WithDensity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, weights_of_classes
 from sdem_dist.estimators.parameters import (
@@ -71,7 +71,7 @@ VALIDATION_FRACTION = (
 
 
 @estimator
-class Components(Seeded):
+class Components(Seeded, Tempered):
     """How many components each class has."""
 
     n_components: Any = param(
@@ -99,12 +99,6 @@ class Components(Seeded):
 
     def _n_best_epochs(self, history: History) -> int:
         return int(self._best_entry(history)["epoch"])
-
-    @property
-    def temperature_(self) -> float:
-        """What scores are divided by for probabilities."""
-        check_is_fitted(self)
-        return float(self.learner_.temperature)
 
 
 @estimator
@@ -191,9 +185,6 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
             model: FeatureModel = self.learner_.model.variables
             scores = model.scores(self._parameters, model.features(table_of(self, X)))
         return by_class(scores, self.learner_.head.component_class)[0]
-
-    def _class_scores(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X) / self.temperature_
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.reports.parts import of_component_columns, of_components

@@ -8,13 +8,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
 
 import numpy as np
-import scipy.sparse as sp
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Clustering, WithDensity
+from sdem_dist.estimators.answers import Clustering, SampledDocuments, SampledRows, WithDensity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
@@ -33,9 +32,9 @@ from sdem_dist.estimators.parameters import (
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import EM_CONVERGED
 from sdem_dist.fitting.mixture_starts import ClusterKind, RowClusters, WordClusters
-from sdem_dist.fitting.scoring import drawn_from, over_blocks, sample_counts
+from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
-from sdem_dist.inputs.spec import Estimator, Extra, Spec, Trained, final_stage
+from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind, moments
 from sdem_dist.learners.rules import ClosedForm
@@ -186,7 +185,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
 
 
 @estimator
-class MultinomialMixture(OfText, ClusterMixture[WordClusters]):
+class MultinomialMixture(OfText, SampledDocuments, ClusterMixture[WordClusters]):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
     References
@@ -229,31 +228,10 @@ class MultinomialMixture(OfText, ClusterMixture[WordClusters]):
         check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
-    def sample(
-        self, n_samples: int = 1, random_state: object = None, *, length: int = 100
-    ) -> tuple[sp.csr_matrix, np.ndarray]:
-        """Draw documents of `length` words, and their clusters.
-
-        Returns
-        -------
-        X : CSR matrix of shape (n_samples, n_features)
-        labels : ndarray of shape (n_samples,)
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-        length : int, default=100
-            Words of each document.
-        """
-        check_is_fitted(self)
-        drawn, rng = drawn_from(self.component_log_prior_, n_samples, random_state)
-        return sample_counts(self.component_log_prob_, drawn, length, rng), drawn
-
 
 @estimator
-class OfRows(Estimator):
-    """What mixtures over columns of a table have beside the others: families of the columns, and samples."""
+class OfRows(SampledRows):
+    """What mixtures over columns of a table have beside the others: families of the columns."""
 
     alpha: float = param(1.0, real(above=True), "Observations of the column's mean (and variance) that the prior adds.")
 
@@ -275,23 +253,6 @@ class OfRows(Estimator):
         """Shares of the clusters, shape (n_components,)."""
         check_is_fitted(self)
         return np.exp(self._parameters.log_prior)
-
-    def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw rows and their clusters.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features), float64
-        labels : ndarray of shape (n_samples,)
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-        """
-        check_is_fitted(self)
-        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
-        return self.learner_.model.variables.sample(self._parameters, drawn, rng), drawn
 
 
 @estimator

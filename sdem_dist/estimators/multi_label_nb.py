@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -107,10 +107,6 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     @property
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else super()._monitor
-
-    def _take(self, learner: Any, state: Any) -> None:
-        super()._take(learner, state)
-        self._several = not learner.head.exclusive
 
     def _check_compatible(self, source: Source) -> None:
         self._check_columns(source)

@@ -83,18 +83,6 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         if self.init == "em" and self.shared:
             raise ValueError("init='em' fits components to classes: it needs shared=False")
 
-    def _look_at(self, X: object) -> None:
-        super()._look_at(X)
-        sparse = self._layout == "sparse"
-        if sparse and self.expand:
-            raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
-        if sparse and self.init == "em":
-            raise ValueError("init='em' needs a table: pass X dense, or start at examples")
-        if sparse and self.dtype != "float64":
-            raise ValueError(
-                f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
-            )
-
     def _checked(self, X: np.ndarray) -> np.ndarray:
         for unfit, what, advice in (
             (np.isnan(X), "Input X contains NaN", NO_GAPS),
@@ -106,6 +94,15 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the survey of the documents, the start, and the updates."""
+        sparse = self._layout == "sparse"
+        if sparse and self.expand:
+            raise ValueError("expand multiplies columns of tables, and X is sparse: pass it dense")
+        if sparse and self.init == "em":
+            raise ValueError("init='em' needs a table: pass X dense, or start at examples")
+        if sparse and self.dtype != "float64":
+            raise ValueError(
+                f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
+            )
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
         once = replace(plan, n_epochs=1)
         classes = source.classes[:1] if self.shared else source.classes

@@ -8,13 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING, Self, cast
 
 import numpy as np
-import scipy.sparse as sp
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters
+from sdem_dist.estimators.answers import SampledDocuments, Tempered
 from sdem_dist.estimators.base import EngineEstimator, check_settled, settled
 from sdem_dist.estimators.classifier import (
     EngineClassifier,
@@ -50,7 +49,6 @@ from sdem_dist.fitting.holdout import (
     may_overlap,
     share_held_out,
 )
-from sdem_dist.fitting.scoring import drawn_from, sample_counts
 from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.fitting.temperature import train_by_folds
 from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
@@ -70,7 +68,9 @@ if TYPE_CHECKING:
 
 
 @estimator
-class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, EngineClassifier, EngineEstimator):
+class MultinomialNB(
+    WeighedWords, Classes, Hidden, Steps, Tempered, SampledDocuments, JointClassifier, EngineClassifier, EngineEstimator
+):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters
@@ -151,7 +151,14 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
         loss = None if self.loss == "auto" else self.loss
         if loss == "nll":
-            return final_stage(trainer, self._counting(source), self._plan(source))
+            end = final_stage(trainer, self._counting(source), self._plan(source))
+            return end if self.unlabelled is not None else end._replace(warnings=unused_steps(self))
+        lanes_matter = self.merge == "mean" and not is_unnormalised(source)
+        warnings = short_lanes(self._plan(source)) if lanes_matter else ()
+        return self._train(trainer, source, loss)._replace(warnings=warnings)
+
+    def _train(self, trainer: Trainer, source: Source, loss: str | Loss | None) -> Trained:
+        """Run the stages of a discriminative training; None: held-out documents choose the loss."""
         if source.n_labelled:
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
             how = weight, self.n_epochs == "auto", self.holds_out, self.calibrate
@@ -185,12 +192,6 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         learner, initial = self._learner(source, loss=loss)
         stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
         return Candidate(learner, self._plan(source), initial, stage)
-
-    def _fit_warnings(self, source: Source) -> list[str]:
-        if self.loss == "nll" and self.unlabelled is None:
-            return unused_steps(self)
-        lanes_matter = self.loss != "nll" and self.merge == "mean" and not is_unnormalised(source)
-        return short_lanes(self._plan(source)) if lanes_matter else []
 
     @property
     def _n_epochs(self) -> int:
@@ -343,41 +344,10 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
     def _joint_log_proba(self, X: object) -> np.ndarray:
         return np.asarray(joint_scores(self._parameters, documents_of(self, X)))
 
-    def _class_scores(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X) / float(self.learner_.temperature)
-
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         from sdem_dist.reports.parts import of_naive_bayes
 
         return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
-
-    def sample(
-        self, n_samples: int = 1, random_state: object = None, *, length: int = 100
-    ) -> tuple[sp.csr_matrix, np.ndarray]:
-        """Draw documents and their classes from p(y, d), with ``loss="nll"`` of counts.
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-        length : int, default=100
-            Words of each document.
-
-        Returns
-        -------
-        X : CSR matrix of shape (n_samples, n_features)
-        y : ndarray of shape (n_samples,)
-
-        Raises
-        ------
-        ModelError
-            The model is not of counts.
-        """
-        check_is_fitted(self)
-        if self.loss != "nll" or self.weighting_ is not None:
-            raise ModelError("sample needs a model of counts with loss='nll', and this is another one")
-        drawn, rng = drawn_from(self.class_log_prior_, n_samples, random_state)
-        return sample_counts(self.feature_log_prob_, drawn, length, rng), self.classes_[drawn]
 
     @property
     def loss_(self) -> str | Loss:
@@ -385,9 +355,3 @@ class MultinomialNB(WeighedWords, Classes, Hidden, Steps, JointClassifier, Engin
         check_is_fitted(self)
         loss: str | Loss = self.learner_.loss
         return loss
-
-    @property
-    def temperature_(self) -> float:
-        """What scores are divided by for probabilities."""
-        check_is_fitted(self)
-        return float(self.learner_.temperature)

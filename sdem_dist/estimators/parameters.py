@@ -344,13 +344,13 @@ OF_STEPS = (
 """Parameters that mean nothing where a loss is fitted in closed form."""
 
 
-def unused_steps(estimator: object) -> list[str]:
+def unused_steps(estimator: object) -> tuple[str, ...]:
     """Return a warning where parameters of steps were set, and the fit is in closed form."""
     defaults = {declared.name: declared.default for declared in fields(estimator)}  # type: ignore[arg-type]
     changed = [
         f"{name}={value!r}" for name in OF_STEPS if (value := getattr(estimator, name, None)) != defaults.get(name)
     ]
-    return [f"loss='nll' is fitted in closed form, and has no use for {', '.join(changed)}"] if changed else []
+    return (f"loss='nll' is fitted in closed form, and has no use for {', '.join(changed)}",) if changed else ()
 
 
 def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
@@ -360,15 +360,15 @@ def plan_of(lanes: Lanes, n_documents: int, n_epochs: int, seed: int) -> Plan:
     return plans.sequential(n_documents, n_epochs, seed, lanes.n_lanes, lanes.rounds_per_epoch)
 
 
-def short_lanes(plan: Plan) -> list[str]:
+def short_lanes(plan: Plan) -> tuple[str, ...]:
     """Return a warning where lanes of weighted documents are so short that they may lose accuracy."""
     of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
     if plan.n_lanes == 1 or of_a_lane >= defaults.SHORT_LANE:
-        return []
+        return ()
     length = counted(of_a_lane, "document") if of_a_lane else "at most one document"
     problem = f"n_lanes={plan.n_lanes:,} leaves {length} to a lane in a round"
     fewer = "may lose accuracy: leave n_lanes at None, or take fewer"
-    return [f"{problem}. Lanes of fewer than {defaults.SHORT_LANE} {fewer}"]
+    return (f"{problem}. Lanes of fewer than {defaults.SHORT_LANE} {fewer}",)
 
 
 @estimator

@@ -92,10 +92,6 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else "ncll"
 
-    def _take(self, learner: Any, state: Any) -> None:
-        self._several = isinstance(learner.head, SigmoidLabels)
-        super()._take(learner, state)
-
     def _output(self, source: Source, summary: WordSummary) -> Output:
         several = source.members is not None
         if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):

@@ -17,7 +17,7 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.answers import WithDensity
+from sdem_dist.estimators.answers import SampledRows, WithDensity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import (
     EngineClassifier,
@@ -40,7 +40,6 @@ from sdem_dist.estimators.parameters import (
     unused_steps,
 )
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.scoring import drawn_from
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -66,7 +65,9 @@ _HELD_BACK = (
 
 
 @estimator
-class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, EngineClassifier, EngineEstimator):
+class FeatureNB(
+    Classes, Unlabelled, Seeded, WithDensity, SampledRows, JointClassifier, EngineClassifier, EngineEstimator
+):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
@@ -148,19 +149,16 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
         generative = self._generative(source, summary)
         if self.loss == "nll" and not summary.n_unlabelled:
-            return final_stage(trainer, generative, once)
+            end = final_stage(trainer, generative, once)
+            return end if self.unlabelled is not None else end._replace(warnings=unused_steps(self))
         initial = None
         if self.step == "safe":
             initial = generative.model.inside(trainer.run(Stage("generative fit", generative, once)).state)
         learner = self._learner(source, plan, summary)
-        return final_stage(trainer, learner, plan, initial)
-
-    def _fit_warnings(self, source: Source) -> list[str]:
-        if self.loss == "nll" and self.unlabelled is None:
-            return unused_steps(self)
-        rule = self.learner_.rule
-        held_back = isinstance(rule, SafeStep) and rule.held_back(self.learner_, self.state_)
-        return [_HELD_BACK.format(type(self).__name__)] if held_back else []
+        end = final_stage(trainer, learner, plan, initial)
+        if isinstance(learner.rule, SafeStep) and learner.rule.held_back(learner, end.state):
+            end = end._replace(warnings=(_HELD_BACK.format(type(self).__name__),))
+        return end
 
     def _plan(self, n_documents: int) -> Plan:
         """Return the plan of a run: rounds are whole epochs unless ``merge="sum"`` has a `batch_size`."""
@@ -213,24 +211,6 @@ class FeatureNB(Classes, Unlabelled, Seeded, WithDensity, JointClassifier, Engin
         check_is_fitted(self)
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
-
-    def sample(self, n_samples: int = 1, random_state: object = None) -> tuple[np.ndarray, np.ndarray]:
-        """Draw rows and their classes from p(x, y).
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-            0 or more.
-        random_state : int, RandomState instance or None, default=None
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features), float64
-        y : ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
-        return self.learner_.model.variables.sample(self._parameters, drawn, rng), self.classes_[drawn]
 
     def with_class_prior(self, class_prior: object) -> Self:
         """Return a copy of the fitted model for a population with other shares of the classes.

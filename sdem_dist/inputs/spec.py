@@ -134,6 +134,8 @@ class Trained(NamedTuple):
     learner: AnyModelLearner
     state: Any
     history: list[dict[str, float]]
+    warnings: tuple[str, ...] = ()
+    """What a user should be told after the fit."""
 
 
 class Estimator(Protocol):
@@ -220,9 +222,14 @@ class Estimator(Protocol):
         return self._trained_layout or self.spec.layout
 
     @property
+    def _n_targets_in_columns(self) -> int:
+        """Columns that hold a target: the last one of a table whose numbers are learned."""
+        return int(self.spec.target == "numbers" and self._layout == "dense")
+
+    @property
     def _n_columns(self) -> int:
         """Columns of the documents, the target's included where it is one."""
-        return self.n_features_in_
+        return self.n_features_in_ + self._n_targets_in_columns
 
     def _encoded(self, X: object, *, reset: bool) -> Any:
         """Return a table as numbers."""
