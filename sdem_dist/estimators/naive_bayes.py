@@ -154,8 +154,8 @@ class MultinomialNB(
             end = final_stage(trainer, self._counting(source), self._plan(source))
             return end if self.unlabelled is not None else end._replace(warnings=unused_steps(self))
         lanes_matter = self.merge == "mean" and not is_unnormalised(source)
-        warnings = short_lanes(self._plan(source)) if lanes_matter else ()
-        return self._train(trainer, source, loss)._replace(warnings=warnings)
+        messages = short_lanes(self._plan(source)) if lanes_matter else ()
+        return self._train(trainer, source, loss)._replace(warnings=messages)
 
     def _train(self, trainer: Trainer, source: Source, loss: str | Loss | None) -> Trained:
         """Run the stages of a discriminative training; None: held-out documents choose the loss."""
