@@ -24,15 +24,14 @@ from sdem_dist.estimators.parameters import (
     plan_of,
     real,
 )
-from sdem_dist.estimators.weighed_words import WeighedWords, margin_step_sizes, weighed
+from sdem_dist.estimators.weighed_words import WeighedWords, learner_of_words, weighed
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import check_classes, seed_of
-from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.losses import Loss, kernel_form
+from sdem_dist.losses import Loss
 from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Labels
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
@@ -141,15 +140,10 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
         return plan_of(self, n_documents, epochs, seed_of(self.random_state))
 
-    def _learner(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState]]:
+    def _learner(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
         head = Labels(len(source.classes), exclusive=source.members is None)
         model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
-        if self.merge == "mean":
-            kernel_form(self.loss, 2)  # says what is wrong with it
-        sizes, start = margin_step_sizes(self, source, model, self.loss)
-        initial = MadeByWorkers(start.block)
-        rule = Merge(sizes, self.merge == "mean", defaults.STEP_TOLERANCE)
-        return SdEM(model, source.weight, rule, self.loss, seed=seed_of(self.random_state)), initial
+        return learner_of_words(self, source, model, self.loss)
 
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))

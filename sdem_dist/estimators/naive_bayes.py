@@ -38,7 +38,7 @@ from sdem_dist.estimators.parameters import (
     short_lanes,
     unused_steps,
 )
-from sdem_dist.estimators.weighed_words import WeighedWords, is_unnormalised, margin_step_sizes, weighed
+from sdem_dist.estimators.weighed_words import WeighedWords, is_unnormalised, learner_of_words, weighed
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import (
     Candidate,
@@ -56,9 +56,9 @@ from sdem_dist.inputs.source import Source, documents_of, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.protocol import AnyModelLearner
-from sdem_dist.learners.rules import ClosedForm, Merge, paper_steps
+from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.losses import Loss, kernel_form
+from sdem_dist.losses import Loss
 from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
 from sdem_dist.models.word_counts import SdemState
@@ -246,17 +246,7 @@ class MultinomialNB(
         self, source: Source, loss: str | Loss | None = None
     ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
         loss = loss or ("hinge" if self.loss == "auto" else self.loss)
-        model, weights = self._model(source), self._class_weights(source)
-        if self.merge == "mean":
-            kernel_form(loss, model.n_classes)  # says what is wrong with it
-        initial, sizes = None, paper_steps(float(self.step_decay))
-        if self.steps == "margin":
-            sizes, start = margin_step_sizes(self, source, model, loss)
-            initial = MadeByWorkers(start.block)
-        rule = Merge(sizes, self.merge == "mean", 0.0 if self.steps == "paper" else defaults.STEP_TOLERANCE)
-        seed = seed_of(self.random_state)
-        learner = SdEM(model, source.weight, rule, loss, class_weight=weights, seed=seed)
-        return learner, initial
+        return learner_of_words(self, source, self._model(source), loss, self._class_weights(source))
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.

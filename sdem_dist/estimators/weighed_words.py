@@ -9,6 +9,7 @@ import numpy as np
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.checks import LARGEST
+from sdem_dist.engine.plan import MadeByWorkers
 from sdem_dist.estimators.parameters import (
     EVALUATE_EVERY,
     STEP_DECAY,
@@ -23,14 +24,17 @@ from sdem_dist.estimators.parameters import (
     real,
     truth,
 )
-from sdem_dist.fitting.defaults import NORM
+from sdem_dist.fitting import defaults
 from sdem_dist.fitting.mixture_starts import PriorStart
 from sdem_dist.fitting.plans import sample, scaled, with_frequencies
-from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, StepSizes, margin_steps
-from sdem_dist.losses import Loss, loss_kind
-from sdem_dist.models.heads import unit_of
+from sdem_dist.inputs.validation import seed_of
+from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, Merge, StepSizes, margin_steps, paper_steps
+from sdem_dist.learners.sdem import SdEM
+from sdem_dist.losses import Loss, kernel_form, loss_kind
+from sdem_dist.models.heads import Labels, unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.weighting import Weighting
+from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Source
@@ -84,6 +88,7 @@ class Weighing(OfText, Seeded):
         loss: str | Loss
         step: float | None
         steps: str
+        merge: str
 
 
 @estimator
@@ -141,7 +146,7 @@ def weighed(words: Weighing, source: Source) -> Source:
         )
     norm = words.norm
     if norm == "auto":
-        norm = None if form == "counts" else NORM
+        norm = None if form == "counts" else defaults.NORM
     orders, characters = None, False
     if words.ngram_range is not None:
         if source.vocabulary is None:
@@ -174,3 +179,21 @@ def margin_step_sizes(
     unit = unit_of(sample(source), start.prior)
     step, decay = step_of(words, source, loss), float(words.step_decay)
     return margin_steps(step, unit, model.alpha, model.class_alpha, decay), start
+
+
+def learner_of_words(
+    words: WeighedWords,
+    source: Source,
+    model: NaiveBayes,
+    loss: str | Loss,
+    class_weight: tuple[float, ...] | None = None,
+) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
+    """Return sdEM of words, and where it starts; None: at the prior, with the paper's steps."""
+    local, initial, sizes, tolerance = words.merge == "mean", None, paper_steps(float(words.step_decay)), 0.0
+    if local:  # says what is wrong with a loss that has no kernel
+        kernel_form(loss, 2 if isinstance(model.head, Labels) else model.n_classes)
+    if words.steps == "margin":
+        sizes, start = margin_step_sizes(words, source, model, loss)
+        initial, tolerance = MadeByWorkers(start.block), defaults.STEP_TOLERANCE
+    rule, seed = Merge(sizes, local, tolerance), seed_of(words.random_state)
+    return SdEM(model, source.weight, rule, loss, class_weight=class_weight, seed=seed), initial
