@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 import click
 
 from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS, option, with_options
+from sdem_dist.compat import import_scikit_learn
 from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
@@ -134,6 +135,7 @@ def reading_help(ctx: click.Context) -> str:
 
 def pop_reading(options: dict[str, Any]) -> Reading:
     """Take the options of `reading_options` but ``on_error`` out of others, and return their settings."""
+    import_scikit_learn()  # before text imports scipy, which would import more
     from sdem_dist.text import Reading
 
     return Reading(**{name: options.pop(name) for name in READING})
