@@ -99,14 +99,12 @@ class SortedRows:
         self._lock = Lock()
 
     def add(self, rows: KeyedRows) -> None:
-        """Take the next documents."""
         self._held.append(rows)
         self._n_bytes += rows.nbytes
         if self._n_bytes > self._memory_limit:
             self.flush()
 
     def flush(self) -> None:
-        """Write what is in memory."""
         held, self._held, n_bytes, self._n_bytes = alike(self._held), [], self._n_bytes, 0
         if not held:
             return

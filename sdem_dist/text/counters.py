@@ -287,16 +287,11 @@ def arranged(found: CsrCounts, columns: np.ndarray, n_columns: int) -> tuple[np.
     return indptr, indices[:n], counts[:n]
 
 
-def as_matrix(counts: CsrCounts, n_features: int, dtype: type | np.dtype = np.int64) -> sp.csr_matrix:
-    """Return arranged counts as a matrix."""
-    found = CsrCounts(counts.indptr, counts.nodes, counts.counts.astype(dtype, copy=False))
-    return csr(found, (len(counts.indptr) - 1, n_features))
-
-
-def csr(counts: CsrCounts, shape: tuple[int, int]) -> sp.csr_matrix:
-    """Return arranged counts as a matrix."""
+def as_matrix(counts: CsrCounts, n_features: int, dtype: type | np.dtype | None = np.int64) -> sp.csr_matrix:
+    """Return arranged counts as a matrix; without `dtype` of that which they have."""
     import scipy.sparse as sp
 
-    matrix = sp.csr_matrix((counts.counts, counts.nodes, counts.indptr), shape=shape)
+    values = counts.counts if dtype is None else counts.counts.astype(dtype, copy=False)
+    matrix = sp.csr_matrix((values, counts.nodes, counts.indptr), shape=(len(counts.indptr) - 1, n_features))
     matrix.has_canonical_format = True
     return matrix

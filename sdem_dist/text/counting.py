@@ -78,7 +78,6 @@ class CountedBlock:
 
 
 def block_path(folder: Path, block: int) -> Path:
-    """Return where the block number `block` lies."""
     return folder / f"block-{block:06d}"
 
 
@@ -95,7 +94,6 @@ def save_block(path: Path, block: CountedBlock) -> None:
 
 
 def load_block(path: Path) -> CountedBlock:
-    """Read the documents that `save_block` wrote."""
     (n_columns, run), indptr, nodes, counts, *beside = load_arrays(path, 10)
     labels, held_out, weights, groups, *ids = beside
     columns = Beside(
@@ -122,7 +120,6 @@ class TextSpool:
         self._bounds: np.ndarray | None = None
 
     def add(self, texts: Texts) -> None:
-        """Append texts, the next ones of the source."""
         with self._path.open("ab") as file:
             file.writelines(texts.bytes_of(i) for i in range(len(texts)))
         self._sizes.append(texts.stops - texts.starts)
@@ -157,7 +154,6 @@ class Tally:
 
     @property
     def n_training(self) -> int:
-        """Number of documents that are not held out."""
         return self.n_documents - self.n_held_out
 
     def take(self, labels: list[str], held_out: np.ndarray) -> np.ndarray:
@@ -181,7 +177,6 @@ class Tally:
 
     @classmethod
     def from_json(cls, values: JsonObject) -> Tally:
-        """Return what `dataclasses.asdict` made of one."""
         return cls(**{**values, "scripts": ScriptSample(**values["scripts"])})
 
 
@@ -203,7 +198,6 @@ class Counting:
 
     @property
     def learns(self) -> bool:
-        """Whether the terms are those that the sources have."""
         return self.settings.kind == "count" and self.reference is None
 
     def gate(self) -> RowValidator:
@@ -212,7 +206,6 @@ class Counting:
         return RowValidator(self.on_error, self.known_classes, self.targets, separator=separator, unlabelled=unlabelled)
 
     def mask(self, split: int, first: int, n_documents: int) -> np.ndarray:
-        """Return which documents of a split are held out."""
         return held_out_mask(split, first, n_documents, self.held_out, self.random_state)
 
 
@@ -339,7 +332,6 @@ def count_matrices(
 
 
 def counts_folder(scratch: Path, number: int, split: InputSplit) -> Path:
-    """Return where the counts of a split lie."""
     return scratch / f"counts-{number}-{split.name}"
 
 

@@ -158,7 +158,6 @@ class LineBlock:
 
 
 def is_utf8_name(encoding: str) -> bool:
-    """Say whether this is a name of UTF-8."""
     return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig", "utf8-sig")
 
 

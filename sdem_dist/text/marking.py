@@ -67,7 +67,6 @@ def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
 
 
 def _runs(units: Sequence[Spelled], n: int, between: str) -> Iterator[Occurrence]:
-    """Yield runs of n units."""
     for i in range(len(units) - n + 1):
         run = units[i : i + n]
         yield between.join(u.token for u in run), [(u.start, u.stop) for u in run if u.stop > u.start]

@@ -75,14 +75,12 @@ class Trie:
 
     @classmethod
     def of(cls, counter: LearningCounter) -> Trie:
-        """Return what a counter has learned."""
         tree = counter.tree
         parents, lasts, tally = (array[: tree.n_nodes] for array in (tree.parents, tree.lasts, tree.tally))
         return cls(counter.tokenizer.spelling, parents, lasts, tally, tree.lengths[1])
 
     @property
     def n_nodes(self) -> int:
-        """Number of nodes."""
         return len(self.parents)
 
 

@@ -57,7 +57,6 @@ class _Part:
     runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
 
     def n_documents(self, held_out: bool) -> int:
-        """Return the number of its documents that are held out, or of the others."""
         return self.tally.n_held_out if held_out else self.tally.n_training
 
 

@@ -21,7 +21,7 @@ from sdem_dist.documents import offsets_of
 from sdem_dist.storage.encoding import JsonObject, decode_strings
 from sdem_dist.storage.kept import SUMMARY, at_hand, once
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.counters import CsrCounts, arranged, csr
+from sdem_dist.text.counters import CsrCounts, arranged, as_matrix
 from sdem_dist.text.counting import Beside, Tally, block_path, load_block
 from sdem_dist.text.terms import RunColumns, TermColumns
 from sdem_dist.text.validation import NONE
@@ -100,7 +100,6 @@ class SecondPass:
 
     @property
     def groups(self) -> np.ndarray | None:
-        """Hashes of their groups, where documents have these."""
         return np.concatenate(self._groups) if self._groups else None
 
     def _batches(self, wrote: Callable[[int], None]) -> Iterator[Batch]:
@@ -155,7 +154,7 @@ class SecondPass:
             indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
             return block.beside, rows, Canonical(counts.counts, indices, counts.indptr, width)
         data = counts.counts if columns.whole else counts.counts.astype(np.float32)
-        return block.beside, rows, csr(CsrCounts(counts.indptr, counts.nodes, data), (len(rows), width))
+        return block.beside, rows, as_matrix(CsrCounts(counts.indptr, counts.nodes, data), width, None)
 
     def _columns_of(self, run: int) -> np.ndarray:
         assert self.terms is not None

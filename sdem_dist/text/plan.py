@@ -99,7 +99,6 @@ class IngestPlan:
 
     @property
     def _known_labels(self) -> Sequence[ClassLabel]:
-        """Return the labels of the reference."""
         assert self.reference is not None
         sets = self.reference.header.label_sets
         return cast("Sequence[ClassLabel]", self.reference.header.classes) if sets is None else all_labels(sets)

@@ -43,7 +43,6 @@ def save_arrays(path: Path, *arrays: np.ndarray) -> None:
 
 
 def load_arrays(path: Path, n: int) -> list[np.ndarray]:
-    """Read the first `n` arrays that `save_arrays` wrote."""
     with path.open("rb") as file:
         return [np.load(file, allow_pickle=False) for _ in range(n)]
 
@@ -67,13 +66,11 @@ class Runs:
         self._written: dict[int, list[int]] = {}
 
     def begin(self) -> tuple[int, LearningCounter]:
-        """Return the number of a new run, and its counter."""
         run = next(self._numbers)
         self._open[run] = LearningCounter(self._settings, tallies=self._tallies)
         return run, self._open[run]
 
     def is_full(self, run: int) -> bool:
-        """Say whether a run has as many terms as there is memory for."""
         return self._open[run].tree.n_nodes >= MAX_TERMS // self._n_jobs
 
     def write(self, run: int) -> None:
@@ -200,7 +197,6 @@ class MemoryColumns:
     chosen: np.ndarray | None  # the column of each term within bounds, where `max_features` left some out
 
     def of_run(self, run: int) -> np.ndarray:
-        """See `RunColumns`."""
         columns = self.columns[run]
         return columns if self.chosen is None else _chosen(columns, self.chosen)
 
@@ -216,7 +212,6 @@ class TermColumns:
     chosen: Path | None  # see `MemoryColumns`
 
     def of_run(self, run: int) -> np.ndarray:
-        """See `RunColumns`."""
         place, parts = self.first + run, []
         for folder, base in zip(self.merged, self.bases, strict=True):
             start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()

@@ -47,11 +47,9 @@ class Texts:
 
     @property
     def n_bytes(self) -> int:
-        """Bytes of all texts."""
         return int((self.stops - self.starts).sum())
 
     def bytes_of(self, i: int) -> bytes:
-        """Return the bytes of text `i`."""
         return self.data[self.starts[i] : self.stops[i]].tobytes()
 
     def take(self, rows: np.ndarray) -> Texts:
@@ -94,7 +92,6 @@ class Columns:
 
     @property
     def texts(self) -> tuple[str | int, ...]:
-        """The columns of the text."""
         if isinstance(self.text, tuple):
             return self.text
         return ("text" if self.text is None else self.text,)
@@ -162,7 +159,6 @@ def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogat
 
 
 def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
-    """Return texts that are in UTF-8 already."""
     offsets = offsets_of_lengths(encoded)
     return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
 
@@ -270,7 +266,6 @@ def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
 
 
 def is_text(kind: pyarrow.DataType) -> bool:
-    """Say whether an Arrow type is one of texts."""
     import pyarrow.types as types
 
     return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
@@ -313,7 +308,6 @@ class ScriptSample:
             self.n_spaces += sum(map(str.isspace, text))
 
     def merge(self, other: ScriptSample) -> None:
-        """Take another sample in."""
         self.n_characters += other.n_characters
         self.n_unspaced += other.n_unspaced
         self.n_spaces += other.n_spaces

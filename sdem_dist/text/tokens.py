@@ -304,11 +304,9 @@ class Characters:
 
     @property
     def spelling(self) -> Spelling:
-        """See `Words`."""
         return Spelling.of_code_points()
 
     def tokens(self, texts: Texts) -> Segments:
-        """See `Words`."""
         texts = self._rewritten(texts)
         most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
         ids = self._scratch.array("ids", most, np.int32)
@@ -320,12 +318,10 @@ class Characters:
         return Segments(ids[:n_ids], segments[: n_segments + 1], documents)
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Words`."""
         joined = "".join(terms).encode("utf-32-le", "surrogatepass")
         return np.frombuffer(joined, np.int32), offsets_of_lengths(terms)
 
     def fixed(self) -> Characters:
-        """See `Words`."""
         return Characters(self._settings)
 
 
@@ -343,19 +339,15 @@ class Analyzed:
 
     @property
     def spelling(self) -> Spelling:
-        """See `Words`."""
         return Spelling(self._table.spelled, self._table.offsets, self._table.n_words, separator=False)
 
     def tokens(self, texts: Texts) -> Segments:
-        """See `Words`."""
         found = [self._analyze(text) for text in texts]
         ids = self._table.numbers(texts_of_strings([term for terms in found for term in terms]), grow=self._grows)
         return Segments(ids, offsets_of_lengths(found), np.arange(len(found) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        """See `Words`."""
         return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
 
     def fixed(self) -> Analyzed:
-        """See `Words`."""
         return Analyzed(self._settings, self._table)

@@ -271,7 +271,6 @@ def label_name(raw: object) -> str | None:
 
 
 def is_number(text: str) -> bool:
-    """Say whether a text is a finite number."""
     try:
         return math.isfinite(float(text))
     except ValueError:

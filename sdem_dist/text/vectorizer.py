@@ -233,7 +233,6 @@ def _stemmer(language: str) -> Stemmer.Stemmer:
 
 
 def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
-    """Return the words that are left out."""
     if settings.stop_words == "english":
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
 

@@ -107,7 +107,6 @@ class _Lines:
         self._n_lines = 0
 
     def batch(self, block: LineBlock, bounds: np.ndarray) -> RecordBatch:
-        """Return consecutive lines."""
         n_columns, good = bounds[:, _N_COLUMNS], bounds[:, _GOOD] == 1
         if self.text is not None:
             good &= bounds[:, _TEXT] >= 0
