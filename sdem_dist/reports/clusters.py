@@ -80,7 +80,7 @@ class ClusterReport(Report):
         classes: np.ndarray,
         positions: np.ndarray,
     ) -> None:
-        self.probabilities, self.labels, self.classes = probabilities, labels, classes
+        self.probabilities, self.words, self.labels, self.classes = probabilities, words, labels, classes
         clusters, n = probabilities.argmax(axis=1), probabilities.shape[1]
         self.sizes = np.bincount(clusters, minlength=n)
         labelled = np.zeros(0, bool) if labels is None else labels >= 0
