@@ -123,8 +123,8 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
         total = parts[0]
         for part in parts[1:]:
             low, high = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
-            moments = _joined(*total[:3], *part[:3])
-            total = ColumnSummary(*moments, low, high, total.n_unlabelled + part.n_unlabelled)
+            n, mean, squares = _joined(*total[:3], *part[:3])
+            total = ColumnSummary(n, mean, squares, low, high, total.n_unlabelled + part.n_unlabelled)
         return total
 
 

@@ -259,8 +259,8 @@ class SparseCounts:
             visited = Visited(d.data, d.indices, d.indptr, d.labels, d.weights, order[a:b])
             t = run_documents(visited, lists, counts, schedule, t, MARGIN)
         moved_classes = counts.documents - state.class_counts
-        changed = moved(lists, state.starts(), state.changes, self.n_classes)
-        return ManyClassStatistics(*changed, moved_classes, float(d.weights.sum()))
+        pairs, changes = moved(lists, state.starts(), state.changes, self.n_classes)
+        return ManyClassStatistics(pairs, changes, moved_classes, float(d.weights.sum()))
 
     def add(self, parts: Sequence[ManyClassStatistics]) -> ManyClassStatistics:
         pairs, changes = added([part.pairs for part in parts], [part.changes for part in parts])
