@@ -83,7 +83,7 @@ def test_nuls_of_a_text_in_utf_8_are_blanks(source):
 @pytest.mark.parametrize(
     ("first", "said"),
     [
-        (gzip.compress(b"x"), "it has the first bytes of a .gz file: give it the suffix .gz"),
+        (gzip.compress(b"x", mtime=0), "it has the first bytes of a .gz file: give it the suffix .gz"),
         (b"PAR1\x15\x04\x15\n\x15\x0eL\x15", "first bytes of a .parquet file: give it the suffix .parquet"),
         (
             b"PK\x03\x04" + bytes(range(90)),

@@ -44,7 +44,7 @@ def tried(sampler):
         (MultinomialNB(loss=Hinge(margin=2.0)), {"loss", "step"}),
         (MultiLabelNB(loss="ncll"), {"loss"}),
     ],
-    ids=repr,
+    ids=lambda value: repr(sorted(value) if isinstance(value, set) else value),
 )
 def test_what_is_given_is_not_tried(model, given):
     names = {name for part in default_space(model) for name in part}
