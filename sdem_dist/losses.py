@@ -35,6 +35,7 @@ class Nll:
         return -scores[np.arange(len(labels)), labels]
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return 1 on the label, 0 elsewhere (Table 1)."""
         return _one_hot(scores, labels)
 
 
@@ -48,6 +49,7 @@ class Ncll:
         return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return ``1[k = y] - p(k | d)`` (Table 1)."""
         weights = -softmax(scores, axis=1)
         weights[np.arange(len(labels)), labels] += 1.0
         return np.asarray(weights)
@@ -67,6 +69,7 @@ class Hinge:
     margin: float = 1.0
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return by how much the margin to the strongest rival is missed (equation 17)."""
         return np.maximum(0.0, self.margin - _margin(scores, labels, rival_of(scores, labels)))
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -138,6 +141,7 @@ class Blend:
             raise TypeError(f"other is a loss, such as Hinge(), and not {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return the sum of both losses by their weights."""
         return self.share * Nll().value(scores, labels) + (1.0 - self.share) * self.other.value(scores, labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
