@@ -66,7 +66,9 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
         raise ModelError(f"{path}: cannot be read: {error.strerror or error}") from error
     arrays, metadata = read_archive(path, KIND)
     try:
-        return _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
+        estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
+        estimator._lazy_parameters.owner = str(path)
+        return estimator
     except ModelError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:

@@ -137,7 +137,7 @@ def parse_loss(text: str) -> object:
         if name == "blend":
             share, _, other = rest.partition(":")
             return Blend(named(parse_loss(other or "ncll")), _number(share))  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, KeyError) as error:
         raise ValueError(f"{text!r} is not a loss ({error}); losses are {LOSS_FORMS}") from error
     if text == "perceptron":
         return Hinge(0.0)

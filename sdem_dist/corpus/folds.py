@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeAlias, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,6 @@ from numpy.typing import ArrayLike
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.counted import counted, is_count
 from sdem_dist.errors import CorpusError
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.base import BaseCorpus
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
@@ -57,7 +54,21 @@ class Selection:
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
 
 
-CorpusT = TypeVar("CorpusT", bound="BaseCorpus")
+class Divisible(Protocol):
+    """What is needed of a corpus that is cut into folds, see `sdem_dist.corpus.base.BaseCorpus`."""
+
+    @property
+    def n_documents(self) -> int: ...
+    @property
+    def cache_key(self) -> str: ...
+    @property
+    def mask(self) -> np.ndarray | None: ...
+    def labels(self) -> np.ndarray | None: ...
+    def all_groups(self) -> np.ndarray | None: ...
+    def within(self, part: FoldMask) -> Self: ...
+
+
+CorpusT = TypeVar("CorpusT", bound=Divisible)
 
 
 class Folds(Generic[CorpusT]):

@@ -1,5 +1,6 @@
 """The checkpoint folder of a fit: progress of each stage, and the results of finished ones, published atomically."""
 
+import errno
 import json
 import re
 import socket
@@ -67,7 +68,8 @@ class SavedState(NamedTuple, Generic[State]):
                 raise
             # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
             what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SHARED_FOLDER_HINT})"
-            raise OSError(cause.errno, what, self.path) from None
+            code = errno.ENOENT if isinstance(cause, FileNotFoundError) else cause.errno  # safetensors' has none
+            raise OSError(code, what, self.path) from None
 
 
 class Progress(NamedTuple):

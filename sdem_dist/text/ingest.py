@@ -109,7 +109,8 @@ def ingest(
 
     Examples
     --------
-    >>>     >>> from pathlib import Path
+    >>> import tempfile
+    >>> from pathlib import Path
     >>> from sdem_dist import ingest, open_corpus
     >>> folder = Path(tempfile.mkdtemp())
     >>> for label, text in (("sport", "a late goal"), ("money", "the bank")):

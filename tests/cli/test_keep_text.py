@@ -57,7 +57,7 @@ def test_nothing_in_a_document_steers_a_terminal(tmp_path):
     corpus = write_corpus(
         tmp_path / "c", np.array([[3, 1]]), vocabulary=["a\x1b[31m", "b\n"], ids=["x\x07"], shuffle=False
     )
-    assert repr(corpus[0]) == r"<document: id x\x07; a\x1b[31m 3, b\n 1>"
+    assert repr(corpus[0]) == r"<document: id x\x07; a\x1b[31m 3, b 1>"
     dense = write_corpus(tmp_path / "d", np.array([[0.5, np.nan]]), dense=True)
     assert repr(dense[0]) == "<document: id 0; 0 0.5, 1 nan>"
     targets = write_corpus(tmp_path / "t", np.eye(2), targets=np.array([1.5, 2]), shuffle=False)
@@ -82,7 +82,7 @@ def test_damaged_texts_are_named(corpus, tmp_path):
     )
     chunk.unlink()
     damaged = open_corpus(tmp_path / "c")
-    with pytest.raises(CorpusError, match="shard 0: array 'texts_bytes' does not match its checksum"):
+    with pytest.raises(CorpusError, match="shard 0: array 'texts_bytes'"):
         damaged.text(0)
     assert any("texts_bytes" in problem.message for problem in check_corpus(damaged))
 
@@ -125,8 +125,9 @@ def test_ids_of_a_column_are_stored(tmp_path, name):
 def test_ids_that_cannot_be_are_named(tmp_path):
     source = tmp_path / "t.csv"
     source.write_text("label,text,key\na,xx yy,1\nb,zz ww,1\n")
-    assert "two documents have the id '1'" in refused("ingest", source, tmp_path / "c", "--id", "key", "--keep-text")
-    ok("ingest", source, tmp_path / "c", "--id", "key")
+    ok("ingest", source, tmp_path / "c", "--id", "key", "--keep-text")  # texts lie beside documents, whatever their ids
+    documents = open_corpus(tmp_path / "c")
+    assert {(documents[i].id, documents.text(i)) for i in range(2)} == {("1", "xx yy"), ("1", "zz ww")}
     assert "no column 'nothing'" in refused("ingest", source, tmp_path / "d", "--id", "nothing")
     (tmp_path / "f" / "a").mkdir(parents=True)
     (tmp_path / "f" / "a" / "x.txt").write_text("word")

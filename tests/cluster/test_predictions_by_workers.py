@@ -27,7 +27,7 @@ def fitted(tmp_path):
 @pytest.mark.parametrize("method", ["predict", "predict_proba", "predict_log_proba", "decision_function"])
 def test_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
     model, corpus = fitted
-    monkeypatch.setattr(scoring, "PIECE", 70)  # pieces that cross shards
+    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 70)  # pieces that cross shards
     here = getattr(model, method)(corpus)
     there = getattr(model, method)(corpus, client=client)
     assert here.dtype == there.dtype
@@ -36,7 +36,7 @@ def test_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
 
 def test_a_killed_worker_changes_nothing(fitted, monkeypatch):
     model, corpus = fitted
-    monkeypatch.setattr(scoring, "PIECE", 20)
+    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 20)
     with connected(None, 2) as client:
         pids = client.run(os.getpid)
         os.kill(next(iter(pids.values())), signal.SIGKILL)

@@ -188,7 +188,8 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatc
 
     state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
-    monkeypatch.setattr(archive, "_header", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    monkeypatch.setattr(archive, "_any_preamble", Mock(return_value=None))
+    monkeypatch.setattr(archive, "_local_copy", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
     assert not saved.is_visible
     with pytest.raises(OSError, match="Input/output error, as .* sees it"):
         saved.block(0)

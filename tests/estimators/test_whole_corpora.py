@@ -42,7 +42,7 @@ def fitted(name):
 
 @pytest.mark.parametrize("name", ESTIMATORS)
 def test_the_bits_are_those_in_memory(name, tmp_path, monkeypatch):
-    monkeypatch.setattr(scoring, "PIECE", 7)
+    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 7)
     model, X = fitted(name)
     dense = model._layout == "dense"
     if model.spec.target == "numbers" and dense:
@@ -71,7 +71,7 @@ def test_rows_come_in_the_order_of_the_corpus(tmp_path):
 
 
 def test_long_documents_are_read_a_few_at_a_time(tmp_path, monkeypatch):
-    monkeypatch.setattr(scoring, "PIECE_ENTRIES", 5 * WIDTH)
+    monkeypatch.setattr(scoring, "BATCH_ENTRIES", 5 * WIDTH)
     model, X = fitted("GaussianNB")
     corpus = write_corpus(tmp_path / "c", X, dense=True, shard_documents=9)
     sizes = [documents.n_documents for _, documents in scoring.documents_in_pieces(open_corpus(corpus.path))]
