@@ -135,9 +135,9 @@ def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> N
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "probe"):
         if is_url(path):
-            probe = path.with_name(f".{path.name}.probe-{secrets.token_hex(8)}")
+            probe = path.with_name(f".{path.name}.probe")  # of one name: the next run removes what a killed one left
             probe.write_bytes(b"")
-            probe.unlink()
+            probe.unlink(missing_ok=True)
 
 
 @contextmanager
