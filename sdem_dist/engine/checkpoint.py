@@ -68,8 +68,8 @@ class SavedState(NamedTuple, Generic[State]):
                 raise
             # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
             what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SHARED_FOLDER_HINT})"
-            code = errno.ENOENT if isinstance(cause, FileNotFoundError) else cause.errno  # safetensors' has none
-            raise OSError(code, what, self.path) from None
+            number = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors gives none
+            raise OSError(cause.errno or number, what, self.path) from None
 
 
 class Progress(NamedTuple):

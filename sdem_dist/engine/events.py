@@ -163,7 +163,7 @@ class StageEnded:
 
 @dataclass(frozen=True, slots=True)
 class Scored:
-    """The training documents have been scored at a state, see ``sdem_dist.engine.plan.Scoring``."""
+    """The training documents have been scored at a state, see ``sdem_dist.engine.trainer.Trainer.score``."""
 
     stage: str
     number: int

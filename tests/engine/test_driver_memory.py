@@ -8,7 +8,6 @@ import subprocess
 import sys
 import weakref
 from pathlib import Path
-from unittest.mock import Mock
 
 import cloudpickle
 import numpy as np
@@ -183,16 +182,15 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
         found[1].block(0)
 
 
-def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path, monkeypatch):
-    from sdem_dist.storage import archive
-
+def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path):
     state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
-    monkeypatch.setattr(archive, "_any_preamble", Mock(return_value=None))
-    monkeypatch.setattr(archive, "_local_copy", Mock(side_effect=OSError(errno.EIO, "Input/output error")))
+    Path(saved.path).unlink()
+    Path(saved.path).symlink_to("/proc/self/mem")  # any read of its first bytes fails
     assert not saved.is_visible
-    with pytest.raises(OSError, match="Input/output error, as .* sees it"):
+    with pytest.raises(OSError, match="os error .* as .* sees it") as caught:
         saved.block(0)
+    assert caught.value.errno == errno.EIO and not isinstance(caught.value, ModelError)
 
 
 def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path):
