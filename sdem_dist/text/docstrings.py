@@ -1,4 +1,4 @@
-"""A corpus that every installation has: docstrings of eight scientific packages, labelled with the package."""
+"""A corpus that every installation has: docstrings of eight packages, labelled with the package."""
 
 import ast
 import importlib.util
@@ -19,8 +19,8 @@ PACKAGES = {
     "numba": ("numba", "nb"),
     "dask": ("dask", "da", "dd", "db"),
     "distributed": ("distributed",),
-    "zarr": ("zarr",),
     "matplotlib": ("matplotlib", "mpl", "plt"),
+    "rich": ("rich",),
 }
 SHORTEST = 80
 

@@ -34,7 +34,7 @@ def run(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> 
 
 @pytest.fixture
 def few_docstrings(monkeypatch: pytest.MonkeyPatch) -> None:
-    two = {name: docstrings.PACKAGES[name] for name in ("distributed", "zarr")}  # reading all eight takes seconds
+    two = {name: docstrings.PACKAGES[name] for name in ("distributed", "rich")}  # reading all eight takes seconds
     monkeypatch.setattr(docstrings, "PACKAGES", two)
 
 
@@ -79,7 +79,7 @@ def test_first_steps(run: Callable[..., str], tmp_path: Path) -> None:
 @pytest.mark.usefixtures("few_docstrings")
 def test_pictures(run: Callable[..., str], tmp_path: Path) -> None:
     shown = run("pictures.py", "--quick", "--out", tmp_path)
-    assert {"zarr", "distributed"} <= set(shown.split())
+    assert {"rich", "distributed"} <= set(shown.split())
     for picture in ("training", "confusions", "probabilities", "words"):
         assert (tmp_path / f"{picture}.png").read_bytes().startswith(PNG)
 
