@@ -99,7 +99,7 @@ class Sources:
         for job in self._jobs(estimator):
             if not isinstance(job, InputSplit):
                 yield job
-            elif job.much or (job.whole and len(self.paths) == 1):
+            elif job.belongs_to_driver(alone=len(self.paths) == 1):
                 yield from (replace(block, texts=block.texts.alone()) for block in job.read(self.gate))
             else:
                 yield job.elsewhere()

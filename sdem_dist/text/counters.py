@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -12,7 +12,7 @@ from sdem_dist.documents import offsets_of
 from sdem_dist.kernels import spelling as gram_kernels
 from sdem_dist.kernels import spelling as spelling_kernels
 from sdem_dist.kernels.spelling import Segments
-from sdem_dist.text.texts import Texts
+from sdem_dist.text.texts import Texts, pieces
 from sdem_dist.text.tokens import Scratch, grow_array, tokenizer_of
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -124,17 +124,6 @@ PIECE = 1 << 20  # bytes of text counted at a time: what they need stays in the 
 MOST_HASHED = 1 << 21  # n-grams that a hashing counter remembers
 
 
-def pieces(texts: Texts, size: int) -> Iterator[tuple[int, int]]:
-    """Yield first and last + 1 of consecutive texts of about `size` bytes together."""
-    ends = np.cumsum(texts.stops - texts.starts)
-    first = 0
-    while first < len(ends):
-        before = ends[first - 1] if first else 0
-        stop = max(first + 1, int(np.searchsorted(ends, before + size, side="right")))
-        yield first, stop
-        first = stop
-
-
 class LearningCounter:
     """Counts whatever comes; the counts name the nodes of a tree that grows.
 
@@ -151,7 +140,7 @@ class LearningCounter:
         The next call overwrites what is returned.
         """
         found, indptr = CsrCounts(*np.zeros((3, 0), np.int32)), [np.zeros(1, np.int64)]
-        for first, stop in pieces(texts, PIECE):
+        for first, stop in pieces(texts.sizes, PIECE):
             n = len(found.nodes)
             found = self._counted(texts.part(first, stop), tallied[first:stop], n)
             indptr.append(found.indptr[1:] + n)
@@ -160,7 +149,7 @@ class LearningCounter:
     def parts(self, texts: Texts, tallied: np.ndarray) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
         """Count texts as `count` does; return the arrays of consecutive parts of them."""
         parts = []
-        for first, stop in pieces(texts, PIECE):
+        for first, stop in pieces(texts.sizes, PIECE):
             part = self._counted(texts.part(first, stop), tallied[first:stop], 0)
             parts.append((part.indptr, part.nodes.copy(), part.counts.copy()))
         return parts
@@ -218,7 +207,7 @@ class FixedCounter:
     def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
         """Return counts, indices sorted."""
         parts = []
-        for first, stop in pieces(texts, PIECE):
+        for first, stop in pieces(texts.sizes, PIECE):
             tokens = self._tokenizer.tokens(texts.part(first, stop))
             self.n_words += len(tokens.ids)
             self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
@@ -240,7 +229,7 @@ class HashingCounter:
     def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
         """Return counts, indices sorted."""
         parts = []
-        for first, stop in pieces(texts, PIECE):
+        for first, stop in pieces(texts.sizes, PIECE):
             found = self._counter.count(texts.part(first, stop), np.zeros(stop - first, bool))
             parts.append(arranged(found, self._hashed(), self._n_features))
             if self._counter.tree.n_nodes > MOST_HASHED:

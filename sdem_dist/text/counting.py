@@ -19,13 +19,13 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.kept import once
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, pieces
+from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary
 from sdem_dist.text.files import BLOCK_BYTES
 from sdem_dist.text.readers.svmlight import read_svmlight
 from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.terms import Runs, load_arrays, save_arrays
-from sdem_dist.text.texts import ScriptSample, Texts
+from sdem_dist.text.texts import Texts, pieces, sample_scripts
 from sdem_dist.text.validation import RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -150,7 +150,7 @@ class Tally:
     """`n_columns` and `first_column`: of numbers: one past the highest column met, and the lowest; 0 and a large number
     before any. `n_columns` is that of hashing, too."""
     whole: bool = True  # all values are whole numbers
-    scripts: ScriptSample = field(default_factory=ScriptSample)
+    scripts: list[int] = field(default_factory=lambda: [0, 0, 0])  # sums of `sample_scripts`
 
     @property
     def n_training(self) -> int:
@@ -173,11 +173,7 @@ class Tally:
         self.n_columns = max(self.n_columns, part.n_columns)
         self.first_column = min(self.first_column, part.first_column)
         self.whole = self.whole and part.whole
-        self.scripts.merge(part.scripts)
-
-    @classmethod
-    def from_json(cls, values: JsonObject) -> Tally:
-        return cls(**{**values, "scripts": ScriptSample(**values["scripts"])})
+        self.scripts = (np.array(self.scripts) + part.scripts).tolist()
 
 
 @dataclass(frozen=True)
@@ -240,9 +236,9 @@ def count_text(
         for number, split in splits:
             row = 0
             for block in split.read(gate):
-                for first, stop in pieces(block.texts, size):
+                for first, stop in pieces(block.texts.sizes, size):
                     texts, n = block.texts.part(first, stop), stop - first
-                    tally.scripts.add(texts)
+                    tally.scripts = (tally.scripts + sample_scripts(texts)).tolist()
                     held_out = counting.mask(number, row, n)
                     codes = tally.take(block.labels[first:stop], held_out)
                     if spool is not None:

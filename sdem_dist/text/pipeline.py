@@ -43,7 +43,7 @@ from sdem_dist.text.terms import (
     terms_in_files,
     terms_in_memory,
 )
-from sdem_dist.text.validation import class_name
+from sdem_dist.text.validation import MIXED, class_name
 
 
 @dataclass(frozen=True)
@@ -141,16 +141,14 @@ class IngestRun:
         parts, of_text, n_runs = [], dict[str, bool](), 0
         jobs = ((counting, self._scratch, *split) for split in splits)
         for split, summary in zip(splits, in_order(executor, count_split, jobs), strict=True):
-            tally, runs = Tally.from_json(summary["tally"]), summary["runs"]
+            tally, runs = Tally(**summary["tally"]), summary["runs"]
             parts.append(_Part(counts_folder(self._scratch, *split), tally, self._tally.n_documents, n_runs, runs))
             n_runs += len(runs)
             self._tally.merge(tally)
             gate.merge(summary["skipped"], summary["examples"])
             for label, is_text in summary["of_text"].items():
                 if of_text.setdefault(label, is_text) != is_text:
-                    raise IngestError(
-                        f"the label {label!r} is a text in some places of the sources and not in others: write all alike"
-                    )
+                    raise IngestError(f"the label {label!r} {MIXED}")
             config.progress("counting", self._tally.n_documents, None)
         return parts
 

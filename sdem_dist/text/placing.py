@@ -178,7 +178,7 @@ def place_split(
     def placed(partial_folder: Path) -> JsonObject:
         with at_hand(counts) as here:
             summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))
-            tally = Tally.from_json(summary["tally"])
+            tally = Tally(**summary["tally"])
             columns = None if terms is None else replace(terms, folder=here)
             second = SecondPass(here, tally.n_blocks, list(tally.classes), how, columns, first[0])
             documents = second.documents(partial_folder / "unsorted", first[1], lambda n: None)

@@ -25,6 +25,7 @@ from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import Counting, Progress, Tally
 from sdem_dist.text.placing import ColumnMap
 from sdem_dist.text.sources import Reading
+from sdem_dist.text.texts import warn_of_unspaced
 from sdem_dist.text.validation import NONE, RowValidator, class_name, warn_of_lookalikes
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -221,7 +222,7 @@ class IngestConfig:
         if not counting.targets:
             warn_of_lookalikes(tally.classes)
         if not counting.numeric:
-            tally.scripts.warn(self.plan.settings)
+            warn_of_unspaced(tally.scripts, self.plan.settings)
 
     def made_by(self, corpus_plan: CorpusPlan) -> JsonObject:
         """Return what the manifest says of where the corpus comes from."""

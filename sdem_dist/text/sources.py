@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.archive import is_archive
 from sdem_dist.text.files import COMPRESSIONS, plain_suffix
-from sdem_dist.text.texts import Columns
 
 LINES = "lines"
 """The format of plain lines, one document each, without labels."""
@@ -29,8 +28,6 @@ SUFFIXES = {
     ".svmlight": "svmlight",
     ".libsvm": "svmlight",
 }
-PACKED = (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2")
-SHEETS = (".xlsx", ".xls", ".ods")
 BLOCK_DOCUMENTS = 1 << 15
 MATRIX_DOCUMENTS = 2000
 
@@ -108,11 +105,21 @@ class Reading:
         """The label that stands for none; None where each document has a label."""
         return self.unlabelled if self.labelled else ""
 
-    def columns(self, *, labelled: bool = True, keep: bool = False) -> Columns:
-        """Return what is read of a table, with all its columns if they are to be kept."""
-        if labelled:
-            return Columns(self.text, self.label, self.id, self.group, self.weight, self.labelled, keep)
-        return Columns(self.text, None, self.id, labelled=False, keep=keep)
+    @property
+    def roles(self) -> dict[str, str]:
+        """The columns that are read beside the text, by "label", "id", "group" and "weight"."""
+        label = "label" if self.label is None and self.labelled else self.label
+        columns = {"label": label, "id": self.id, "group": self.group, "weight": self.weight}
+        return {role: str(column) for role, column in columns.items() if column is not None}
+
+    def texts(self, names: Collection[str]) -> list[str]:
+        """Return the columns of text; commas stand between several, unless one of all the `names` has them."""
+        text = "text" if self.text is None else str(self.text)
+        return [text] if text in names else text.split(",")
+
+    def without_labels(self) -> Reading:
+        """Return how the same sources are read for predictions: only texts and ids play a part."""
+        return replace(self, labelled=False, label=None, group=None, weight=None, label_separator=None, unlabelled=None)
 
 
 def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
@@ -126,8 +133,11 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
         raise IngestError(f"{source}: there is no such file or folder")
     if not predicted and (source / "zarr.json").exists():
         raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
-    refuse_no_documents(source)
     suffix = plain_suffix(source)
+    if suffix in _NO_SOURCES:
+        raise IngestError(f"{source} is {_NO_SOURCES[suffix]}")
+    if source.is_file() and is_archive(source, "sdem-model"):
+        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
     form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix))
     if reading.format is None and (suffix == ".txt" or (form is None and predicted)):
         if (predicted or not reading.labelled) and reading.text is None and reading.id is None:
@@ -153,19 +163,14 @@ def source_format(source: Path, reading: Reading, *, predicted: bool = False) ->
     return form
 
 
-def refuse_no_documents(source: Path) -> None:
-    """Raise IngestError for a model, a packed folder and a spreadsheet, which no format reads, and say what to do."""
-    suffix = plain_suffix(source)
-    if suffix in PACKED:
-        raise IngestError(f"{source} is packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)")
-    if suffix == ".npz":
-        raise IngestError(
-            f"{source} is arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns"
-        )
-    if suffix in SHEETS:
-        raise IngestError(f"{source} is a spreadsheet: save it as .csv, with commas, and give that")
-    if source.is_file() and is_archive(source, "sdem-model"):
-        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
+_NO_SOURCES = {
+    **dict.fromkeys(
+        (".zip", ".tar", ".tgz", ".7z", ".rar", ".bz2"),
+        f"packed: unpack it, and give what is in it ({', '.join(COMPRESSIONS)} may stay)",
+    ),
+    **dict.fromkeys((".xlsx", ".xls", ".ods"), "a spreadsheet: save it as .csv, with commas, and give that"),
+    ".npz": "arrays of NumPy: write_corpus makes a corpus of a matrix, such as scipy.sparse.load_npz returns",
+}
 
 
 def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlight"] | None:

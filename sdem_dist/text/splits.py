@@ -11,7 +11,7 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.urls import for_a_reader
 from sdem_dist.text.files import COMPRESSIONS, is_utf8_name
 from sdem_dist.text.readers.folder import LabelledFile, files_of, read_folder
-from sdem_dist.text.readers.lines import read_tab_lines, whole_lines
+from sdem_dist.text.readers.lines import are_whole_lines, read_lines
 from sdem_dist.text.sources import (
     BLOCK_DOCUMENTS,
     LINES,
@@ -19,7 +19,7 @@ from sdem_dist.text.sources import (
     Reading,
     source_format,
 )
-from sdem_dist.text.texts import Columns, RecordBatch, Records, texts_of_strings
+from sdem_dist.text.texts import RecordBatch, Records, texts_of_strings
 from sdem_dist.text.validation import RowValidator
 
 INGEST_BYTES = 1 << 23  # about what one task of an ingest reads at most, where a source can be cut
@@ -35,7 +35,8 @@ class InputSplit:
     source: Path
     form: str
     reading: Reading
-    columns: Columns
+    keep: bool | tuple[str, ...] = False
+    """Whether all columns stand beside the texts; or their names, those of the source's first documents."""
     block_documents: int = BLOCK_DOCUMENTS  # of a block at most
     part: tuple[int, int] | None = None  # first and last + 1 of its bytes (lines) or row groups (Parquet); None: all
     files: tuple[LabelledFile, ...] | None = None  # those of a folder
@@ -67,30 +68,31 @@ class InputSplit:
         self._check()
 
     def _batches(self, gate: RowValidator) -> Iterator[RecordBatch]:
-        source, encoding, columns, size = self.source, self.reading.encoding, self.columns, self.block_documents
-        if self.form == "csv" or (self.form == "tsv" and self.reading.header):
-            from sdem_dist.text.readers.csv import read_csv
+        source, reading, size, keep = self.source, self.reading, self.block_documents, bool(self.keep)
+        if self.form == "csv" or (self.form == "tsv" and reading.header):
+            from sdem_dist.text.readers.tables import read_csv
 
-            delimiter = self.reading.delimiter or ("\t" if self.form == "tsv" else None)
-            return read_csv(source, encoding, columns, size, delimiter, self.reading.header is not False)
+            if self.form == "tsv" and reading.delimiter is None:
+                reading = replace(reading, delimiter="\t")
+            return read_csv(source, reading, size, keep=keep)
         if self.form == "jsonl":
             from sdem_dist.text.readers.json_lines import read_json_lines
 
-            return read_json_lines(source, encoding, gate, columns, size, self.part)
+            return read_json_lines(source, reading, size, self.part, keep=self.keep)
         if self.form == "parquet":
-            from sdem_dist.text.readers.parquet import read_parquet
+            from sdem_dist.text.readers.tables import read_parquet
 
-            return read_parquet(source, columns, size, self.part)
+            return read_parquet(source, reading, size, self.part, keep=keep)
         if self.form == "folder":
-            files = files_of(source, gate, labelled=columns.labelled) if self.files is None else self.files
-            return read_folder(source, encoding, gate, columns, size, files)
+            files = files_of(source, gate, labelled=reading.labelled) if self.files is None else self.files
+            return read_folder(source, reading, gate, size, files, keep=keep)
         whole = None if self.form == LINES_OR_TSV else self.form == LINES
-        return read_tab_lines(source, encoding, columns, size, self.part, whole=whole)
+        return read_lines(source, reading, size, self.part, whole=whole, keep=self.keep)
 
     def _check(self) -> None:
         if self.part is not None and self.size is not None:
-            there = self.source.stat() if self.source.is_file() else None
-            if there is None or (there.st_size, there.st_mtime_ns) != (self.size, self.changed):
+            status = self.source.stat() if self.source.is_file() else None
+            if status is None or (status.st_size, status.st_mtime_ns) != (self.size, self.changed):
                 raise IngestError(
                     f"{self.source} was changed while it was read: begin again, with a file that nobody writes to"
                 )
@@ -98,20 +100,18 @@ class InputSplit:
     def elsewhere(self) -> InputSplit:
         """Return the same for a process in another working folder, whose warnings nobody sees."""
         files = None if self.files is None else tuple((label, file.absolute()) for label, file in self.files)
-        form = self.form
-        if form == LINES_OR_TSV:
-            form = LINES if whole_lines(self.source, self.reading.encoding) else "tsv"
-        return replace(self, source=self.source.absolute(), form=form, files=files, named=self.source)
+        split = _with_known_form(self)
+        return replace(split, source=self.source.absolute(), files=files, named=self.source)
 
-    @property
-    def whole(self) -> bool:
-        """Whether it is the only split of its source, and the source is not a folder."""
-        return self.part is None and self.files is None
+    def belongs_to_driver(self, *, alone: bool) -> bool:
+        """Whether one worker should not answer it: it is a whole file, the only one or large or of unknown size."""
+        return self.part is None and self.files is None and (alone or self.size is None or self.size > PREDICT_BYTES)
 
-    @property
-    def much(self) -> bool:
-        """Whether one task should not answer the whole source alone: it is large, or its size is unknown."""
-        return self.whole and (self.size is None or self.size > PREDICT_BYTES)
+
+def _with_known_form(split: InputSplit) -> InputSplit:
+    if split.form != LINES_OR_TSV:
+        return split
+    return replace(split, form=LINES if are_whole_lines(split.source, split.reading.encoding) else "tsv")
 
 
 def ingest_splits(
@@ -125,12 +125,12 @@ def ingest_splits(
     n_bytes = sum(source.stat().st_size for source, form in forms if form != "folder")
     size = min(INGEST_BYTES, max(MIN_BYTES, n_bytes // N_SPLITS)) if n_bytes else INGEST_BYTES
     for source, form in forms:
-        split = InputSplit(source, form, reading, reading.columns(), block_documents)
+        split = InputSplit(source, form, reading, block_documents=block_documents)
         if form == "folder":
             yield from _of_folder(split, gate, size)
             continue
-        there = source.stat()
-        split = replace(split, size=there.st_size, changed=there.st_mtime_ns)
+        status = source.stat()
+        split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
         can_be_cut = reading.id is None and form in ("tsv", "jsonl", "parquet")
         yield from _parts(split, size) if can_be_cut else [split]
 
@@ -143,22 +143,21 @@ def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep
     `keep`: keep all columns, and not the ids alone.
     Raises IngestError: the source is missing, cannot be read, or has no such column.
     """
-    columns = reading.columns(labelled=False, keep=keep)
-    split = InputSplit(source, source_format(source, reading, predicted=True), reading, columns, block_documents)
+    form = source_format(source, reading, predicted=True)
+    split = InputSplit(source, form, reading.without_labels(), keep, block_documents)
     if split.form == "folder":
         yield from _of_folder(split, RowValidator("skip"), PREDICT_BYTES)
         return
     if source.is_file() and not str(source.absolute()).startswith(("/dev/fd/", "/dev/stdin", "/proc/")):
-        there = source.stat()
-        split = replace(split, size=there.st_size, changed=there.st_mtime_ns)
+        status = source.stat()
+        split = replace(split, size=status.st_size, changed=status.st_mtime_ns)
     if (split.size or 0) <= PREDICT_BYTES:
         yield split
         return
-    if split.form == LINES_OR_TSV:
-        split = replace(split, form=LINES if whole_lines(source, reading.encoding) else "tsv")
+    split = _with_known_form(split)
     if keep and _is_of_lines(split):
         first = next(split.read(RowValidator("skip")), Records(texts_of_strings([])))
-        split = replace(split, columns=replace(columns, known=tuple(first.columns)))
+        split = replace(split, keep=tuple(first.columns) or True)
     yield from _parts(split, PREDICT_BYTES)
 
 
@@ -172,23 +171,19 @@ def _parts(split: InputSplit, size: int) -> Iterator[InputSplit]:
     """Yield the parts of a file of about `size` bytes, or the whole where it cannot be cut."""
     if (split.size or 0) <= size or not (_is_of_lines(split) or split.form == "parquet"):
         yield split
-        return
-    parts = _line_ranges if _is_of_lines(split) else _row_groups
-    for part in parts(split.source, split.size or 0, size):
-        yield replace(split, part=part)
+    elif split.form == "parquet":
+        yield from (replace(split, part=part) for part in _row_groups(split.source, size))
+    else:
+        with split.source.open("rb") as file:
+            start = 0
+            while start < (split.size or 0):
+                file.seek(min(start + size, split.size or 0))
+                file.readline()
+                yield replace(split, part=(start, file.tell()))
+                start = file.tell()
 
 
-def _line_ranges(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, int]]:
-    with source.open("rb") as file:
-        start = 0
-        while start < n_bytes:
-            file.seek(min(start + size, n_bytes))
-            file.readline()
-            yield start, file.tell()
-            start = file.tell()
-
-
-def _row_groups(source: Path, n_bytes: int, size: int) -> Iterator[tuple[int, int] | None]:
+def _row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
     import pyarrow
     import pyarrow.parquet
 
@@ -212,7 +207,7 @@ def _of_folder(split: InputSplit, gate: RowValidator, size: int) -> Iterator[Inp
     def group() -> InputSplit:
         return replace(split, files=tuple(files), size=n_bytes, changed=int.from_bytes(identity.digest()[:8]))
 
-    for label, file in files_of(split.source, gate, labelled=split.columns.labelled):
+    for label, file in files_of(split.source, gate, labelled=split.reading.labelled):
         status = file.stat()
         files.append((label, file))
         n_bytes += status.st_size
@@ -222,13 +217,3 @@ def _of_folder(split: InputSplit, gate: RowValidator, size: int) -> Iterator[Inp
             files, n_bytes, n_groups, identity = [], 0, n_groups + 1, hashlib.sha256()
     if files or not n_groups:
         yield group()
-
-
-def text_blocks(
-    sources: Iterable[Path], reading: Reading, gate: RowValidator, block_documents: int = BLOCK_DOCUMENTS
-) -> Iterator[Records]:
-    """Yield the documents of text sources, in order, in blocks of at most `block_documents` and some megabytes."""
-    for source in sources:
-        yield from InputSplit(source, source_format(source, reading), reading, reading.columns(), block_documents).read(
-            gate
-        )

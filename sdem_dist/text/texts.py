@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 
 BLOCK_CHARACTERS = 4_000_000
 JOINED_CHARACTERS = 1 << 20
-LONG = 64
-"""Texts of this many characters or more are encoded alone: one that is not ASCII slows down all joined with it."""
 
 
 @dataclass(frozen=True)
@@ -46,8 +44,12 @@ class Texts:
         return Pieces(self.data, self.starts, self.stops)
 
     @property
+    def sizes(self) -> np.ndarray:
+        return self.stops - self.starts
+
+    @property
     def n_bytes(self) -> int:
-        return int((self.stops - self.starts).sum())
+        return int(self.sizes.sum())
 
     def bytes_of(self, i: int) -> bytes:
         return self.data[self.starts[i] : self.stops[i]].tobytes()
@@ -67,37 +69,6 @@ class Texts:
             return Texts(np.zeros(PADDING, np.uint8), self.starts * 0, self.stops * 0)
         data = np.concatenate([self.data[first:last], np.zeros(PADDING, np.uint8)])
         return Texts(data, self.starts - first, self.stops - first)
-
-
-@dataclass(frozen=True)
-class Columns:
-    """What is read of a table; numbers of columns without a header, else names."""
-
-    text: str | int | tuple[str | int, ...] | None = None  # several are joined by a line feed
-    label: str | int | None = None
-    id: str | int | None = None
-    group: str | int | None = None
-    weight: str | int | None = None
-    labelled: bool = True  # documents have labels, otherwise `label` plays no part
-    keep: bool = False  # keep all columns
-    known: tuple[str, ...] | None = None
-    """Where a part of a source is read: the columns to keep, those of the source's first documents."""
-
-    def of(self, role: str) -> str | int | None:
-        """Return the column of "label", "id", "group" or "weight", None for one that is not read."""
-        if role == "label" and not self.labelled:
-            return None
-        column: str | int | None = getattr(self, role)
-        return "label" if role == "label" and column is None else column
-
-    @property
-    def texts(self) -> tuple[str | int, ...]:
-        if isinstance(self.text, tuple):
-            return self.text
-        return ("text" if self.text is None else self.text,)
-
-
-ROLES = ("label", "id", "group", "weight")
 
 
 @dataclass
@@ -140,11 +111,12 @@ class Records:
         """Return the documents of these numbers."""
 
         def of(column: Any) -> Any:
-            return [column[i] for i in rows.tolist()] if isinstance(column, list) and column else column
+            if isinstance(column, list):
+                return [column[i] for i in rows.tolist()] if column else column
+            return None if column is None else column.take(rows)
 
-        columns = {name: of(c) if isinstance(c, list) else c.take(rows) for name, c in self.columns.items()}
-        weights = None if self.weights is None else self.weights[rows]
-        return Records(self.texts.take(rows), of(self.labels), of(self.ids), columns, of(self.groups), weights)
+        columns = {name: of(column) for name, column in self.columns.items()}
+        return Records(of(self.texts), of(self.labels), of(self.ids), columns, of(self.groups), of(self.weights))
 
 
 def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogatepass") -> list[object]:
@@ -163,72 +135,47 @@ def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
     return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
 
 
+def pieces(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield first and last + 1 of consecutive things of these sizes, about `most` together."""
+    ends = np.cumsum(sizes)
+    first = 0
+    while first < len(ends):
+        before = ends[first - 1] if first else 0
+        stop = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
+        yield first, stop
+        first = stop
+
+
 def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
     """Return a list, an array, a pandas or an Arrow column of texts as one buffer.
 
     Raises ValueError: an element is not a text, or `texts` is one text.
     """
-    held = _column_or_list(texts)
-    if isinstance(held, Texts):
-        return held
-    parts, offsets, n_bytes = [], [np.zeros(1, np.int64)], 0
-    for part, ends in _encoded(held):
-        parts.append(part)
-        offsets.append(ends + n_bytes)
-        n_bytes += len(part)
-    whole = np.concatenate(offsets)
-    return Texts(np.frombuffer(b"".join([*parts, bytes(PADDING)]), np.uint8), whole[:-1], whole[1:])
+    parts = list(parts_of_strings(texts))
+    if len(parts) == 1:
+        return parts[0]
+    offsets = offsets_of(np.concatenate([np.zeros(0, np.int64), *(part.sizes for part in parts)]))
+    data = np.concatenate([*(part.data[: part.n_bytes] for part in parts), np.zeros(PADDING, np.uint8)])
+    return Texts(data, offsets[:-1], offsets[1:])
 
 
 def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Iterator[Texts]:
     """Yield the texts that `texts_of_strings` returns in parts of about a million bytes, each made when needed."""
-    held = _column_or_list(texts)
-    if isinstance(held, Texts):
-        yield held
-        return
-    for part, ends in _encoded(held):
-        starts = np.concatenate([np.zeros(1, np.int64), ends[:-1]])
-        yield Texts(np.frombuffer(b"".join([part, bytes(PADDING)]), np.uint8), starts, ends)
-
-
-def _column_or_list(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts | list[str]:
     if isinstance(texts, str):
         raise ValueError("one text is given, where a list of texts belongs")
-    column = texts_of_arrow(texts, nulls=False)
-    if column is not None:
-        return column
-    return list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)  # of Arrow with nulls, which are named
-
-
-def _encoded(texts: list[str]) -> Iterator[tuple[bytes, np.ndarray]]:
-    """Yield joined texts of about `JOINED_CHARACTERS` and where each of them ends, int64."""
+    if (column := texts_of_arrow(texts, nulls=False)) is not None:
+        yield column
+        return
+    values = list(texts.to_pylist() if hasattr(texts, "to_pylist") else texts)  # of Arrow with nulls, which are named
     try:
-        ends = np.cumsum(np.fromiter(map(len, texts), np.int64, len(texts)))
-        first = n_points = 0
-        while first < len(texts):
-            stop = max(first + 1, int(np.searchsorted(ends, n_points + JOINED_CHARACTERS, side="right")))
-            yield _encoded_part(texts[first:stop], ends[first:stop] - n_points)
-            first, n_points = stop, int(ends[stop - 1])
+        for first, stop in pieces(np.fromiter(map(len, values), np.int64, len(values)), JOINED_CHARACTERS):
+            yield texts_of_bytes([str.encode(text, "utf-8", "surrogatepass") for text in values[first:stop]])
     except TypeError:
-        for row, text in enumerate(texts):
-            if not isinstance(text, str):
-                advice = "decode it, or " if isinstance(text, bytes) else ""
-                raise ValueError(
-                    f"text {row} (from 0) is {text!r:.60}, not a text: {advice}leave it out, or put '' in its place"
-                ) from None
-        raise
-
-
-def _encoded_part(texts: list[str], ends: np.ndarray) -> tuple[bytes, np.ndarray]:
-    """Return joined texts, which end at these code points, and at which bytes they end."""
-    if ends[-1] > LONG * len(texts):
-        encoded = [str.encode(text, "utf-8", "surrogatepass") for text in texts]
-        return b"".join(encoded), np.cumsum(np.fromiter(map(len, encoded), np.int64, len(encoded)))
-    part = "".join(texts).encode("utf-8", "surrogatepass")
-    if len(part) > ends[-1]:  # the bytes that begin code points are those of 0b10...... left out
-        begins = np.flatnonzero((np.frombuffer(part, np.uint8) & 0xC0) != 0x80)
-        ends = np.append(begins, len(part))[ends]
-    return part, ends
+        row, text = next((row, text) for row, text in enumerate(values) if not isinstance(text, str))
+        advice = "decode it, or " if isinstance(text, bytes) else ""
+        raise ValueError(
+            f"text {row} (from 0) is {text!r:.60}, not a text: {advice}leave it out, or put '' in its place"
+        ) from None
 
 
 def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
@@ -290,36 +237,23 @@ MIN_SHARE = 0.3  # of characters
 MAX_SPACES = 1 / 8  # for a character of such a script: words have two or three, phrases many
 
 
-@dataclass
-class ScriptSample:
-    """Characters of a sample of texts: all, those of scripts without spaces, and spaces."""
+def sample_scripts(texts: Texts) -> np.ndarray:
+    """Return of the first texts the numbers of characters, of those of scripts without spaces, and of spaces."""
+    firsts = (texts.bytes_of(i)[:SAMPLE_BYTES].decode("utf-8", "ignore") for i in range(min(len(texts), SAMPLE_TEXTS)))
+    text = "".join(firsts)
+    n_unspaced = 0 if text.isascii() else len(_UNSPACED.findall(text))
+    return np.array([len(text), n_unspaced, sum(map(str.isspace, text))])
 
-    n_characters: int = 0
-    n_unspaced: int = 0
-    n_spaces: int = 0
 
-    def add(self, texts: Texts) -> None:
-        """Take the first of some texts into the sample."""
-        for i in range(min(len(texts), SAMPLE_TEXTS)):
-            text = texts.bytes_of(i)[:SAMPLE_BYTES].decode("utf-8", "ignore")
-            self.n_characters += len(text)
-            if not text.isascii():
-                self.n_unspaced += len(_UNSPACED.findall(text))
-            self.n_spaces += sum(map(str.isspace, text))
-
-    def merge(self, other: ScriptSample) -> None:
-        self.n_characters += other.n_characters
-        self.n_unspaced += other.n_unspaced
-        self.n_spaces += other.n_spaces
-
-    def warn(self, settings: VectorizerSettings) -> None:
-        """Warn where words are taken from text without spaces, and say what to set."""
-        if settings.analyzer != "word" or not KERNEL_PATTERN.fullmatch(settings.token_pattern):
-            return
-        if self.n_unspaced > MIN_SHARE * self.n_characters and self.n_spaces < MAX_SPACES * self.n_unspaced:
-            warnings.warn(
-                "there are no spaces between the words of these texts, as in Chinese, Japanese or Thai, so that whole phrases "
-                "count as words, and new texts have hardly any of them: count characters (--analyzer char --ngrams 1,2; "
-                "analyzer='char', ngram_range=(1, 2)), or put spaces between words first",
-                stacklevel=2,
-            )
+def warn_of_unspaced(sample: Sequence[int] | np.ndarray, settings: VectorizerSettings) -> None:
+    """Warn where words are taken from text without spaces, and say what to set; `sample`: see `sample_scripts`."""
+    if settings.analyzer != "word" or not KERNEL_PATTERN.fullmatch(settings.token_pattern):
+        return
+    n_characters, n_unspaced, n_spaces = sample
+    if n_unspaced > MIN_SHARE * n_characters and n_spaces < MAX_SPACES * n_unspaced:
+        warnings.warn(
+            "there are no spaces between the words of these texts, as in Chinese, Japanese or Thai, so that whole phrases "
+            "count as words, and new texts have hardly any of them: count characters (--analyzer char --ngrams 1,2; "
+            "analyzer='char', ngram_range=(1, 2)), or put spaces between words first",
+            stacklevel=2,
+        )

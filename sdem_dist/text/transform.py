@@ -11,7 +11,7 @@ import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
 from sdem_dist.text.ngram_merge import SortedTerms, Trie, sorted_terms
-from sdem_dist.text.texts import ScriptSample, Texts, parts_of_strings, texts_of_strings
+from sdem_dist.text.texts import Texts, parts_of_strings, sample_scripts, texts_of_strings, warn_of_unspaced
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
 if TYPE_CHECKING:
@@ -53,9 +53,7 @@ def count_texts(
         return learned_texts(texts, settings, np.dtype(np.int64))[:2]
     texts = texts if isinstance(texts, Texts) else texts_of_strings(texts)
     if vocabulary is None:
-        scripts = ScriptSample()
-        scripts.add(texts)
-        scripts.warn(settings)
+        warn_of_unspaced(sample_scripts(texts), settings)
     return TextTransformer(settings, vocabulary).counter()(texts), list(vocabulary or ())
 
 
@@ -70,11 +68,11 @@ def learned_texts(
     """
     counter = LearningCounter(settings, tallies=False)
     given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
-    parts, scripts = [], ScriptSample()
+    parts, sample = [], np.zeros(3, int)
     for some in given:
-        scripts.add(some)
+        sample += sample_scripts(some)
         parts += counter.parts(some, np.zeros(len(some), bool))
-    scripts.warn(settings)
+    warn_of_unspaced(sample, settings)
     terms = sorted_terms([Trie.of(counter)], end=_LINE)
     n_terms = len(terms.offsets) - 1
     if dtype is None:

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, cast
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -27,6 +27,7 @@ MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
+MIXED = "is a text in some places of the sources and not in others: write all alike"
 
 
 Problems = dict[int, tuple[str, type[IngestError]] | None]
@@ -63,7 +64,7 @@ class RowValidator:
     examples: list[str] = field(default_factory=list)  # the messages of the first few of them
     labelled: bool = False  # whether a record with a label has passed
     texts: dict[str, bool] = field(default_factory=dict)  # whether each label that passed was a text, by its name
-    _known: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
+    _passed: dict[str | bytes, str] = field(default_factory=dict)  # class names of labels that passed
 
     def __post_init__(self) -> None:
         if self.on_error not in ("raise", "skip"):
@@ -83,14 +84,14 @@ class RowValidator:
             line += _lines_before(path, self.start)
         if self.named is not None and path.is_relative_to(self.named[0]):
             path = self.named[1] / path.relative_to(self.named[0])
+        error = kind(problem, path=path, record=line, unit=unit)
         if self.on_error == "raise":
-            hint = f"{{on_error='skip'}} leaves such {unit}s out"
-            error = kind(problem, path=path, record=line, unit=unit, hint=hint)
+            error.hint = f"{{on_error='skip'}} leaves such {unit}s out"
             if isinstance(error, NoLabelError):
                 error.first = not (self.labelled or self.start)
             raise error
         self.skipped += 1
-        self.examples.append(str(kind(problem, path=path, record=line, unit=unit)))
+        self.examples.append(str(error))
 
     def merge(self, skipped: int, examples: list[str]) -> None:
         """Count records that another gate left out."""
@@ -103,49 +104,42 @@ class RowValidator:
         Ids and groups may be anything but null, weights are numbers from 0 on, a text that is null is empty.
         """
         problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
-        texts = _joined([_checked_texts(column, batch, decode) for column in batch.texts])
-        names = None if self.unlabelled is None else [NONE] * len(batch)
+        texts = [_checked_texts(column, batch, decode) for column in batch.texts]
+        names = [] if self.unlabelled is None else [NONE] * len(batch)
         if "label" in batch.roles:
             names = self._names(listed(batch.roles["label"]), problems, decode)
-        columns = {role: listed(batch.roles[role], decode) for role in ("id", "group", "weight") if role in batch.roles}
-        weights = _weights(columns["weight"], problems) if "weight" in columns else None
+        columns = {role: listed(column, decode) for role, column in batch.roles.items() if role != "label"}
         for role in ("id", "group"):
-            for row, value in enumerate(columns.get(role, ())):
-                problem = None if isinstance(value, str | int) else "missing" if value is None else f"{value!r:.60}"
-                if problem is not None:
-                    problems.setdefault(row, (f"the {role} is {problem}", IngestError))
-                elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
-                    problems.setdefault(row, (f"the {role} has {problem}", IngestError))
+            _check_names(role, columns.get(role, []), problems)
+        weights = _weights(columns["weight"], problems) if "weight" in columns else None
         groups = list(map(str, columns["group"])) if "group" in columns else None
-        records = Records(texts, names or [], columns.get("id"), batch.beside, groups, weights)
+        records = Records(_joined(texts), names, columns.get("id"), batch.beside, groups, weights)
         passed = np.ones(len(batch), bool)
         passed[list(problems)] = False
         first = int(batch.numbers[passed.argmax()]) if passed.any() else 1 << 62
         rejected = [(int(batch.numbers[row]), *why) for row, why in problems.items() if why is not None]
         rejected += [(number, problem, IngestError) for number, problem in batch.invalid.items()]
         for number, problem, kind in sorted(rejected, key=lambda item: item[0]):
-            self.labelled = self.labelled or (names is not None and number > first)
+            self.labelled = self.labelled or (bool(names) and number > first)
             self.reject(path, number, problem, batch.unit, kind)
-        self.labelled = self.labelled or (names is not None and bool(passed.any()))
+        self.labelled = self.labelled or (bool(names) and bool(passed.any()))
         return records if passed.all() else records.take(np.flatnonzero(passed))
 
     def _names(self, labels: list[object], problems: Problems, decode: str) -> list[str]:
         """Return the class name of each label; "" for those that are refused, with the reason."""
-        known = self._known
-        if set(map(type, labels)) <= {str, bytes}:
-            names = list(map(known.get, cast("list[str | bytes]", labels)))
-        else:  # 1, 1.0 and True would be the same key, and lists none
-            names = [known.get(raw) if isinstance(raw, str | bytes) else None for raw in labels]
+        # labels that have passed are looked up at once; 1, 1.0 and True would be the same key, and lists none
+        passed = self._passed
+        names = [passed.get(raw) if isinstance(raw, str | bytes) else None for raw in labels]
         for row, raw in enumerate(labels) if None in names else ():
             if names[row] is not None or row in problems:
                 continue
             name, problem = self._named(raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw)
             if problem is not None:
                 problems[row] = problem
-            elif isinstance(raw, str | bytes) and len(known) < MOST_NAMES:
-                known[raw] = str(name)
+            elif isinstance(raw, str | bytes) and len(passed) < MOST_NAMES:
+                passed[raw] = name
             names[row] = name
-        return [str(name) for name in names]
+        return [name or NONE for name in names]
 
     def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
         """Return the label as a class name, or None if the record is refused."""
@@ -156,7 +150,7 @@ class RowValidator:
         self.labelled = True
         return name
 
-    def _named(self, raw: object) -> tuple[str | None, tuple[str, type[IngestError]] | None]:
+    def _named(self, raw: object) -> tuple[str, tuple[str, type[IngestError]] | None]:
         """Return a label as a class name without blanks around it, and what is wrong with it.
 
         It is `NONE` where the label stands for none. Of several labels it is the name of their set, see
@@ -171,19 +165,18 @@ class RowValidator:
             labels = [part for part in raw.split(self.separator) if part.strip()]
         elif self.separator is not None and isinstance(raw, list):
             labels = raw
-        names = list(map(label_name, labels))
-        for label, name in zip(labels, names, strict=True):
-            if (problem := self._problem(label, name)) is not None:
-                return None, (problem, NoLabelError if label is None or name == NONE else IngestError)
-        return (names[0] if self.separator is None else name_of(tuple(sorted({str(name) for name in names})))), None
+        names = []
+        for label in labels:
+            name = label_name(label)
+            if name is None or (problem := self._problem(label, name)) is not None:
+                return NONE, (
+                    _no_name(label) if name is None else str(problem),
+                    NoLabelError if label is None or name == NONE else IngestError,
+                )
+            names.append(name)
+        return (names[0] if self.separator is None else name_of(tuple(sorted(set(names))))), None
 
-    def _problem(self, raw: object, name: str | None) -> str | None:
-        if name is None and raw is None:
-            return "the label is missing; --unlabelled '' takes such documents as ones without a label"
-        if name is None and isinstance(raw, list):
-            return f"the label is a list, {raw!r:.60}: --label-separator , takes the labels of lists"
-        if name is None:
-            return f"the label is {raw!r}, neither a text nor a finite number"
+    def _problem(self, raw: object, name: str) -> str | None:
         if name.endswith("\0"):
             return f"the label {name!r} ends with a NUL, which arrays drop: remove it"
         if not name:
@@ -194,16 +187,26 @@ class RowValidator:
         if (problem := not_unicode(name)) is not None:
             return f"the label has {problem}"
         if self.numeric:
-            return None if is_number(name) else f"the label {name!r} is not a finite number, which targets have to be"
+            with suppress(ValueError):
+                if math.isfinite(float(name)):
+                    return None
+            return f"the label {name!r} is not a finite number, which targets have to be"
         if self.known_classes is not None and name not in self.known_classes:
-            known = ", ".join(sorted(self.known_classes)[:10])
-            more = ", ..." if len(self.known_classes) > 10 else ""
+            classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
             label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
             cut = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
-            return f"label {label!r} is not among the classes ({known}{more}){cut}"
+            return f"label {label!r} is not among the classes ({classes}){cut}"
         if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
-            return f"the label {raw!r} is a text in some places of the sources and not in others: write all alike"
+            return f"the label {raw!r} {MIXED}"
         return None
+
+
+def _no_name(raw: object) -> str:
+    if raw is None:
+        return "the label is missing; --unlabelled '' takes such documents as ones without a label"
+    if isinstance(raw, list):
+        return f"the label is a list, {raw!r:.60}: --label-separator , takes the labels of lists"
+    return f"the label is {raw!r}, neither a text nor a finite number"
 
 
 def _joined(columns: list[Texts]) -> Texts:
@@ -230,6 +233,15 @@ def _checked_texts(column: Texts | list[object] | pyarrow.Array, batch: RecordBa
         if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
             problems.setdefault(row, (f"the text has {problem}", IngestError))
     return texts
+
+
+def _check_names(role: str, column: list[object], problems: Problems) -> None:
+    for row, value in enumerate(column):
+        if not isinstance(value, str | int):
+            what = "missing" if value is None else f"{value!r:.60}"
+            problems.setdefault(row, (f"the {role} is {what}", IngestError))
+        elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
+            problems.setdefault(row, (f"the {role} has {problem}", IngestError))
 
 
 def _weights(column: list[object], problems: Problems) -> np.ndarray:
@@ -268,13 +280,6 @@ def label_name(raw: object) -> str | None:
     if isinstance(raw, float):
         return None if not math.isfinite(raw) else str(int(raw)) if raw.is_integer() else str(raw)
     return str(raw) if isinstance(raw, int) else None
-
-
-def is_number(text: str) -> bool:
-    try:
-        return math.isfinite(float(text))
-    except ValueError:
-        return False
 
 
 def not_unicode(text: str) -> str | None:

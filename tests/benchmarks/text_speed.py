@@ -27,9 +27,9 @@ from sdem_dist.cli.answers import predictions_of
 from sdem_dist.cli.streaming import answered, transformer_of
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts, ingest
-from sdem_dist.text.counters import LearningCounter, pieces
+from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.splits import predict_splits
-from sdem_dist.text.texts import Texts, texts_of_strings
+from sdem_dist.text.texts import Texts, pieces, texts_of_strings
 from sdem_dist.text.validation import RowValidator
 
 ORDERS: dict[str, dict[str, Any]] = {
@@ -54,7 +54,7 @@ def against_count_vectorizer(texts: list[str], options: dict[str, Any], repeats:
 def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> int:
     """Count blocks of texts in threads, each with terms of its own; return the number of entries."""
     size = max(1, texts.n_bytes // 16)
-    blocks = [texts.part(first, stop) for first, stop in pieces(texts, size)]
+    blocks = [texts.part(first, stop) for first, stop in pieces(texts.sizes, size)]
 
     def worker() -> Callable[[Texts], int]:
         counter = LearningCounter(VectorizerSettings(**options))

@@ -133,7 +133,6 @@ def test_pieces_do_not_matter(texts, chosen, size):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sdem_dist.text.counters.PIECE", size)
         patch.setattr("sdem_dist.text.texts.JOINED_CHARACTERS", 2 * size)
-        patch.setattr("sdem_dist.text.texts.LONG", size % 9)
         patch.setattr("sdem_dist.text.transform.SPELLED_AT_A_TIME", size)
         assert [text for part in parts_of_strings(texts) for text in part] == texts == list(texts_of_strings(texts))
         cut = count_texts(texts, VectorizerSettings(**chosen))

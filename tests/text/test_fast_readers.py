@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from sdem_dist.errors import IngestError
 from sdem_dist.text.files import foreign
-from sdem_dist.text.sources import Reading
-from sdem_dist.text.splits import predict_splits, text_blocks
+from sdem_dist.text.sources import Reading, source_format
+from sdem_dist.text.splits import InputSplit, predict_splits
 from sdem_dist.text.validation import RowValidator, not_unicode
 
 PIECES = [
@@ -53,6 +53,10 @@ def read_as_text(content):
 CONTENT = st.lists(st.sampled_from(PIECES), max_size=25).map(b"".join).filter(read_as_text)
 
 
+def text_blocks(path, reading, gate, block_documents):
+    return InputSplit(path, source_format(path, reading), reading, block_documents=block_documents).read(gate)
+
+
 def outcome(path, form, size, **reading):
     """Return the documents and what is said of others, skipping and stopping."""
     found = []
@@ -62,7 +66,7 @@ def outcome(path, form, size, **reading):
             gate = RowValidator(on_error)
             documents = []
             try:
-                for block in text_blocks([path], Reading(format=form, **reading), gate, 3):
+                for block in text_blocks(path, Reading(format=form, **reading), gate, 3):
                     documents += zip(block.labels, block.texts, strict=True)
             except IngestError as error:
                 documents.append(str(error))

@@ -12,12 +12,16 @@ from sklearn.datasets import dump_svmlight_file
 from sdem_dist.errors import IngestError
 from sdem_dist.text.readers.svmlight import read_svmlight
 from sdem_dist.text.sources import Reading, numeric_format, source_format
-from sdem_dist.text.splits import text_blocks
+from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.validation import RowValidator
 
 
+def text_blocks(path, reading, gate, block_documents):
+    return InputSplit(path, source_format(path, reading), reading, block_documents=block_documents).read(gate)
+
+
 def read(path, reading=None, block_documents=4, gate=None):
-    blocks = list(text_blocks([path], reading or Reading(), gate or RowValidator(), block_documents))
+    blocks = list(text_blocks(path, reading or Reading(), gate or RowValidator(), block_documents))
     assert all(0 < len(b.texts) == len(b.labels) <= block_documents for b in blocks)
     return [pair for b in blocks for pair in zip(b.labels, b.texts, strict=True)]
 
@@ -197,4 +201,4 @@ def test_blocks_of_any_size_give_the_same_documents(tmp_path, write_source, docu
 def test_blocks_end_after_some_megabytes_too(tmp_path, documents, monkeypatch):
     monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", 50)
     (tmp_path / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in documents))
-    assert len(list(text_blocks([tmp_path / "a.tsv"], Reading(), RowValidator(), 1000))) > 2
+    assert len(list(text_blocks(tmp_path / "a.tsv", Reading(), RowValidator(), 1000))) > 2

@@ -10,8 +10,9 @@ import numpy as np
 
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.urls import Url, place
-from sdem_dist.text.files import HEAD, foreign, is_utf8_name, open_text, plain_suffix
-from sdem_dist.text.texts import BLOCK_CHARACTERS, Columns, RecordBatch
+from sdem_dist.text.files import HEAD, decoded, foreign, is_utf8_name, open_binary, plain_suffix
+from sdem_dist.text.sources import Reading
+from sdem_dist.text.texts import BLOCK_CHARACTERS, RecordBatch
 from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
 
 _OF_MANY = (".tsv", ".csv", ".jsonl", ".ndjson", ".parquet", ".pq")
@@ -19,31 +20,31 @@ LabelledFile = tuple[str | None, Path]
 
 
 def read_folder(
-    path: Path, encoding: str, gate: RowValidator, columns: Columns, block_documents: int, files: Iterable[LabelledFile]
+    path: Path, reading: Reading, gate: RowValidator, block_documents: int, files: Iterable[LabelledFile], *, keep: bool
 ) -> Iterator[RecordBatch]:
     """Yield a record of each of the files, which are as `files_of` lists them."""
     for role in ("id", "group", "weight"):
-        if columns.of(role) is not None:
+        if role in reading.roles:
             raise IngestError(f"{path} is a folder, which has no column of {role}s")
-    batch: list[tuple[str, str | None, Path]] = []
-    size = 0
+    texts, labels, names, size = list[object](), list[object](), list[object](), 0
+
+    def batch() -> RecordBatch:
+        roles = {"label": labels} if reading.labelled else {}
+        beside = {"file": names} if keep else {}
+        return RecordBatch([texts], {**roles}, np.ones(len(texts), int), "file", {**beside}, are_valid=True)
+
     for label, file in files:
-        text = decoded_file(file, encoding, gate)
+        text = _text_of(file, reading.encoding, gate)
         if text is not None:
-            batch.append((text, label, file))
+            texts.append(text)
+            labels.append(label)
+            names.append(str(file.relative_to(path)))
             size += len(text)
-        if len(batch) == block_documents or size >= BLOCK_CHARACTERS:
-            yield _batch(path, batch, columns)
-            batch, size = [], 0
-    if batch:
-        yield _batch(path, batch, columns)
-
-
-def _batch(path: Path, records: list[tuple[str, str | None, Path]], columns: Columns) -> RecordBatch:
-    texts, labels, files = (list(column) for column in zip(*records, strict=True))
-    beside: dict[str, list[object]] = {"file": [str(f.relative_to(path)) for f in files]} if columns.keep else {}
-    roles = {"label": labels} if columns.labelled else {}
-    return RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)  # type: ignore[arg-type]
+        if len(texts) == block_documents or size >= BLOCK_CHARACTERS:
+            yield batch()
+            texts, labels, names, size = [], [], [], 0
+    if texts:
+        yield batch()
 
 
 def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[LabelledFile]:
@@ -67,22 +68,21 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
             yield from ((entry, file) for file in files_below(path / entry))
 
 
-def files_below(folder: Path, *, hidden: bool = False) -> Iterator[Path]:
-    """Yield the files of a folder and of its sub-folders, in the order of their names, hidden ones if asked for."""
+def files_below(folder: Path) -> Iterator[Path]:
+    """Yield the files of a folder and of its sub-folders, but for hidden ones, in the order of their names."""
     for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
-        folders[:] = sorted(f for f in folders if hidden or not f.startswith("."))
-        for name in sorted(names):
-            if hidden or not name.startswith("."):
-                yield place(parent) / name
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (place(parent) / name for name in sorted(names) if not name.startswith("."))
 
 
-def decoded_file(file: Path, encoding: str, gate: RowValidator) -> str | None:
+def _text_of(file: Path, encoding: str, gate: RowValidator) -> str | None:
     """Return the text of a file, or None if it is rejected."""
-    with open_text(file, encoding, newline="") as stream:
-        text = stream.read()
-    if is_utf8_name(encoding) and (problem := foreign(text[:HEAD].encode("utf-8", "surrogateescape"))) is not None:
+    with open_binary(file) as raw:
+        content = raw.read()
+    if is_utf8_name(encoding) and (problem := foreign(content[:HEAD])) is not None:
         gate.reject(file, 1, problem, "file")
         return None
+    text = "".join(decoded(file, [content], encoding))
     if not_unicode(text) is None:
         return text
     number, problem = next((n, p) for n, line in enumerate(text.split("\n"), 1) if (p := not_unicode(line)) is not None)
