@@ -4,6 +4,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numba
+import numpy as np
 from numba import types
 from numba.core.errors import TypingError
 from numba.extending import intrinsic as numba_intrinsic
@@ -23,12 +24,18 @@ _OPTIONS: dict[str, Any] = {
 
 def jit(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` for nopython mode; ``.py_func`` keeps the plain version for tests."""
-    return numba.njit(**_OPTIONS)(function)
+    return numba.njit(**_OPTIONS)(_wrapping(function))
 
 
 def jit_inline(function: Callable[..., Any]) -> Callable[..., Any]:
     """Compile `function` to be inlined by the code generator where it is called."""
-    return numba.njit(inline="never", **{**_OPTIONS, "forceinline": True})(function)
+    return numba.njit(inline="never", **{**_OPTIONS, "forceinline": True})(_wrapping(function))
+
+
+def _wrapping(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Let integers wrap around without NumPy's warning where kernels run as Python: hashes of words rely on it."""
+    disabled: int = numba.config.DISABLE_JIT  # type: ignore[attr-defined]
+    return np.errstate(over="ignore")(function) if disabled else function
 
 
 def intrinsic(plain: Callable[..., Any] | None) -> Callable[[Callable[..., Any]], Any]:

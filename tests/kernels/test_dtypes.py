@@ -144,7 +144,7 @@ def test_code_that_reads_memory_as_it_lies_compiles_for_one_dtype_and_layout(nam
 
 def test_kernels_run_as_plain_python_and_agree():
     code = """
-        import warnings; warnings.simplefilter("ignore")
+        import warnings; warnings.simplefilter("error", RuntimeWarning)
         import numpy as np
         from sdem_dist import MultinomialNB
         texts = ["goal goal match the", "vote law the a", "match goal Ünder", "law of the vote"] * 8
