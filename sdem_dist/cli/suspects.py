@@ -18,7 +18,7 @@ from sdem_dist.storage.urls import place
 if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.suspects import LabelSuspects, Suspects
+    from sdem_dist.selection.suspects import Suspects
 
 TEXT = 60  # letters of a text that are shown
 
@@ -63,19 +63,17 @@ def suspects(corpus: str, where: Where, **options: Any) -> None:
         show(result, documents, corpus, options["number"], options["as_json"])
 
 
-def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:
+def show(found: Suspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:
     """Print the first suspects, with their texts where they were kept."""
-    from sdem_dist.selection.suspects import LabelSuspects
-
     rows = []
     for i in range(min(number, len(found))):
         text = documents.text(int(found.positions[i])) if documents.has_texts else None
         named: dict[str, object] = {"document": found.documents[i].item(), "label": str(found.labels[i])}
         numbers = {"doubt": float(found.doubt[i]), "p_label": float(found.label_proba[i])}
-        if isinstance(found, LabelSuspects):
+        if found.present is not None:
             named["present"] = bool(found.present[i])
-            third = str(found.said[i])
-        else:
+            third = "is there" if found.present[i] else "is missing"
+        elif found.others is not None and found.other_proba is not None:
             named["other"] = third = str(found.others[i])
             numbers["p_other"] = float(found.other_proba[i])
         if as_json:
@@ -88,7 +86,7 @@ def show(found: Suspects | LabelSuspects, documents: Corpus, name: str, number: 
     if as_json:
         return
     text_column = "text" if documents.has_texts else ""
-    if isinstance(found, LabelSuspects):
+    if found.other_proba is None:
         head: tuple[str, ...] = ("document", "label", "given", "doubt", "p(label)", text_column)
         doubted = (
             f"in {found.n_documents:,} documents {int((found.doubt > 0.5).sum()):,} labels would be added or taken away"

@@ -46,8 +46,6 @@ def line(event: SearchEvent, folder: object = None) -> str:
 
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
-SETTLED = ("components", "unlabelled")
-"""Parameters that documents may settle (`take_documents`)."""
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -155,7 +153,7 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     with handle_errors(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search.check()  # before a source is read
         if folder is not None:
-            search.checkpoints(folder, resume=options["resume"], undecided=SETTLED)
+            search.checkpoints(folder, resume=options["resume"])
         with (
             corpus_of(corpora, model, options, estimator) as documents,
             validation_of(documents, model, options, estimator) as validation,

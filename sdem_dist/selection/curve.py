@@ -6,7 +6,6 @@ import warnings
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -19,7 +18,7 @@ from sdem_dist.fitting.running import evaluate_source, forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import some
-from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on
+from sdem_dist.selection.fold_fits import SearchInputs, fits_on
 from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.table import Table
@@ -115,6 +114,14 @@ def learning_curve(
     fits = fits_on(clone(estimator), SearchInputs(X, y, cv, random_state, None, client, None))
     n_folds, sizes, missing = cv if n_folds is None else min(n_folds, cv), list[int](), list[str]()
     scores = []
+
+    def scores_of(fold: int) -> tuple[float, ...]:
+        model = fits.fitted({}, fold)
+        of = evaluate_source(model, source_of(model, fits.scored(fold), use="score"), client)
+        if model.several_labels:
+            return of["accuracy"], of["label_log_loss"], of["micro_f1"]
+        return of["accuracy"], of.get("tempered_log_loss", of.get("ncll", np.nan))
+
     with one_blas_thread(), forgetting(fits.source), ThreadPoolExecutor(fits.n_at_once(n_folds)) as threads:
         for share in sorted(shares):
             fits.folds = Folds(fits.source.corpus, cv, random_state, share)
@@ -124,19 +131,10 @@ def learning_curve(
             empty &= np.array(fits.source.class_counts) > 0
             if empty.any():
                 missing.append(f"with {sizes[-1]:,} documents {some(fits.source.classes[empty])}")
-            scores.append(list(threads.map(partial(_scores, fits), range(n_folds))))
+            scores.append(list(threads.map(scores_of, range(n_folds))))
     if missing:
-        points = "; ".join(missing)
-        warnings.warn(f"points of the curve where some fold trains without a class: {points}", stacklevel=2)
+        warnings.warn(f"points of the curve where some fold trains without a class: {'; '.join(missing)}", stacklevel=2)
     return LearningCurve(np.array(sizes, np.int64), *np.moveaxis(np.array(scores), 2, 0))
-
-
-def _scores(fits: FoldFits, fold: int) -> tuple[float, ...]:
-    model = fits.fitted({}, fold)
-    of = evaluate_source(model, source_of(model, fits.scored(fold), use="score"), fits.inputs.client)
-    if model.several_labels:
-        return of["accuracy"], of["label_log_loss"], of["micro_f1"]
-    return of["accuracy"], of.get("tempered_log_loss", of.get("ncll", np.nan))
 
 
 @dataclass(frozen=True, repr=False)

@@ -39,8 +39,6 @@ READING = ("vectorizer", "components", "unlabelled")
 
 
 class SearchInputs(NamedTuple):
-    """What a search is given: documents, how they are divided, and where models are fitted."""
-
     X: object
     y: object
     cv: int | Corpus | tuple[object, object]
@@ -73,7 +71,6 @@ class FoldFits:
 
     @property
     def n_folds(self) -> int:
-        """How many models a setting has."""
         return 1 if self.folds is None else self.folds.k
 
     @property
@@ -81,21 +78,15 @@ class FoldFits:
         apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).identity
         return sha256(f"{self.source.identity} {apart}".encode()).hexdigest()
 
-    @property
-    def several(self) -> bool:
-        return self.source.members is not None
-
     def n_at_once(self, n: int) -> int:
         """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
         n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
         return 1 if self.inputs.client is not None else max(1, min(n, self.inputs.n_jobs or n_cores))
 
     def scored(self, fold: int) -> Source:
-        """Return the documents that a fold's models are scored on."""
         return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
 
     def training(self, fold: int) -> Source:
-        """Return the documents that a fold's models are trained on."""
         source = self.source if self.folds is None else self._part(self.folds.train(fold))
         return replace(source, retrain=self.retrain)
 
@@ -193,11 +184,10 @@ def _predictions(model: Any, source: Source, client: Client | None) -> Predictio
 def _score_of_model(metric: str, model: EngineEstimator, source: Source, client: Client | None) -> float:
     corpus = source.corpus
     if metric == "R2":
-        numbers = over_corpus(
-            model, corpus, partial(_targets_and_numbers, model), client if isinstance(corpus, Corpus) else None
-        )
+        rows, on_disk = rows_of(corpus), isinstance(corpus, Corpus)
+        numbers = over_corpus(model, corpus, partial(_targets_and_numbers, model), client if on_disk else None)
         targets, predicted = np.split(numbers, 2, axis=1)
-        return float(r2_score(targets, predicted, sample_weight=_weights(corpus, rows_of(corpus))))
+        return float(r2_score(targets, predicted, sample_weight=_weights(corpus, rows)))
     results = evaluate_source(model, source_of(model, source, use="score"), client)
     if metric not in results:
         raise ValueError(

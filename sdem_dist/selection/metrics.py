@@ -33,27 +33,14 @@ LARGEST_LOSS = 1e3
 
 @dataclass(frozen=True)
 class Predictions:
-    """Predictions of documents by models that were not trained on them.
+    """Predictions of documents by models that were not trained on them."""
 
-    Attributes
-    ----------
-    rows : ndarray of shape (n_documents,)
-        Positions of the documents in their corpus.
-    scores : ndarray of shape (n_documents, n_classes), float32
-        ln p(y | d), or the log-odds of each label.
-    labels : ndarray of shape (n_documents,)
-        Positions of the classes, or of sets of labels; -1 where there is none.
-    weights : ndarray of shape (n_documents,)
-    members, chosen : ndarray of shape (n_documents, n_labels), bool, or None
-        Which labels documents have, and which are predicted, where there may be several.
-    """
-
-    rows: np.ndarray
-    scores: np.ndarray
-    labels: np.ndarray
-    weights: np.ndarray
-    members: np.ndarray | None = None
-    chosen: np.ndarray | None = None
+    rows: np.ndarray  # shape (n_documents,): positions in the corpus
+    scores: np.ndarray  # shape (n_documents, n_classes), float32: ln p(y | d), or the log-odds of each label
+    labels: np.ndarray  # shape (n_documents,): positions of classes, or of sets of labels; -1 where there is none
+    weights: np.ndarray  # shape (n_documents,)
+    members: np.ndarray | None = None  # shape (n_documents, n_labels), bool: which of several labels documents have
+    chosen: np.ndarray | None = None  # likewise: which are predicted
 
     @property
     def proba(self) -> np.ndarray:
@@ -127,20 +114,16 @@ def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, floa
     return mean, float(np.sqrt(shares @ (values - mean) ** 2 / (n - 1.0)))
 
 
-def metrics_of(estimator: EngineEstimator, several: bool = False) -> tuple[str, ...]:
-    """Return the names of the metrics of an estimator, the default one first; `several`: labels a document."""
-    target = estimator.spec.target
-    if target == "labels":
-        return LABEL_METRICS if several else CLASS_METRICS
-    if target == "numbers":
-        return ("R2",)
-    return ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
-
-
 def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
-    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it."""
-    names = metrics_of(estimator, several)
-    if callable(metric) and estimator.spec.target != "labels":
+    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it.
+
+    `several`: documents have several labels.
+    """
+    target = estimator.spec.target
+    names: tuple[str, ...] = ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
+    if target in ("labels", "numbers"):
+        names = ("R2",) if target == "numbers" else LABEL_METRICS if several else CLASS_METRICS
+    if callable(metric) and target != "labels":
         raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
     if isinstance(metric, str) and metric not in names:
         what = " of several labels per document" if several else ""
@@ -150,8 +133,7 @@ def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool =
 
 def check_metric(metric: object) -> None:
     """Raise ValueError unless it is a known metric, or a function; warn of one whose name says that less is better."""
-    if callable(metric) and name_of(metric).endswith(("_loss", "_error")):
-        name = name_of(metric)
+    if callable(metric) and (name := name_of(metric)).endswith(("_loss", "_error")):
         warnings.warn(
             f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: -{name}(y, p), "
             "or a function of another name",

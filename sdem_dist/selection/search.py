@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, cast
@@ -14,11 +14,12 @@ from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.counted import is_count
 from sdem_dist.engine.checkpoint import identity
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
-from sdem_dist.inputs.spec import OF_THE_MACHINE, Source
+from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on, rows_of
 from sdem_dist.selection.metrics import (
@@ -26,13 +27,12 @@ from sdem_dist.selection.metrics import (
     Metric,
     check_metric,
     metric_of,
-    metrics_of,
     name_of,
     sign_of,
 )
 from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun
 from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
-from sdem_dist.selection.summary import SearchResult
+from sdem_dist.selection.summary import summary_of
 from sdem_dist.selection.trials import Trial, best_of, results_of
 
 if TYPE_CHECKING:
@@ -191,10 +191,13 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         started, seed = time.perf_counter(), seed_of(self.random_state)
         inputs = SearchInputs(X, y, cast(Any, self.cv), seed, groups, client, self.n_jobs)
         fits = fits_on(clone(self.estimator), inputs)
-        self.metric_ = metric_of(self.estimator, self.metric, fits.several)
+        several = fits.source.members is not None
+        self.metric_ = metric_of(self.estimator, self.metric, several)
         space = self.space
         if space is None:
-            orders = _longest_ngrams(fits.source)
+            settings, orders = fits.source.vectorizer or {}, 1
+            if fits.source.vocabulary is not None and settings.get("analyzer") == "word":
+                orders = int(cast(Any, settings.get("ngram_range", (1, 1)))[1])
             space = default_space(self.estimator, weighted=fits.source.weighted, orders=orders)
         checkpoints = None if checkpoint is None else self.checkpoints(checkpoint, resume=resume)
         if checkpoints is not None:
@@ -204,7 +207,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             return sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
 
         metrics: list[Metric] = [self.metric_, *(["log-loss", "accuracy"] if fits.source.class_counts else [])]
-        metrics = list(dict.fromkeys([*metrics, *(["micro-F1"] if fits.several else [])]))
+        metrics = list(dict.fromkeys([*metrics, *(["micro-F1"] if several else [])]))
         how = partial(SearchRun, metrics=metrics, started=started, halving=self.halving, seconds=self.seconds)
         run = how(fits, sampler(), checkpoints=checkpoints, callbacks=self.callbacks)
         fits.retrain = run.sampler.n_trials == 1
@@ -243,10 +246,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             )
         if self.metric is not None:
             check_metric(self.metric)
-        n_trials, seconds = self.n_trials, self.seconds
         for name, right, words in (
-            ("n_trials", n_trials is None or (isinstance(n_trials, int | np.integer) and n_trials > 0), "above 0"),
-            ("seconds", seconds is None or seconds > 0, "positive or None"),
+            ("n_trials", self.n_trials is None or is_count(self.n_trials), "above 0"),
+            ("seconds", self.seconds is None or self.seconds > 0, "positive or None"),
             ("halving", self.halving in (True, False), "True or False"),
             ("sampler", self.sampler in SAMPLERS, f"one of {', '.join(SAMPLERS)}"),
         ):
@@ -261,25 +263,22 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if self.space is not None:
             checked_spaces(self.estimator, self.space)
 
-    def checkpoints(self, folder: str | Path, *, resume: bool, undecided: Collection[str] = ()) -> Checkpoints:
-        """Return the checkpoints of this search; see there for `undecided` and what is raised."""
-        settings = {k: v for k, v in self.estimator.get_params().items() if k not in OF_THE_MACHINE}
+    def checkpoints(self, folder: str | Path, *, resume: bool) -> Checkpoints:
         spaces = [self.space] if isinstance(self.space, Mapping) else self.space or []
-        # The default metric is one search with its name; with several labels the default may be another.
-        of_several = (False, True) if self.estimator.spec.label_sets else (False,)
-        usual = {metrics_of(self.estimator, several)[0] for several in of_several}
+        # The default metric is one search with its name; of several labels another is the default.
+        usual = None if self.estimator.spec.label_sets else metric_of(self.estimator, None)
         search = identity(
             estimator=type(self.estimator).__name__,
-            parameters=settings,
+            parameters={k: v for k, v in self.estimator.get_params().items() if k not in OF_THE_MACHINE},
             space=[{k: "drawn by rvs" if hasattr(v, "rvs") else list(v) for k, v in s.items()} for s in spaces],
             sampler=self.sampler,
-            metric="the default" if self.metric is None or usual == {self.metric} else name_of(self.metric),
+            metric="the default" if self.metric in (None, usual) else name_of(cast(Metric, self.metric)),
             halving=self.halving,
             n_trials=self.n_trials,
             folds=self.cv if isinstance(self.cv, int | np.integer) else "documents",
             seed=self.random_state,
         )
-        return Checkpoints(folder, search, resume=resume, undecided=undecided)
+        return Checkpoints(folder, search, resume=resume)
 
     def _set_out_of_fold(self, best: Trial, fits: FoldFits) -> None:
         """Take the best setting's predictions, in the order of the rows of `X`."""
@@ -300,19 +299,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             raise AttributeError("with refit=False there is no best_estimator_: train one with best_params_")
         return self.best_estimator_
 
-    def _result(self) -> SearchResult:
-        check_is_fitted(self, "best_index_")
-        return SearchResult(
-            self.trials_,
-            self.trials_[self.best_index_],
-            self.metric_,
-            self.estimator.get_params(deep=False),
-            self.n_splits_,
-            self.n_settings_,
-            0 if self.space is not None else (self.n_trials or 0) - self.n_settings_,
-            self.nested_scores_ if self.nested else None,
-        )
-
     def summary(self) -> str:
         """Return what was tried, the best score with each value, and the winner beside the default.
 
@@ -321,7 +307,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         str
             Lines of at most 80 columns, as ``sdem tune`` prints them.
         """
-        return "\n".join(self._result().lines())
+        check_is_fitted(self, "best_index_")
+        return summary_of(self)
 
     def predict(self, X: object) -> Any:
         """Return what the best estimator predicts of documents, shape (n_samples,).
@@ -369,18 +356,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
     @property
     def _repr_html_(self) -> Callable[[], str]:
         diagram: Callable[[], str] = super()._repr_html_  # raises AttributeError where scikit-learn is to show text
-        return self._result().html if hasattr(self, "best_index_") else diagram
+        return partial(summary_of, self, html=True) if hasattr(self, "best_index_") else diagram
 
     def _repr_mimebundle_(self, **kwargs: object) -> dict[str, str]:
         """Return all forms at once, for front ends that ask for them."""
         bundle: dict[str, str] = super()._repr_mimebundle_(**kwargs)
-        fitted = "text/html" in bundle and hasattr(self, "best_index_")
-        return bundle | {"text/html": self._result().html()} if fitted else bundle
-
-
-def _longest_ngrams(source: Source) -> int:
-    """Return the longest n-grams of words of a corpus of text."""
-    settings = source.vectorizer or {}
-    if source.corpus.header.layout == "dense" or source.vocabulary is None or settings.get("analyzer") != "word":
-        return 1
-    return int(cast("Sequence[int]", settings.get("ngram_range", (1, 1)))[1])
+        return {name: self._repr_html_() if name == "text/html" else text for name, text in bundle.items()}

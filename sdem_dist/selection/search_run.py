@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, cast
 from sdem_dist.engine.checkpoint import Json, check_run, identity
 from sdem_dist.engine.events import Callback, Event
 from sdem_dist.errors import ModelError, SdemError
-from sdem_dist.selection.fold_fits import FoldFits
+from sdem_dist.selection.fold_fits import READING, FoldFits
 from sdem_dist.selection.metrics import Metric, Predictions
 from sdem_dist.selection.spaces import Sampler
 from sdem_dist.selection.trials import LATE, FoldScores, Trial, drop_worse_half
@@ -51,27 +51,26 @@ class Checkpoints:
     """A folder with a file for each setting and fold.
 
     `search`: the identity of the search, without its documents, which `documents` names once they are read.
-    `undecided`: parameters of the estimator that are not compared: its documents, not read yet, may settle them.
     Raises ModelError: the folder has the search of an earlier run, and `resume` is false, or it was another search;
     or it cannot be made.
     """
 
-    def __init__(self, folder: str | Path, search: Json, *, resume: bool, undecided: Collection[str] = ()) -> None:
-        self.folder, self.documents = to_place(folder), ""
+    def __init__(self, folder: str | Path, search: Json, *, resume: bool) -> None:
+        self.folder, self.documents, self._search = to_place(folder), "", search
         try:
             self.folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
             raise ModelError(f"cannot keep checkpoints in {folder}: {error.strerror or error}") from error
-        path, self._search = self.folder / "search.sdem", search
-        if path.exists() and not resume:
-            raise ModelError(
-                f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder"
-            )
-        if path.exists():
-            earlier = cast(Json, read_archive(path, KIND, [])[1]["run"])
-            check_run(path, _without(search, undecided), {"run": _without(earlier, undecided)})
-        elif not undecided:
-            write_archive(path, KIND, {}, {"run": search})
+        parameters = cast("dict[str, object]", search["parameters"])
+        early = {name: value for name, value in parameters.items() if name not in READING}
+        # Documents may settle how they are read: each setting's file names that, and this one is compared before.
+        self._begun, self._early = self.folder / "search.sdem", {"run": search | {"parameters": early}}
+        if self._begun.exists():
+            if not resume:
+                raise ModelError(
+                    f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder"
+                )
+            check_run(self._begun, self._early["run"], read_archive(self._begun, KIND, [])[1])
 
     def load(self, trial: Trial, fold: int) -> FoldScores | None:
         """Return the scores of a setting on a fold, or None where it was not trained.
@@ -88,10 +87,11 @@ class Checkpoints:
         return FoldScores(saved["scores"], Predictions(**arrays) if arrays else None, saved["seconds"], saved["error"])
 
     def save(self, trial: Trial, fold: int, of: FoldScores) -> None:
-        """Publish the scores of a setting on a fold, or its error."""
         columns = {} if of.predictions is None else vars(of.predictions)
         arrays = {name: column for name, column in columns.items() if column is not None}
         saved = {"scores": of.scores, "seconds": of.seconds, "error": of.error, "arrays": list(arrays)}
+        if not self._begun.exists():
+            write_archive(self._begun, KIND, {}, self._early)
         write_archive(self._file(trial, fold), KIND, arrays, {"run": self._run(trial), "fold": to_json(saved)})
 
     def _run(self, trial: Trial) -> Json:
@@ -100,11 +100,6 @@ class Checkpoints:
 
     def _file(self, trial: Trial, fold: int) -> Path:
         return self.folder / f"setting-{trial.number}-fold-{fold}.sdem"
-
-
-def _without(run: Json, undecided: Collection[str]) -> Json:
-    parameters = cast("dict[str, object]", run["parameters"])
-    return {**run, "parameters": {name: value for name, value in parameters.items() if name not in undecided}}
 
 
 class TimeOver(Exception):
@@ -179,7 +174,6 @@ class SearchRun:
             trial.folds.append(scores)
 
     def _scores(self, trial: Trial, fold: int) -> FoldScores:
-        """Return the scores of a setting on a fold, or why it cannot be trained."""
         self._check_time()
         callbacks: list[Callback] = [] if self.seconds is None else [self._check_time]
         try:

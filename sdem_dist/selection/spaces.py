@@ -149,7 +149,7 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
     """
     spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
     if not any(map(_has_distributions, spaces)):
-        grid = _distinct(defaults, [params for part in spaces for params in ParameterGrid(_lists(part))])
+        grid = _distinct(defaults, [params for part in spaces for params in ParameterGrid(part)])
         if n_trials is None or len(grid) <= n_trials:
             return Sampler(grid)
     n = n_trials = n_trials or N_TRIALS
@@ -162,17 +162,13 @@ def _has_distributions(space: dict[str, Any]) -> bool:
     return any(hasattr(values, "rvs") for values in space.values())
 
 
-def _lists(space: dict[str, Any]) -> dict[str, list[Any]]:
-    return {name: list(values) for name, values in space.items()}
-
-
 def _draws(spaces: list[dict[str, Any]], n: int, seed: int) -> list[Params]:
     """Draw settings from each space in turn, so that none goes short."""
     settings: list[Params] = []
     for number, part in enumerate(spaces):
         size = n // len(spaces) + (number < n % len(spaces))
         if not _has_distributions(part):
-            size = min(size, len(ParameterGrid(_lists(part))))
+            size = min(size, len(ParameterGrid(part)))
         settings += ParameterSampler(part, size, random_state=seed + number) if size else []
     return settings
 
@@ -215,7 +211,6 @@ class TPESampler(Sampler):
         self._waiting: list[tuple[str, optuna.Trial]] = []
 
     def ask(self) -> list[Params]:
-        """Return the settings of the next turn; the first of all is the default."""
         turn: list[Params] = []
         while len(turn) < TURN and len(self._scores) < self.n_trials:
             params = self._proposed() if self._scores else {}
@@ -227,15 +222,13 @@ class TPESampler(Sampler):
         for _ in range(REPEATS):
             trial = self._study.ask()
             params = _suggested(self._spaces, trial)
-            key = _key(self._defaults, params)
-            self._waiting.append((key, trial))
+            self._waiting.append((key := _key(self._defaults, params), trial))
             if key not in self._scores:
                 return params
             self._pass_scores_on()
         return next(params for params in self._settings if _key(self._defaults, params) not in self._scores)
 
     def tell(self, trials: list[Trial], metric: Metric) -> None:
-        """Tell Optuna the scores, and which settings could not be trained."""
         self._scores |= {_key(self._defaults, trial.params): trial.score(metric) for trial in trials}
         self._pass_scores_on()
 

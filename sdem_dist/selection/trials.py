@@ -31,41 +31,21 @@ EQUAL = 1e-9
 
 @dataclass(frozen=True)
 class FoldScores:
-    """Scores of a model on the documents that it was not trained on.
-
-    `predictions`: of classifiers alone.
-    `error`: why the model cannot be trained; empty: it can.
-    """
-
     scores: dict[str, float]
-    predictions: Predictions | None
+    predictions: Predictions | None  # of classifiers alone
     seconds: float
-    error: str = ""
+    error: str = ""  # why the model cannot be trained
 
 
 @dataclass(repr=False)
 class Trial:
-    """One setting.
+    """One setting, and its scores on the folds."""
 
-    Attributes
-    ----------
-    number : int
-        0 is the default.
-    params : dict
-        What differs from the estimator that is tuned.
-    folds : list of FoldScores
-        Of the folds that it was trained without, in their order.
-    dropped : int or None
-        After how many folds other settings were better; None: it went on.
-    error : str
-        Why it cannot be trained; empty: it can.
-    """
-
-    number: int
-    params: dict[str, Any]
-    folds: list[FoldScores] = field(default_factory=list)
-    dropped: int | None = None
-    error: str = ""
+    number: int  # 0 is the default
+    params: dict[str, Any]  # what differs from the estimator that is tuned
+    folds: list[FoldScores] = field(default_factory=list)  # those that it was trained without, in their order
+    dropped: int | None = None  # after how many folds other settings were better; None: it went on
+    error: str = ""  # why it cannot be trained
 
     def __repr__(self) -> str:
         scores = ", ".join(f"{name} {of.mean():.4f}" for name, of in self.scores.items())
@@ -73,7 +53,6 @@ class Trial:
 
     @property
     def goes_on(self) -> bool:
-        """Whether it is trained without the next fold."""
         return self.dropped is None and not self.error
 
     @property
@@ -84,7 +63,6 @@ class Trial:
 
     @property
     def seconds(self) -> float:
-        """Time of all fits and predictions."""
         return sum(fold.seconds for fold in self.folds)
 
     @property
@@ -119,8 +97,7 @@ def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
 
     Of equals the default is first, then those with the lowest log-loss.
     """
-    finalists = [len(trial.folds) for trial in trials if trial.goes_on and trial.folds]
-    n_common = min(finalists, default=0)
+    n_common = min((len(trial.folds) for trial in trials if trial.goes_on and trial.folds), default=0)
 
     def key(trial: Trial) -> tuple[float, ...]:
         n = min(n_common, len(trial.folds))
@@ -158,23 +135,17 @@ def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]
 
     Document by document where the metric is a mean over documents, else fold by fold; NaN of one fold.
     """
-    both = paired(trial, default) if metric in PER_DOCUMENT else None
-    if both is not None:
-        after, before = (per_document(str(metric), predictions) for predictions in both)
-        return mean_and_error(sign_of(metric) * (after - before), both[0].weights)
+    both = trial.predictions, default.predictions
+    if metric in PER_DOCUMENT and both[0] is not None and both[1] is not None:
+        first, second = both[0].counted, both[1].counted
+        _, *rows = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
+        if len(rows[0]):
+            first, second = first.rows_at(rows[0]), second.rows_at(rows[1])
+            difference = per_document(str(metric), first) - per_document(str(metric), second)
+            return mean_and_error(sign_of(metric) * difference, first.weights)
     n = min(len(trial.folds), len(default.folds))
     after, before = (of.scores.get(name_of(metric), np.full(n, np.nan))[:n] for of in (trial, default))
     return mean_and_error(sign_of(metric) * (after - before), np.ones(n)) if n else (np.nan, np.nan)
-
-
-def paired(one: Trial, other: Trial) -> tuple[Predictions, Predictions] | None:
-    """Return the predictions of two settings for the documents that count and both have; None: there are none."""
-    both = one.predictions, other.predictions
-    if both[0] is None or both[1] is None:
-        return None
-    first, second = both[0].counted, both[1].counted
-    _, of_first, of_second = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
-    return (first.rows_at(of_first), second.rows_at(of_second)) if len(of_first) else None
 
 
 def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[str, Any]:

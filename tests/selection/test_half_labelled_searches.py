@@ -47,14 +47,6 @@ def test_searches_leave_them_out(corpus):
     assert held_out.scores["accuracy"].min() > 0.95
 
 
-def test_searches_of_one_setting_after_the_other_are_kept(corpus, tmp_path):
-    for name, estimator, documents in [("c", model(), (corpus,)), ("m", GaussianNB(), (X.toarray(), Y))]:
-        straight = CorpusSearchCV(estimator, {}, cv=2).fit(*documents, checkpoint=tmp_path / name)
-        again = CorpusSearchCV(estimator, {}, cv=2).fit(*documents, checkpoint=tmp_path / name, resume=True)
-        assert again.best_score_ == straight.best_score_
-        np.testing.assert_array_equal(again.oof_proba_, straight.oof_proba_)
-
-
 def test_no_document_without_a_label_is_suspected(corpus):
     of_corpus = label_suspects(corpus, estimator=model(), n=None)
     in_memory = label_suspects(X, HALF, estimator=model(), n=None)

@@ -1,12 +1,11 @@
-"""What notebooks show of searches and learning curves."""
+"""What notebooks show of searches."""
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from sklearn import config_context
 
-from sdem_dist import CorpusSearchCV, MultinomialNB, learning_curve
+from sdem_dist import CorpusSearchCV, MultinomialNB
 
 
 def shown(value):
@@ -35,10 +34,3 @@ def test_an_unfitted_search_shows_the_diagram_and_text_stays_text(search):
     assert "sk-top-container" in shown(CorpusSearchCV(MultinomialNB()))
     with config_context(display="text"):
         assert shown(search) is None and not hasattr(search, "_repr_html_")
-
-
-def test_a_learning_curve_is_a_table(documents):
-    curve = learning_curve(MultinomialNB(n_jobs=1), *documents[:2], shares=[0.5, 1.0], cv=3)
-    page = shown(curve)
-    assert page.count("<tr") == 3 and f"{curve.n_documents[0]:,}" in page and "over 3 folds" in page
-    assert f"{np.mean(curve.accuracy[1]):.4f} +- {np.std(curve.accuracy[1]):.4f}" in page

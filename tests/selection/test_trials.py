@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 from scipy.special import expit
@@ -17,7 +19,7 @@ from sdem_dist.selection.metrics import (
     measure,
     per_document,
 )
-from sdem_dist.selection.summary import SearchResult
+from sdem_dist.selection.summary import best_by_value
 from sdem_dist.selection.trials import FoldScores, Trial, best_of, drop_worse_half, gain_of, ranked
 
 N = 400
@@ -145,8 +147,9 @@ def test_those_that_went_on_come_first_and_of_equals_the_default():
         best_of([Trial(0, {}, error="no")], "log-loss")
 
 
-def result_of(trials, defaults):
-    return SearchResult(trials, best_of(trials, "log-loss"), "log-loss", defaults, 2, len(trials), 0)
+def by_value(trials, defaults):
+    estimator = SimpleNamespace(get_params=lambda deep: defaults)
+    return best_by_value(SimpleNamespace(trials_=trials, metric_="log-loss", estimator=estimator))
 
 
 def test_values_are_compared_on_the_folds_that_all_have_and_within_a_loss():
@@ -156,7 +159,7 @@ def test_values_are_compared_on_the_folds_that_all_have_and_within_a_loss():
         scored(2, {"step": 0.5, "norm": 7.0}, 0.4, 0.2),
         scored(3, {"step": 0.2, "norm": 7.0}, 0.3, 0.5),
     ]
-    table = result_of(trials, {"step": 1.0, "norm": 5.0}).best_by_value()
+    table = by_value(trials, {"step": 1.0, "norm": 5.0})
     assert "  step            0.2: 0.3000, 0.5: 0.4000, 1: 0.5000" in table
     assert "  norm            7: 0.3000, 5: 0.5000" in table
     trials = [
@@ -166,7 +169,7 @@ def test_values_are_compared_on_the_folds_that_all_have_and_within_a_loss():
         scored(3, {"step": 0.5}, 0.25),
         scored(4, {"loss": "hinge"}, 0.23),
     ]
-    table = result_of(trials, {"loss": "ncll", "step": 1.0, "alpha": "laplace"}).best_by_value()
+    table = by_value(trials, {"loss": "ncll", "step": 1.0, "alpha": "laplace"})
     assert "  alpha (nll)     0.1: 0.7600, 1: 0.8100" in table and "  step (ncll)     1: 0.2400, 0.5: 0.2500" in table
     assert "  loss            hinge: 0.2300, ncll: 0.2400, nll: 0.7600" in table
 
