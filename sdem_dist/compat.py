@@ -92,26 +92,19 @@ def leave_out_failed_cancellations() -> None:
 
     It does where an interrupt comes before the event loop has begun what it was asked for; nothing is lost by it.
     """
-    logging.getLogger("tornado.application").addFilter(_no_failed_cancellation)
+    logging.getLogger("tornado.application").addFilter(_is_other_failure)
 
 
-def _no_failed_cancellation(record: logging.LogRecord) -> bool:
+def _is_other_failure(record: logging.LogRecord) -> bool:
     error = record.exc_info[1] if record.exc_info else None
     return not (isinstance(error, NameError) and "sync.<locals>.cancel" in record.getMessage())
 
 
-async def start_process(job: Any) -> None:
-    """Mark a job of a cluster as started: distributed, ``deploy.spec.ProcessInterface.start``."""
+async def process_interface(job: Any, verb: str) -> None:
+    """Mark a job of a cluster: distributed, ``start`` and ``close`` of ``deploy.spec.ProcessInterface``."""
     from distributed.deploy.spec import ProcessInterface
 
-    await ProcessInterface.start(job)
-
-
-async def close_process(job: Any) -> None:
-    """Mark a job of a cluster as closed: distributed, ``deploy.spec.ProcessInterface.close``."""
-    from distributed.deploy.spec import ProcessInterface
-
-    await ProcessInterface.close(job)
+    await getattr(ProcessInterface, verb)(job)
 
 
 def close_gateways_by_hand(gateway_class: type) -> None:
@@ -180,17 +173,11 @@ def check_sample_weight(sample_weight: Any, X: Any) -> np.ndarray:
     return weights
 
 
-def check_feature_names(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Keep or compare names of columns: scikit-learn, ``utils.validation._check_feature_names``."""
-    from sklearn.utils.validation import _check_feature_names
+def check_columns(estimator: Any, X: Any, *, reset: bool) -> None:
+    """Keep or compare names and number of columns: scikit-learn, ``utils.validation``, private of the same names."""
+    from sklearn.utils.validation import _check_feature_names, _check_n_features
 
     _check_feature_names(estimator, X, reset=reset)
-
-
-def check_n_features(estimator: Any, X: Any, *, reset: bool) -> None:
-    """Keep or compare how many columns there are: scikit-learn, ``utils.validation._check_n_features``."""
-    from sklearn.utils.validation import _check_n_features
-
     _check_n_features(estimator, X, reset=reset)
 
 
@@ -220,13 +207,3 @@ def target_difference(one: str, other: str) -> str:
     parts = [f"{name} and {other_name}"] if name != other_name else []
     parts += sorted(set(features) - set(other_features))
     return ", ".join(parts[:4] + ["..."] * (len(parts) > 4))
-
-
-def start_resource_tracker() -> None:
-    """Start what cleans up after processes: multiprocessing, ``resource_tracker.ensure_running``.
-
-    The first process that is started does it, and then lets interrupts through in the thread that starts it.
-    """
-    from multiprocessing.resource_tracker import ensure_running
-
-    ensure_running()

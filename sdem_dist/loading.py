@@ -97,14 +97,23 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         if len(metadata.feature_names) != n_features:
             raise ValueError("the names of the features are not as many as the features")
         estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
-    _check_settings(metadata.vectorizer, n_features)
-    estimator.vectorizer_, estimator.label_separator_ = metadata.vectorizer, metadata.label_separator
+    if (settings := metadata.vectorizer) is not None:
+        if "kind" not in settings:
+            raise ValueError("the settings of text have no kind")
+        VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
+        if not isinstance(settings.get("stem"), str | None):
+            raise ValueError(f"stem is a language, not {settings['stem']!r}")
+        if settings["kind"] == "hashing" and settings["n_features"] != n_features:
+            raise ValueError(
+                f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}"
+            )
+    estimator.vectorizer_, estimator.label_separator_ = settings, metadata.label_separator
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:
         estimator.vocabulary_ = decode_strings(arrays["vocabulary_bytes"], arrays["vocabulary_offsets"])
         if len(estimator.vocabulary_) != n_features:
             raise ValueError("the vocabulary has another size than the arrays")
-    elif (metadata.vectorizer or {}).get("kind") == "count":
+    elif (settings or {}).get("kind") == "count":
         raise ValueError("it counts words of texts, and has no vocabulary")
     if metadata.weighting is not None:
         weighting, frequency = restored(metadata.weighting, own), arrays["document_frequency"]
@@ -124,16 +133,3 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         estimator.set_scores_ = np.split(scores, np.cumsum(counts)[:-1])
     estimator.take_extra(cast("Mapping[str, Any]", restored(metadata.extra, own)))
     return estimator
-
-
-def _check_settings(settings: dict[str, Any] | None, n_features: int) -> None:
-    """Raise ValueError if no corpus could have these settings of text."""
-    if settings is None:
-        return
-    if "kind" not in settings:
-        raise ValueError("the settings of text have no kind")
-    VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
-    if not isinstance(settings.get("stem"), str | None):
-        raise ValueError(f"stem is a language, not {settings['stem']!r}")
-    if settings.get("kind") == "hashing" and settings["n_features"] != n_features:
-        raise ValueError(f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}")

@@ -57,7 +57,7 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     _holds(family.divergence(points, others) >= 0, "a KL divergence is negative")
     of_itself = family.divergence(points, points)
     _same(of_itself, np.zeros(n_points), "the KL divergence of a point from itself is not 0", 1e-7)
-    _check_check(family, points, rng)
+    _check_projection(family, points, rng)
     _same(family.posterior_mean(points * 1e12, np.full(n_points, 1e12)), points, "many observations are outvoted", 1e-5)
     nothing = family.posterior_mean(np.zeros_like(points), np.zeros(n_points))
     _holds(np.isfinite(family.to_natural(nothing)), "without observations there is no theta")
@@ -81,44 +81,34 @@ def _interior_points(family: Family, rng: np.random.Generator, n_points: int) ->
 
 def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
     """Return central differences of a function, one column for each coordinate."""
-    columns = []
-    for i in range(len(at)):
-        step = np.zeros_like(at)
-        step[i] = _STEP * max(1e-3, min(1.0, abs(at[i])))
-        columns.append(np.atleast_1d(function(at + step) - function(at - step)) / (2.0 * step[i]))
-    return np.stack(columns, axis=1)
+    steps = np.diag(_STEP * np.clip(np.abs(at), 1e-3, 1.0))
+    return np.stack([np.atleast_1d(function(at + s) - function(at - s)) / (2.0 * s.max()) for s in steps], axis=1)
 
 
 def _check_samples(
     family: Family, mu: np.ndarray, theta: np.ndarray, fisher: np.ndarray, rng: np.random.Generator
 ) -> None:
-    n = 4000
+    n, scale = 4000, np.sqrt(np.diag(fisher))
     x = family.sample(np.broadcast_to(theta, (n, len(theta))), rng)
-    statistics = family.statistics(x)
-    error = (statistics.mean(axis=0) - mu) / np.sqrt(np.diag(fisher) / n)
-    _holds(np.abs(error) < 6, "the mean of the statistics of samples is not mu")
-    deviations = (statistics - mu) / np.sqrt(np.diag(fisher))
+    deviations = (family.statistics(x) - mu) / scale
+    _holds(np.abs(deviations.mean(axis=0)) < 6 / n**0.5, "the mean of the statistics of samples is not mu")
     spread = (deviations**2).mean(axis=0)
     _holds((spread > 0.5) & (spread < 2.0), "the statistics of samples do not vary as the Fisher information says")
-    if family.width == 1:
-        _holds(abs(_mass(family, theta, x) - 1.0) < 0.02, "the densities do not add up to one")
-
-
-def _mass(family: Family, theta: np.ndarray, x: np.ndarray) -> float:
-    """Return the sum or integral of the density over where samples are, and as much again on both sides."""
-    low, high = float(x.min()), float(x.max())
-    width = max(high - low, 1.0)
+    if family.width > 1:
+        return
+    # The sum or integral of the density over where samples are, and as much again on both sides.
+    width = max(float(np.ptp(x)), 1.0)
+    low, high = float(x.min()) - 2 * width, float(x.max()) + 2 * width
     if (x == np.floor(x)).all():
-        grid = np.arange(np.floor(low - 2 * width), np.ceil(high + 2 * width) + 1.0)[:, None]
-        weights = np.ones(len(grid))
+        grid, weight = np.arange(np.floor(low), np.ceil(high) + 1.0)[:, None], 1.0
     else:
-        edges = np.linspace(low - 2 * width, high + 2 * width, 400_001)
-        grid, weights = 0.5 * (edges[1:] + edges[:-1])[:, None], np.diff(edges)
-    fit = ~family.unfit(grid)
-    return float((np.exp(family.log_density(theta, grid[fit])) * weights[fit]).sum())
+        edges = np.linspace(low, high, 400_001)
+        grid, weight = 0.5 * (edges[1:] + edges[:-1])[:, None], float(edges[1] - edges[0])
+    mass = np.exp(family.log_density(theta, grid[~family.unfit(grid)])).sum() * weight
+    _holds(abs(mass - 1.0) < 0.02, "the densities do not add up to one")
 
 
-def _check_check(family: Family, points: np.ndarray, rng: np.random.Generator) -> None:
+def _check_projection(family: Family, points: np.ndarray, rng: np.random.Generator) -> None:
     """Check the projection of points that lie far out, in all directions."""
     for distance in (1.0, 3.0, 100.0):
         away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
@@ -127,8 +117,8 @@ def _check_check(family: Family, points: np.ndarray, rng: np.random.Generator) -
         again, acted_again = family.check(projected)
         _same(again, projected, "check is not idempotent")
         _holds(acted_again == 0, "check acts on what it has projected")
-        unchanged = (projected == away).all(axis=-1).sum()
-        _holds(acted >= len(points) - unchanged, "check acts and does not say so")
+        changed = (projected != away).any(axis=-1).sum()
+        _holds(acted >= changed, "check acts and does not say so")
         theta = family.to_natural(projected)
         _holds(np.isfinite(theta), "check ends where theta does not exist")
         _holds(np.isfinite(family.log_partition(theta)), "check ends where the log-partition is not finite")

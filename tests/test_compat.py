@@ -133,9 +133,9 @@ def test_a_job_is_started_and_closed():
     from distributed.deploy.spec import ProcessInterface
 
     job = ProcessInterface()
-    asyncio.run(compat.start_process(job))
+    asyncio.run(compat.process_interface(job, "start"))
     assert job.status == Status.running
-    asyncio.run(compat.close_process(job))
+    asyncio.run(compat.process_interface(job, "close"))
     assert job.status == Status.closed
 
 
@@ -155,9 +155,7 @@ def test_checks_of_scikit_learn():
     with pytest.raises(ValueError, match="[Nn]egative"):
         compat.check_sample_weight([1, -2, 3], X)
     estimator = BaseEstimator()
-    compat.check_n_features(estimator, X, reset=True)
-    assert estimator.n_features_in_ == 2
+    compat.check_columns(estimator, X, reset=True)
+    assert estimator.n_features_in_ == 2 and not hasattr(estimator, "feature_names_in_")
     with pytest.raises(ValueError, match="3 features"):
-        compat.check_n_features(estimator, np.ones((3, 3)), reset=False)
-    compat.check_feature_names(estimator, X, reset=True)
-    assert not hasattr(estimator, "feature_names_in_")
+        compat.check_columns(estimator, np.ones((3, 3)), reset=False)

@@ -139,11 +139,11 @@ def with_refusals(job_class: type[Job]) -> type[Job]:
             # of jobqueue's message only what the submit command printed
             output = str(error).partition("stdout:\n")[2].replace("stderr:\n", "").strip()
             self.refusal = _first_lines(output or str(error))
-            await compat.start_process(self)
+            await compat.process_interface(self, "start")
 
     async def close(self: Job) -> None:
         await job_class.close(self)
-        await compat.close_process(self)
+        await compat.process_interface(self, "close")
 
     return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
 

@@ -5,7 +5,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sdem_dist.compat import check_feature_names, check_n_features
+from sdem_dist.compat import check_columns
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
@@ -67,8 +67,7 @@ class MixedNB(FeatureNB):
         import pandas as pd  # type: ignore[import-untyped]
 
         if not reset or X.columns.is_unique:
-            check_feature_names(self, X, reset=reset)
-            check_n_features(self, X, reset=reset)
+            check_columns(self, X, reset=reset)
         table = encoded_table(X, None if reset else self.categories_)
         self.categories_ = table.categories
         return pd.DataFrame(table.values, index=X.index, columns=X.columns)
