@@ -72,7 +72,6 @@ class ByteCache:
         self.discard(lambda key: self.nbytes > max_bytes)
 
     def clear(self) -> None:
-        """Drop everything."""
         self.discard(lambda key: True)
 
 

@@ -67,7 +67,6 @@ class Documents:
         return Documents(self.data[entries], self.indices[entries], indptr, self.n_features, *_columns(self, rows))
 
     def to_csr(self) -> sp.csr_matrix:
-        """Return the counts as a SciPy CSR matrix of shape (n_documents, n_features)."""
         import scipy.sparse as sp
 
         shape = (self.n_documents, self.n_features)

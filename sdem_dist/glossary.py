@@ -4,8 +4,6 @@ from typing import NamedTuple
 
 
 class Metric(NamedTuple):
-    """A metric for people."""
-
     name: str
     unit: str = ""
 

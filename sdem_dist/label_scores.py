@@ -25,8 +25,6 @@ COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
 
 
 class Decisions(NamedTuple):
-    """How log-odds become probabilities and labels."""
-
     temperatures: np.ndarray  # shape (n_labels,): what log-odds are divided by
     thresholds: np.ndarray  # shape (n_labels,): probability from which on a document gets the label
 

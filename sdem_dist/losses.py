@@ -31,7 +31,6 @@ class Nll:
     """Negative log-likelihood ``-ln p(y, d)``: maximum likelihood."""
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return ``-ln p(y, d)``."""
         return -scores[np.arange(len(labels)), labels]
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -45,7 +44,6 @@ class Ncll:
     """Negative conditional log-likelihood ``-ln p(y | d)``."""
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return ``-ln p(y | d)``."""
         return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -141,7 +139,6 @@ class Blend:
             raise TypeError(f"other is a loss, such as Hinge(), and not {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        """Return the sum of both losses by their weights."""
         return self.share * Nll().value(scores, labels) + (1.0 - self.share) * self.other.value(scores, labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:

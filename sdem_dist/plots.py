@@ -34,19 +34,12 @@ MAX_NUMBERED = 12
 
 
 def _axes_or_new(axes: Axes | None) -> Axes:
-    """Return the axes, or those of a new figure of pyplot."""
     if axes is not None:
         return axes
     import matplotlib.pyplot as plt
 
     new_axes: Axes = plt.subplots(layout="constrained")[1]
     return new_axes
-
-
-def _refuse_model(value: object, instead: str) -> None:
-    """Raise TypeError for an estimator, where a part of it or what it returns is drawn."""
-    if hasattr(value, "get_params"):
-        raise TypeError(f"this is a {type(value).__name__}, and the picture is of {instead}")
 
 
 def _plain(text: object, width: int = WIDTH) -> str:
@@ -86,7 +79,6 @@ def history(
     """
     from matplotlib.ticker import MaxNLocator
 
-    _refuse_model(histories, "its history: clf.history_")
     trainings = histories if isinstance(histories, Mapping) else {"": histories}
     names = {name for one in trainings.values() for entry in one for name in entry}
     title, unit = glossary.metric(metric, prefix or "")
@@ -181,7 +173,6 @@ def confusion(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     report : ClassificationReport
         What ``clf.report(X, y)`` returns.
     """
-    _refuse_model(report, "a report: clf.report(X, y)")
     axes, pairs = _axes_or_new(axes), report.worst
     counts, n = report.confusion_among(pairs), len(pairs)
     shares = counts / np.maximum(report.columns["documents"][pairs, None], 1)
@@ -206,7 +197,6 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     ----------
     report : ClassificationReport
     """
-    _refuse_model(report, "a report: clf.report(X, y)")
     axes, bins = _axes_or_new(axes), report.reliability
     filled = bins.documents > 0
     axes.plot([0, 1], [0, 1], color="0.5", linestyle="--", label="perfect calibration")
@@ -235,7 +225,6 @@ def words(weights: dict[str, float], axes: Axes | None = None, *, title: str = "
         `sdem_dist.reports.top_words.word_weights`.
     title, unit : str
     """
-    _refuse_model(weights, "words: {w.word: w.part for w in clf.explain([text])[0].words[:20]}")
     axes, places = _axes_or_new(axes), np.arange(len(weights))
     colors = [COLORS[0] if v >= 0 else COLORS[1] for v in weights.values()]
     axes.barh(places, list(weights.values()), color=colors)
@@ -277,7 +266,6 @@ def topics(topics: Sequence[Topic], *, n_words: int = 8) -> Figure:
     """
     from matplotlib.figure import Figure
 
-    _refuse_model(topics, "its topics: model.topics()")
     numbers = [t.number for t in topics]
     columns = max(numbers) + 1 if len(set(numbers)) < len(topics) else min(4, len(topics))
     rows = -(-len(topics) // columns)

@@ -70,7 +70,6 @@ class Table:
     bars: Collection[int] = ()
 
     def text(self) -> str:
-        """Return the table as aligned lines."""
         lines = [self.heads, *self.rows] if any(self.heads) else self.rows
         cells = [[one_line(c, self.widths.get(i)) for i, c in enumerate(line)] for line in lines]
         columns = []
@@ -83,7 +82,6 @@ class Table:
         return "\n\n".join(part for part in (caption, body, visible(self.note)) if part)
 
     def html(self) -> str:
-        """Return the table for a page or a notebook."""
         head = f"<thead>{self._html_row('th', self.heads)}</thead>" if any(self.heads) else ""
         body = "".join(self._html_row("td", row) for row in self.rows)
         caption = f"<caption>{cell(self.caption)}</caption>" if self.caption else ""
@@ -105,7 +103,6 @@ class Table:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def frame(self) -> pd.DataFrame:
-        """Return the table for pandas."""
         import pandas as pd
 
         return pd.DataFrame([list(row) for row in self.rows], columns=list(self.heads) or None)
@@ -116,7 +113,6 @@ CLASSES_LISTED = 20
 
 
 def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
-    """Return what a corpus holds, as an HTML table."""
     sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
     more = f" and {len(sizes) - CLASSES_LISTED} more" if len(sizes) > CLASSES_LISTED else ""
     classes = ", ".join(f"{name} {n:,}" for name, n in sizes[:CLASSES_LISTED]) + more

@@ -90,7 +90,8 @@ def evaluate(
     """
     from sdem_dist import load_model
     from sdem_dist.cli.tables import SUFFIXES, altered, write_table
-    from sdem_dist.reports.evaluation_set import mistakes, was_trained_on
+    from sdem_dist.reports.error_columns import mistakes
+    from sdem_dist.reports.reporting import was_trained_on
 
     is_source(corpus)  # raises where there is nothing
     if errors is not None:
@@ -104,14 +105,15 @@ def evaluate(
         estimator.set_params(n_particles=particles)
     with (
         where.client() as client,
-        documents_of(estimator, corpus, source, beside=model, client=client, keep_texts=errors is not None) as examined,
+        documents_of(
+            estimator, corpus, source, beside=model, client=client, keep_texts=errors is not None
+        ) as documents,
     ):
-        documents = examined.documents
         metrics = estimator.evaluate(documents, client=client)
         report = estimator.report(documents) if full or errors is not None else None
         if errors is not None:
-            n_altered = write_table(errors, mistakes(estimator, report, examined))
-            by_place = isinstance(next(iter(examined.ids_of([0]))), int)  # the corpus of a source is removed below
+            n_altered = write_table(errors, mistakes(estimator, report, documents))
+            by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
     if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
@@ -167,8 +169,8 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 
     check_output(output, (model, corpus), overwrite, (".html", ".htm"))
     estimator = load_model(model)
-    with documents_of(estimator, corpus, source) as examined:
-        write_page(output, f"{model.name}: report", report_page(estimator, examined, model.name, corpus))
+    with documents_of(estimator, corpus, source) as documents:
+        write_page(output, f"{model.name}: report", report_page(estimator, documents, model.name, corpus))
     say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
 

@@ -83,8 +83,8 @@ def _model(path: Path, card: bool, measured: str | None, source: SourceOptions) 
         )
     model = load_model(path)
     if measured is not None:
-        with documents_of(model, measured, source, keep_texts=False) as examined:
-            return model_card(model, path.name, model.report(examined.documents), measured)
+        with documents_of(model, measured, source, keep_texts=False) as documents:
+            return model_card(model, path.name, model.report(documents), measured)
     if card:
         return model_card(model, path.name)
     shown = table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items())

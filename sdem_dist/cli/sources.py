@@ -35,7 +35,6 @@ if TYPE_CHECKING:
 
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.reports.evaluation_set import EvaluationSet
     from sdem_dist.text import Reading
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -238,7 +237,7 @@ def documents_of(
     beside: Path | None = None,
     client: Client | None = None,
     keep_texts: bool = True,
-) -> Iterator[EvaluationSet]:
+) -> Iterator[Corpus]:
     """Yield the documents that a model is examined on: a corpus, or a source, counted as the model counts texts.
 
     A source becomes a corpus in a temporary folder; with a client its workers write that corpus, without the texts.
@@ -249,7 +248,6 @@ def documents_of(
     Raises click.UsageError: options of a source are given, and `path` is a corpus.
     """
     from sdem_dist import open_corpus
-    from sdem_dist.reports.evaluation_set import EvaluationSet
     from sdem_dist.text import ingest
     from sdem_dist.text.sources import numeric_format
     from sdem_dist.text.validation import NoLabelError
@@ -257,7 +255,7 @@ def documents_of(
 
     if not is_source(path):
         refuse_for_a_corpus((*READING, "on_error"))
-        yield EvaluationSet(open_corpus(path))
+        yield open_corpus(path)
         return
     if numeric_format([place(path)], source.reading) is not None:
         raise click.UsageError(
@@ -291,7 +289,7 @@ def documents_of(
         if report.n_empty:
             click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
         with _by_source(target, [path]):
-            yield EvaluationSet(open_corpus(target))
+            yield open_corpus(target)
 
 
 @contextmanager

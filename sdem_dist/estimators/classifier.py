@@ -137,7 +137,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             The model gives documents several labels.
         """
-        from sdem_dist.reports.evaluation_set import was_trained_on
+        from sdem_dist.reports.reporting import was_trained_on
 
         check_is_fitted(self)
         if self.several_labels:

@@ -187,16 +187,15 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         return by_class(scores, self.learner_.head.component_class)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_component_columns, of_components
+        from sdem_dist.reports.parts import of_components, table_rows, word_rows
 
-        class_of, t = self.learner_.head.component_class, self.temperature_
         if self.components == "multinomial":
-            return of_components(self._parameters, documents_of(self, documents), pairs, class_of, t)
-        model: FeatureModel = self.learner_.model.variables
-        densities = partial(model.log_densities, self._parameters)
-        return of_component_columns(
-            densities, self._parameters.log_prior, table_of(self, documents), pairs, class_of, t
-        )
+            rows = word_rows(self._parameters, documents_of(self, documents))
+        else:
+            model: FeatureModel = self.learner_.model.variables
+            rows = table_rows(partial(model.log_densities, self._parameters), table_of(self, documents))
+        class_of, log_prior = self.learner_.head.component_class, self._parameters.log_prior
+        return of_components(rows, pairs, log_prior, class_of, self.temperature_)
 
     def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
         """Draw rows and their classes from p(x, y).

@@ -169,9 +169,9 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         return np.asarray((np.log(words) - np.log(totals)).T)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_labels, of_naive_bayes
+        from sdem_dist.reports.parts import of_labels, of_naive_bayes, word_rows
 
-        weighed = documents_of(self, documents)
+        rows, log_prior = word_rows(self._parameters, documents_of(self, documents)), self._parameters.log_prior
         if self.several_labels:
-            return of_labels(self._parameters, weighed, pairs[:, 0], self.temperatures_)
-        return of_naive_bayes(self._parameters, weighed, pairs, float(self.learner_.temperature))
+            return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)
+        return of_naive_bayes(rows, pairs, log_prior, float(self.learner_.temperature))

@@ -335,9 +335,10 @@ class MultinomialNB(
         return np.asarray(joint_scores(self._parameters, documents_of(self, X)))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_naive_bayes
+        from sdem_dist.reports.parts import of_naive_bayes, word_rows
 
-        return of_naive_bayes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
+        rows = word_rows(self._parameters, documents_of(self, documents))
+        return of_naive_bayes(rows, pairs, self._parameters.log_prior, self.temperature_)
 
     @property
     def loss_(self) -> str | Loss:

@@ -200,11 +200,11 @@ class FeatureNB(
         return model.scores(self._parameters, model.features(table_of(self, X)))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_columns
+        from sdem_dist.reports.parts import of_naive_bayes, table_rows
 
         model: FeatureModel = self.learner_.model.variables
         densities = partial(model.log_densities, self._parameters)
-        return of_columns(densities, self._parameters.log_prior, table_of(self, documents), pairs)
+        return of_naive_bayes(table_rows(densities, table_of(self, documents)), pairs, self._parameters.log_prior)
 
     def _log_densities(self, row: object) -> np.ndarray:
         """Return ln p(value | class) of a value of each column, shape (n_features, n_classes)."""

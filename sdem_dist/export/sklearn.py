@@ -142,7 +142,6 @@ def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
 
 
 def _with(peer: Any, **attributes: Any) -> Any:
-    """Return an estimator of scikit-learn with what a fit would have learned."""
     for name, value in attributes.items():
         setattr(peer, name, value)
     return peer

@@ -1,4 +1,4 @@
-"""What a classifier gets right and wrong, by class."""
+"""What a classifier gets right and wrong, by class, or label by label where documents may have several."""
 
 from __future__ import annotations
 
@@ -9,14 +9,65 @@ import numpy as np
 from sdem_dist.calibration import bin_sums, brier_scores, reliability
 from sdem_dist.counted import counted, one_line
 from sdem_dist.evaluation import macro_f1
-from sdem_dist.reports.report import NAME_WIDTH, ByClassReport, Columns
+from sdem_dist.label_scores import COUNTS, Decisions, finish, label_sums, probabilities
+from sdem_dist.reports.report import NAME_WIDTH, Columns, ErrorReport
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
+MAX_ROWS = 60
+"""Classes, or labels, that a table or a picture shows."""
 MAX_MATRIX, LINE_WIDTH = 12, 80
 """Classes of a confusion matrix at a terminal, and characters of its lines, at most."""
+
+
+class ByClassReport(ErrorReport):
+    """A report by classes, or labels, that documents have and that are predicted.
+
+    Its columns are precision, recall, F1 and the number of documents; 0 where there is nothing to divide by.
+
+    Attributes
+    ----------
+    counts : ndarray of shape (3, n_classes), int64
+        Documents that have each class, that it was predicted for, and rightly.
+    """
+
+    def __init__(
+        self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray
+    ) -> None:
+        self.classes, self.counts = classes, counts
+        present, predicted, right = counts
+        columns = {
+            "precision": right / np.maximum(predicted, 1),
+            "recall": right / np.maximum(present, 1),
+            "f1": 2 * right / np.maximum(present + predicted, 1),
+            "documents": present,
+        }
+        super().__init__(positions, figures, classes.tolist(), columns)
+
+    @property
+    def worst(self) -> np.ndarray:
+        """Positions of the 60 classes with most errors, of equals with most documents, ascending."""
+        present, predicted, right = self.counts
+        return np.sort(np.lexsort((-present, 2 * right - present - predicted))[:MAX_ROWS])
+
+    def tables(self) -> list[Table]:
+        """Return figures by class, the lowest F1 first; of very many those with most errors."""
+        present, predicted, _ = self.counts
+        occurs, rows = present + predicted > 0, self.worst
+        rows, n_occurring = rows[occurs[rows]], int(occurs.sum())
+        rows = rows[np.lexsort((-present[rows], self.columns["f1"][rows]))]
+        caption = f"By {self.kind}, lowest F1 first"
+        if n_others := n_occurring - len(rows):
+            documents = counted(int(present.sum() - present[rows].sum()), "document")
+            caption = (
+                f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(n_others, 'other')} "
+                f"({documents}) are in to_frame() and in sdem evaluate --report --json"
+            )
+        n_absent, n = len(occurs) - n_occurring, counted(n_occurring, self.kind, self.kinds)
+        note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}." if n_absent else ""
+        return [self.table(rows, caption, note)]
 
 
 class Confusion(NamedTuple):
@@ -81,11 +132,8 @@ class ClassificationReport(ByClassReport):
         self.reliability = reliability(bin_sums(self.confidence, self.right))
         columns = self.labels, self.predictions, self.labels[self.right]
         counts = np.array([np.bincount(column, minlength=len(classes)) for column in columns])
-        self.accuracy, self.macro_f1, self.ece = (
-            float(self.right.mean()),
-            macro_f1(counts.ravel()),
-            self.reliability.ece,
-        )
+        self.accuracy, self.macro_f1 = float(self.right.mean()), macro_f1(counts.ravel())
+        self.ece = self.reliability.ece
         self.log_loss = float(-log_p[np.arange(len(labelled)), self.labels].mean())
         figures = {"accuracy": self.accuracy, "log_loss": self.log_loss, "macro_f1": self.macro_f1, "ece": self.ece}
         figures["brier"] = float(brier_scores(self.probabilities, self.labels).mean())
@@ -93,9 +141,9 @@ class ClassificationReport(ByClassReport):
             from sklearn.metrics import average_precision_score, roc_auc_score
 
             # Documents are ranked by log-odds: probabilities near 1 would be ties.
-            finite = np.clip(log_p, -1e300, 0.0)
-            figures["roc_auc"] = float(roc_auc_score(self.labels, finite[:, 1] - finite[:, 0]))
-            figures["pr_auc"] = float(average_precision_score(self.labels, finite[:, 1] - finite[:, 0]))
+            odds = np.clip(log_p[:, 1], -1e300, 0.0) - np.clip(log_p[:, 0], -1e300, 0.0)
+            figures["roc_auc"] = float(roc_auc_score(self.labels, odds))
+            figures["pr_auc"] = float(average_precision_score(self.labels, odds))
         super().__init__(labelled if positions is None else positions[labelled], figures, classes, counts)
         wrong = np.flatnonzero(~self.right)
         self.errors = wrong[np.argsort(-self.confidence[wrong], kind="stable")]
@@ -148,9 +196,15 @@ class ClassificationReport(ByClassReport):
         return f"{super().heading}, {counted(len(self.errors), 'error')}"
 
     def tables(self) -> list[Table]:
-        """Return figures by class, the confusion matrix where it is small, and the most frequent confusions."""
-        confusions = self.confusion_table()
-        return [*super().tables(), *self._matrix(), *([confusions] if confusions.rows else [])]
+        """Return figures by class, the confusion matrix where a terminal has room for it, and the main confusions."""
+        tables, names = super().tables(), [f"{k:>2} {one_line(c, NAME_WIDTH - 4)}" for k, c in enumerate(self.names)]
+        if len(names) <= MAX_MATRIX:
+            counts = [[f"{n:,}" if n else "." for n in row] for row in self.confusion]
+            rows = [[name, *row] for name, row in zip(names, counts, strict=True)]
+            caption = "Documents by class (rows) and prediction (columns)"
+            matrix = Table(["class", *map(str, range(len(names)))], rows, caption)
+            tables += [matrix] if max(map(len, matrix.text().splitlines())) <= LINE_WIDTH else []
+        return [*tables, *([self.confusion_table()] if len(self.errors) else [])]
 
     def confusion_table(self, n: int = 10) -> Table:
         """Return the most frequent confusions."""
@@ -158,12 +212,71 @@ class ClassificationReport(ByClassReport):
         heads, widths = ("class", "taken for", "documents", "of the class"), {0: NAME_WIDTH, 1: NAME_WIDTH}
         return Table(heads, rows, "Most frequent confusions", left=(0, 1), widths=widths)
 
-    def _matrix(self) -> list[Table]:
-        """Return the confusion matrix, its predictions numbered; nothing where a line would be too wide."""
-        if len(self.classes) > MAX_MATRIX:
-            return []
-        names = [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}" for k, name in enumerate(self.names)]
-        rows = [[name, *(f"{n:,}" if n else "." for n in row)] for name, row in zip(names, self.confusion, strict=True)]
-        heads, caption = ["class", *map(str, range(len(names)))], "Documents by class (rows) and prediction (columns)"
-        table = Table(heads, rows, caption)
-        return [table] if max(map(len, table.text().splitlines())) <= LINE_WIDTH else []
+
+class LabelReport(ByClassReport):
+    """Figures of a classifier of several labels over documents whose labels are known.
+
+    Errors are the documents that get a wrong label or lack one, the highest log-loss (the sum over labels) first.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_labels,)
+    members : ndarray of shape (n_documents, n_labels), bool
+        Which document has which label.
+    scores : ndarray of shape (n_documents, n_labels), float64
+        Log-odds of each label.
+    thresholds : ndarray of shape (n_labels,)
+        The probability from which on a document gets a label.
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
+    """
+
+    kind, kinds = "label", "labels"
+
+    def __init__(
+        self,
+        classes: np.ndarray,
+        members: np.ndarray,
+        scores: np.ndarray,
+        thresholds: np.ndarray,
+        positions: np.ndarray,
+    ) -> None:
+        self.members, self.probabilities = members, probabilities(scores)
+        self.predictions = self.probabilities >= thresholds
+        self.losses = np.logaddexp(0.0, np.where(members, -scores, scores))  # shape (n_documents, n_labels)
+        sums = label_sums(scores, members, np.ones(len(members)), Decisions(np.ones(len(classes)), thresholds))
+        counts = sums[len(COUNTS) :].reshape(4, -1)[:3].astype(np.int64)
+        super().__init__(positions, finish(sums), classes, counts)
+        self.columns = {**self.columns, "threshold": thresholds}
+        rows = np.flatnonzero((self.predictions != members).any(axis=1))
+        self.errors = rows[np.argsort(-self.losses[rows].sum(axis=1), kind="stable")]
+
+    def confusion_frame(self) -> pd.DataFrame:
+        """Return a pandas table of what becomes of each label: documents that rightly or wrongly get it, or do not."""
+        import pandas as pd
+
+        present, predicted, right = self.counts
+        cells = {"true_positives": right, "false_negatives": present - right, "false_positives": predicted - right}
+        cells["true_negatives"] = self.n_documents - present - predicted + right
+        return pd.DataFrame(cells, index=pd.Index(self.classes, name="label"))
+
+    def wrong_labels(self, rows: np.ndarray) -> np.ndarray:
+        """Return the position of the label that is most wrong of each of some errors."""
+        return np.where((self.predictions != self.members)[rows], self.losses[rows], -1.0).argmax(axis=1)
+
+    def error_columns(self, rows: np.ndarray) -> Columns:
+        wrong = self.wrong_labels(rows)
+        return {
+            "labels": [tuple(self.classes[row].tolist()) for row in self.members[rows]],
+            "predictions": [tuple(self.classes[row].tolist()) for row in self.predictions[rows]],
+            "log_loss": self.losses[rows].sum(axis=1).tolist(),
+            "wrong_label": self.classes[wrong].tolist(),
+            "probability": self.probabilities[rows, wrong].tolist(),
+        }
+
+    def explained(self, rows: np.ndarray) -> dict[str, Any]:
+        return {"of_labels": self.wrong_labels(rows)}
+
+    @property
+    def heading(self) -> str:
+        return f"{super().heading}, {counted(len(self.classes), 'label')}"

@@ -1,4 +1,4 @@
-"""Predicted numbers, clusters and topics of documents, and how well they agree with what is known of these."""
+"""Clusters and topics of documents, and how well they agree with labels."""
 
 from __future__ import annotations
 
@@ -8,51 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist.reports.report import Columns, ErrorReport, Report
+from sdem_dist.reports.report import Report
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
     import pandas as pd
 
     from sdem_dist.reports.top_words import Topic
-
-
-class RegressionReport(ErrorReport):
-    """Figures of a regressor over documents whose targets are known: R2, MSE, its root, MAE and the mean error (bias).
-
-    Errors are all documents, the largest first.
-
-    Parameters
-    ----------
-    targets, predictions : ndarray of shape (n_documents, n_targets), float64
-    positions : ndarray of shape (n_documents,), int64
-        Which of the documents given each one is.
-    """
-
-    kind, kinds, digits = "target", "targets", ".4g"
-
-    def __init__(self, targets: np.ndarray, predictions: np.ndarray, positions: np.ndarray) -> None:
-        from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
-
-        self.targets, self.predictions = targets, predictions
-        r2, mse, mae = (
-            np.asarray(score(targets, predictions, multioutput="raw_values"))
-            for score in (r2_score, mean_squared_error, mean_absolute_error)
-        )
-        bias = (predictions - targets).mean(axis=0)
-        columns = {"r2": r2, "mse": mse, "rmse": np.sqrt(mse), "mae": mae, "bias": bias}
-        figures = {name: float(values.mean()) for name, values in columns.items()}
-        super().__init__(positions, figures, range(targets.shape[1]), columns)
-        self.errors = np.argsort(-np.abs(predictions - targets).max(axis=1), kind="stable")
-
-    def error_columns(self, rows: np.ndarray) -> Columns:
-        errors = self.predictions - self.targets
-        columns = {"target": self.targets, "prediction": self.predictions, "error": errors}
-        return {
-            f"{name}_{k}" if len(self.names) > 1 else name: values[rows, k].tolist()
-            for k in self.names
-            for name, values in columns.items()
-        }
 
 
 class ClusterReport(Report):

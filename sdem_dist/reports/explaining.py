@@ -16,7 +16,7 @@ from sdem_dist.errors import ModelError
 from sdem_dist.inputs import validation as checks
 from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.validation import some
-from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, NumberExplanation, word_parts
+from sdem_dist.reports.explanation import DocumentParts, Explanation, Explanations, NumberExplanation, WordPart
 from sdem_dist.text.marking import marked, terms
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -148,14 +148,18 @@ class Terms:
         left = total - float(parts.parts.sum())
         # A model whose sum is exact names no offset: what is left is rounding.
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
-        fields |= {"offset_name": parts.offset_name, "topics": parts.topics}
-        words = [str(self.names[w]) for w in parts.columns.tolist()]
+        words, n = [str(self.names[w]) for w in parts.columns.tolist()], len(parts.columns)
         if self.texts is not None:
             fields["text"] = self.texts[i]
             if self.settings is not None:
                 words, marks = self._marked(self.texts[i], self.settings, parts, words, fields)
                 fields["marks"] = tuple((*mark,) for mark in marks)
-        return fields | {"words": word_parts(words, parts)}
+        columns = [parts.weights, parts.parts]
+        columns += [np.full(n, np.nan) if p is None else p for p in (parts.log_p, parts.log_p_against)]
+        order = np.argsort(-np.abs(parts.parts), kind="stable")
+        rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
+        fields["words"] = tuple(WordPart(words[k], *row) for k, row in zip(order.tolist(), rows, strict=True))
+        return fields | {"offset_name": parts.offset_name, "topics": parts.topics}
 
     def _marked(
         self, text: str, settings: VectorizerSettings, parts: DocumentParts, words: list[str], fields: dict[str, Any]
@@ -186,7 +190,6 @@ class Terms:
 
 
 def refused(estimator: Any) -> ModelError:
-    """Return the error for models whose scores are not a sum over words."""
     return ModelError(
         f"{type(estimator).__name__} does not score documents by a sum over their words, and explain has nothing to show; "
         "MultinomialNB, LDAClassifier, SupervisedLDAClassifier, EM and sdEM mixtures, and naive Bayes of tables do"

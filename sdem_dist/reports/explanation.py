@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
@@ -36,14 +35,12 @@ class TopicPart(NamedTuple):
 class DocumentParts(NamedTuple):
     """Log-odds of one document, class against class, in parts by column, before columns have names."""
 
-    columns: np.ndarray
-    """Words of the document, shape (n_words,)."""
+    columns: np.ndarray  # words of the document, shape (n_words,)
     weights: np.ndarray
-    log_p: np.ndarray
-    log_p_against: np.ndarray
-    parts: np.ndarray
-    """Of the log-odds, shape (n_words,)."""
+    parts: np.ndarray  # of the log-odds, shape (n_words,)
     prior: float
+    log_p: np.ndarray | None = None  # None where the model has no p(word | class)
+    log_p_against: np.ndarray | None = None
     topics: tuple[TopicPart, ...] = ()
     offset_name: str = ""
 
@@ -60,14 +57,6 @@ class WordPart(NamedTuple):
     """ln p(word | class), of which discriminative training gives only differences a meaning; NaN for other models."""
     log_p_against: float = float("nan")
     """The same of the other class."""
-
-
-def word_parts(names: Sequence[str], parts: DocumentParts) -> tuple[WordPart, ...]:
-    """Return the words of a document, the largest part first."""
-    order = np.argsort(-np.abs(parts.parts), kind="stable")
-    columns = (parts.weights, parts.parts, parts.log_p, parts.log_p_against)
-    rows = zip(*(np.asarray(column, np.float64)[order].tolist() for column in columns), strict=True)
-    return tuple(WordPart(names[i], *row) for i, row in zip(order.tolist(), rows, strict=True))
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)  # it is shown as its table
@@ -113,7 +102,6 @@ class Explained(ABC):
 
     @property
     def _sums(self) -> dict[str, float]:
-        """What is added to the words."""
         return {self.offset_name: self.offset} if self.offset_name else {}
 
     def word_table(self) -> Table:
@@ -153,7 +141,6 @@ class Explained(ABC):
 
     @property
     def _notes(self) -> list[str]:
-        """What stands above the tables: the answer, and what the model does not know of the text."""
         more = len(self.unknown) - MAX_WORDS
         unknown = ", ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
         notes = [f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}"] if self.unknown else []
@@ -166,8 +153,14 @@ class Explained(ABC):
 
     def _repr_html_(self) -> str:
         head = "".join(f"<p>{cell(note)}</p>" for note in self._notes)
-        topics = self.topic_table().html() if self.topics else ""
-        text = f'{key_of_colors(self.sides)}<p class="text">{self.html_text()}</p>' if self.text else ""
+        topics, text = self.topic_table().html() if self.topics else "", ""
+        if self.text:  # with its words marked, under a key of the two colours
+            key = (highlight(side, color, 0.5) for side, color in zip(self.sides, (FOR, AGAINST), strict=True))
+            marked = (
+                highlight(text, FOR if v > 0 else AGAINST, 0.15 + 0.45 * share, f"{v:+.3f}") if v else cell(text)
+                for text, v, share in self.stretches()
+            )
+            text = f'<p class="soft">{" ".join(key)}</p><p class="text">{"".join(marked)}</p>'
         return f'<div class="sdem">{head}{topics}{text}{self.word_table().html()}</div>'
 
     def stretches(self, least: float = 0.1) -> list[tuple[str, float, float]]:
@@ -195,23 +188,10 @@ class Explained(ABC):
             for text, v, share in self.stretches()
         ]
 
-    def html_text(self) -> str:
-        """Return the text as HTML with its words marked: blue for the class, orange against it."""
-        return "".join(
-            highlight(text, FOR if v > 0 else AGAINST, 0.15 + 0.45 * share, f"{v:+.3f}") if v else cell(text)
-            for text, v, share in self.stretches()
-        )
-
 
 def highlight(text: object, color: str, strength: float, title: str = "") -> str:
     """Return a text as HTML on a colour; `strength` is from 0 to 1."""
     return f'<mark title="{title}" style="color:inherit;background:rgba({color},{strength:.2f})">{cell(text)}</mark>'
-
-
-def key_of_colors(sides: tuple[str, str]) -> str:
-    """Return what the two colours of a text stand for, as HTML."""
-    marks = (highlight(side, color, 0.5) for side, color in zip(sides, (FOR, AGAINST), strict=True))
-    return f'<p class="soft">{" ".join(marks)}</p>'
 
 
 @dataclass(frozen=True, repr=False, kw_only=True)

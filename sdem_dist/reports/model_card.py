@@ -9,7 +9,8 @@ import numpy as np
 
 from sdem_dist import glossary
 from sdem_dist.inputs.spec import OF_THE_MACHINE
-from sdem_dist.reports.report import ByClassReport, Report
+from sdem_dist.reports.classification import ByClassReport
+from sdem_dist.reports.report import Report
 from sdem_dist.reports.top_words import top_words
 from sdem_dist.table import Table, markdown
 
@@ -78,13 +79,9 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
         rare = f", words of {w.min_df} documents or more" if w.min_df > 1 else ""
         grams = f", {w.orders[0]}- to {w.orders[1]}-grams" if w.orders else ""
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
-    if (temperature := _temperature(model)) != 1.0:
+    if (temperature := float(getattr(model.learner_, "temperature", 1.0))) != 1.0:
         facts["temperature"] = f"{temperature:.3g}, which scores are divided by for probabilities"
     return facts
-
-
-def _temperature(model: EngineEstimator) -> float:
-    return float(getattr(model.learner_, "temperature", 1.0))
 
 
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
@@ -92,7 +89,18 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
 
     `report`: how the model does on documents, which `documents` names.
     """
-    parts = [f"# {markdown(name)}", *_model(model), *_quality(model, report, documents)]
+    parts = [f"# {markdown(name)}", *_model(model), "## Quality"]
+    for prefix, texts in _metrics(model.best_entry_).items():
+        parts.append(f"On {glossary.PREFIXES[prefix]}: {markdown(', '.join(texts))}.")
+    if report is None:
+        parts.append(
+            "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
+        )
+    else:
+        parts.append(f"On the {report.n_documents:,} documents of {markdown(documents)}:")
+        parts.append(_table(report.figure_table().rows, ("figure", "value")))
+    if isinstance(report, ByClassReport):
+        parts.append(report.table(np.argsort(report.columns["f1"], kind="stable")).markdown())
     if words := top_words(model):
         predicts = str(model.spec.predicts)
         parts.append(f"## Words that speak most for each {predicts}")
@@ -126,20 +134,6 @@ def _model(model: EngineEstimator) -> Iterator[str]:
     yield "Where the documents come from, who labelled them, and under which licence: to be filled in."
 
 
-def _quality(model: EngineEstimator, report: Report | None, documents: str) -> Iterator[str]:
-    yield "## Quality"
-    for prefix, texts in _metrics(model.best_entry_).items():
-        yield f"On {glossary.PREFIXES[prefix]}: {markdown(', '.join(texts))}."
-    if report is None:
-        yield "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
-        return
-    yield f"On the {report.n_documents:,} documents of {markdown(documents)}:"
-    yield _table(report.figure_table().rows, ("figure", "value"))
-    if isinstance(report, ByClassReport):
-        order = np.argsort(report.columns["f1"], kind="stable")
-        yield report.table(order).markdown()
-
-
 def _limits(model: EngineEstimator) -> Iterator[str]:
     yield "What the model is for, and what it must not decide alone: to be filled in."
     if model.several_labels:
@@ -147,7 +141,7 @@ def _limits(model: EngineEstimator) -> Iterator[str]:
     elif model.spec.predicts == "class":
         yield "Every document gets one of the classes above, also one that belongs to none."
         held_out = any(name.startswith("held_out_") for entry in model.history_ for name in entry)
-        if held_out and _temperature(model) != 1.0:
+        if held_out and getattr(model.learner_, "temperature", 1.0) != 1.0:
             yield (
                 "Probabilities were fitted by one temperature on held-out documents of the training data; on later or other "
                 "documents they may be too sure."

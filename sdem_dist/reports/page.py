@@ -15,14 +15,12 @@ import numpy as np
 
 from sdem_dist import glossary, plots
 from sdem_dist.counted import counted
-from sdem_dist.reports.classification import ClassificationReport
+from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
 from sdem_dist.reports.clusters import TopicReport
-from sdem_dist.reports.evaluation_set import EvaluationSet, was_trained_on
+from sdem_dist.reports.error_columns import documents_at
 from sdem_dist.reports.explanation import FOR, highlight
-from sdem_dist.reports.labels import LabelReport
 from sdem_dist.reports.model_card import model_facts
-from sdem_dist.reports.report import ByClassReport
-from sdem_dist.reports.reporting import of_topics, report_of
+from sdem_dist.reports.reporting import of_topics, report_of, was_trained_on
 from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.table import Html, Table, cell
@@ -30,35 +28,10 @@ from sdem_dist.table import Html, Table, cell
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
+    from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
-STYLE = """
-:root { color-scheme: light dark; --ink: #1d2430; --soft: #5b6675; --line: #d9dee6; --paper: #ffffff; --panel: #f5f7fa;
-  --link: #0072b2; }
-@media (prefers-color-scheme: dark) {
-  :root { --ink: #e4e8ee; --soft: #9aa5b4; --line: #39424f; --paper: #14181e; --panel: #1c222a; --link: #56b4e9; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; max-width: 62rem; padding: 1rem; background: var(--paper); color: var(--ink);
-  font: 15px/1.5 system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif; overflow-wrap: anywhere; }
-h2 { margin-top: 2.2rem; padding-top: .6rem; border-top: 1px solid var(--line); }
-p { margin: .4rem 0; } .soft, caption, th, figcaption, .card span { color: var(--soft); font-size: .9em; }
-nav a { margin-right: 1rem; } a { color: var(--link); }
-.wide { overflow-x: auto; max-width: 100%; margin: .6rem 0; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; } caption { text-align: left; }
-th, td { padding: .25rem .7rem .25rem 0; border-bottom: 1px solid var(--line); vertical-align: top; }
-td { overflow-wrap: normal; } td:first-child { overflow-wrap: anywhere; min-width: 5.5rem; }
-.cards { display: flex; flex-wrap: wrap; gap: .7rem; margin: 1rem 0; }
-.card, article { background: var(--panel); border: 1px solid var(--line); border-radius: .4rem; padding: .5rem .9rem; }
-article { margin: .8rem 0; } .card b { display: block; font-size: 1.35rem; font-variant-numeric: tabular-nums; }
-.pair { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 21rem), 1fr)); gap: 1rem; }
-figure { margin: .6rem 0; } figure svg { width: 100%; height: auto; display: block; color: var(--ink); }
-.text { white-space: pre-wrap; max-height: 16rem; overflow: auto; } mark { border-radius: .15rem; padding: 0 .08em; }
-@media print {
-  body { max-width: none; font-size: 11px; print-color-adjust: exact; } nav { display: none; }
-  .text { max-height: none; } h2 { break-after: avoid; } figure, tr { break-inside: avoid; }
-}
-"""
+STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
 INK = "#010203"
 """Stands for the colour of the page's text in pictures."""
@@ -74,22 +47,19 @@ def write_page(path: Path, title: str, body: str) -> None:
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; img-src data:\">"
-        f"<title>{cell(title)}</title><style>{STYLE}</style></head>\n<body>{body}</body></html>\n"
+        f"<title>{cell(title)}</title><style>\n{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
 
-    def write(partial: Path) -> None:
-        partial.write_text(page, encoding="utf-8", errors="backslashreplace")
-
-    publish_file(path, write)
+    publish_file(path, lambda partial: partial.write_bytes(page.encode("utf-8", "backslashreplace")))
 
 
-def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, documents: str) -> str:
+def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents: str) -> str:
     """Return the body of a page: what the model is, how its training went, what it gets right and wrong, and why.
 
-    `examined`: the documents that it is measured on.
+    `corpus`: what it is measured on.
     `name`, `documents`: what the model and the documents are called.
     """
-    report = report_of(estimator, examined.documents, examined.labels)
+    report = report_of(estimator, corpus)
     sections = {"The model": Table((), list(model_facts(estimator).items()), left=(0, 1)).html()}
     sections["Training"] = curves(estimator.history_)
     figures = ""
@@ -101,22 +71,21 @@ def report_page(estimator: EngineEstimator, examined: EvaluationSet, name: str, 
         figures = f'<div class="cards">{"".join(cards)}</div>'
         by_class = report.tables()[0], report.confusion_table(15)
         sections["By class"] = "".join(table.html() for table in by_class if table.rows)
-        sections["Confusion"] = _confusion(report)
+        side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
+        caption = "Rows are classes, columns predictions; lighter where more of the class."
+        sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
         sections["How far to trust probabilities"] = _trust(report)
     elif not isinstance(report, TopicReport):
         sections["On these documents"] = report._repr_html_()
     if isinstance(report, ByClassReport):
         sections[f"Words by {report.kind}"] = _words_by_class(estimator)
-        sections["Examples of errors"] = _examples(estimator, report, examined)
+        sections["Examples of errors"] = _examples(estimator, report, corpus)
     if estimator.spec.topics is not None:
-        of = report if isinstance(report, TopicReport) else of_topics(estimator, examined.documents, examined.labels)
-        sections["Topics"] = _topics(of, examined)
-    remark = ""
-    if was_trained_on(estimator, examined.documents):
-        remark = ", which it was trained on: new documents will do worse"
-    measured = (
-        f"{type(estimator).__name__}, measured on {counted(report.n_documents, 'document')} of {documents}{remark}"
-    )
+        topics = report if isinstance(report, TopicReport) else of_topics(estimator, corpus)
+        sections["Topics"] = _topics(topics, corpus)
+    measured = f"{type(estimator).__name__}, measured on {counted(report.n_documents, 'document')} of {documents}"
+    if was_trained_on(estimator, corpus):
+        measured += ", which it was trained on: new documents will do worse"
     anchors = {title: title.lower().replace(" ", "-") for title, body in sections.items() if body}
     links = "".join(f'<a href="#{anchor}">{title}</a>' for title, anchor in anchors.items())
     bodies = (f'<section id="{a}"><h2>{title}</h2>{sections[title]}</section>' for title, a in anchors.items())
@@ -149,19 +118,13 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
 
     Lines that begin after half of the epochs do not count: they do not tell how training went.
     """
-    pictures = []
+    pictures = ""
     for metric in CURVES:
         lines = [plots.points(history, prefix + metric) for prefix in glossary.PREFIXES]
         if any(len(line) > 1 and 2 * line[0][0] <= line[-1][0] for line in lines):
             draw = partial(plots.history, history, metric)
-            pictures.append(svg(draw, 4.2, 2.8, f"{glossary.metric(metric).name} by epoch"))
-    return f'<div class="pair">{"".join(pictures)}</div>' if pictures else ""
-
-
-def _confusion(report: ClassificationReport) -> str:
-    side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
-    caption = "Rows are classes, columns predictions; lighter where more of the class."
-    return svg(partial(plots.confusion, report), side, 0.85 * side, caption)
+            pictures += svg(draw, 4.2, 2.8, f"{glossary.metric(metric).name} by epoch")
+    return f'<div class="pair">{pictures}</div>' if pictures else ""
 
 
 def _trust(report: ClassificationReport) -> str:
@@ -195,23 +158,21 @@ def _words_by_class(estimator: EngineEstimator) -> str:
     return f'<p class="soft">{cell(note)}</p>{Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""}'
 
 
-def _examples(estimator: Any, report: ByClassReport, examined: EvaluationSet) -> str:
+def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     """Return the worst errors of each of the most frequent kinds, explained; none of a model without explanations."""
     errors = report.errors
     if isinstance(report, LabelReport):
         wrong = report.wrong_labels(errors)
-        kinds = list(zip(wrong.tolist(), report.predictions[errors, wrong].tolist(), strict=True))
+        kinds = np.stack([wrong, report.predictions[errors, wrong]], axis=1).tolist()
     else:
         assert isinstance(report, ClassificationReport)
-        kinds = list(zip(report.labels[errors].tolist(), report.predictions[errors].tolist(), strict=True))
-    most = [kind for kind, _ in Counter(sorted(kinds)).most_common(CONFUSIONS)]
-    chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]]
-    if not chosen:
-        return ""
-    positions, how = report.positions[errors[chosen]], report.explained(errors[chosen]) or {}
+        kinds = np.stack([report.labels[errors], report.predictions[errors]], axis=1).tolist()
+    most = [kind for kind, _ in Counter(sorted(map(tuple, kinds))).most_common(CONFUSIONS)]
+    chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == list(kind)][:EXAMPLES]]
+    documents = documents_at(corpus, report.positions[errors[chosen]])
+    explanations = documents.explained(estimator, **(report.explained(errors[chosen]) or {})) or []
     articles = []
-    explanations = examined.explained(estimator, positions, **how) or []
-    for i, explanation, id_ in zip(chosen, explanations, examined.ids_of(positions), strict=False):
+    for i, explanation, id_ in zip(chosen, explanations, documents.ids, strict=False):
         title = f"{report.names[kinds[i][0]]} taken for {explanation.label}"
         if isinstance(report, LabelReport):
             title = f"{explanation.label} is {'wrongly given' if kinds[i][1] else 'missing'}"
@@ -227,7 +188,7 @@ def _start(text: str) -> str:
     return text if len(text) <= LETTERS else f"{text[:LETTERS]}…"
 
 
-def _topics(report: TopicReport, examined: EvaluationSet) -> str:
+def _topics(report: TopicReport, corpus: Corpus) -> str:
     """Return topics with their words and shares, also by class, and documents with most of them."""
     html = [table.html() for table in report.tables()]
     if report.prevalence is not None:
@@ -236,8 +197,8 @@ def _topics(report: TopicReport, examined: EvaluationSet) -> str:
             for label, shares in zip(report.classes.tolist(), report.prevalence, strict=True)
         ]
         html += ["<h3>Topics by class</h3>", Table(("class", *report.names), rows).html()]
-    for k in np.argsort(-report.shares, kind="stable").tolist() if examined.has_texts else ():
-        texts = (f'<p class="text">{cell(_start(text))}</p>' for text in examined.texts_of(report.examples(k)))
+    for k in np.argsort(-report.shares, kind="stable").tolist() if corpus.has_texts else ():
+        texts = (f'<p class="text">{cell(_start(text))}</p>' for text in corpus.texts_at(report.examples(k)))
         title = f"Documents with most of topic {cell(report.names[k])}"
         html.append(f"<details><summary>{title}</summary>{''.join(texts)}</details>")
     return "".join(html)

@@ -1,6 +1,6 @@
 """Log-odds of documents as sums over their words, for each kind of classifier; pure functions over arrays."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -14,9 +14,6 @@ from sdem_dist.models.naive_bayes import NaturalParameters
 from sdem_dist.models.supervised_lda import TopicParameters
 from sdem_dist.reports.explanation import DocumentParts, TopicPart
 
-Densities = Callable[[np.ndarray], np.ndarray]
-"""From words, or from a row (NaN where a value is missing), to ln p(column | class or component), a column a row."""
-
 
 class Row(NamedTuple):
     """The columns that a document has."""
@@ -28,17 +25,21 @@ class Row(NamedTuple):
 
 
 def _entries(documents: Documents) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Yield each document's words and their weights."""
     for start, stop in pairwise(documents.indptr.tolist()):
         yield documents.indices[start:stop].astype(np.int64), documents.data[start:stop].astype(np.float64)
 
 
-def _of_words(parameters: NaturalParameters, documents: Documents) -> Iterator[Row]:
+def word_rows(parameters: NaturalParameters, documents: Documents) -> Iterator[Row]:
+    """Yield documents as the model weighs them, with ln p(word | class or component)."""
     for words, x in _entries(documents):
         yield Row(words, x, x, parameters.log_words[words] - parameters.log_totals)
 
 
-def _of_table(densities: Densities, values: np.ndarray) -> Iterator[Row]:
+def table_rows(densities: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> Iterator[Row]:
+    """Yield the rows of a table, NaN where a value is missing.
+
+    `densities`: from a row to ln p(value | class or component), a column a row.
+    """
     for row in values:
         present = np.flatnonzero(~np.isnan(row))
         yield Row(present, row[present], 1.0, densities(row)[present])
@@ -50,97 +51,67 @@ def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float =
     The length of a document has no part of its own: p(w | class) sum to 1 over the vocabulary.
     """
     p, q, prior = row.log_p[:, a], row.log_p[:, b], float(log_prior[a] - log_prior[b]) / temperature
-    return DocumentParts(row.columns, row.values, p, q, row.times * (p - q) / temperature, prior)
+    return DocumentParts(row.columns, row.values, row.times * (p - q) / temperature, prior, p, q)
 
 
 def of_naive_bayes(
-    parameters: NaturalParameters, documents: Documents, pairs: np.ndarray, temperature: float
+    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, temperature: float = 1.0
 ) -> list[DocumentParts]:
-    """Return the parts of naive Bayes of words.
+    """Return the parts of naive Bayes of words or columns.
 
-    `documents`: as the model weighs them.
     `pairs`: shape (n_documents, 2), integers: the class of each document that is explained, and the other one.
     """
-    rows = zip(_of_words(parameters, documents), pairs.tolist(), strict=True)
-    return [_exact(row, a, b, parameters.log_prior, temperature) for row, (a, b) in rows]
+    return [_exact(row, a, b, log_prior, temperature) for row, (a, b) in zip(rows, pairs.tolist(), strict=True)]
 
 
 def of_many_classes(
     parameters: ManyClassParameters, documents: Documents, pairs: np.ndarray, temperature: float
 ) -> list[DocumentParts]:
     """Return the parts of naive Bayes of many classes: only those of a pair are read."""
-    found = []
+    parts = []
     for (words, x), pair in zip(_entries(documents), pairs, strict=True):
         log_p = np.stack([parameters.log_words(words, k) for k in pair], axis=1)
-        found.append(_exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
-    return found
-
-
-def of_columns(
-    densities: Densities, log_prior: np.ndarray, values: np.ndarray, pairs: np.ndarray
-) -> list[DocumentParts]:
-    """Return the parts of naive Bayes of columns; `values`: shape (n_documents, n_features), float64."""
-    rows = zip(_of_table(densities, values), pairs.tolist(), strict=True)
-    return [_exact(row, a, b, log_prior) for row, (a, b) in rows]
+        parts.append(_exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[pair], temperature))
+    return parts
 
 
 def of_labels(
-    parameters: NaturalParameters, documents: Documents, labels: np.ndarray, temperatures: np.ndarray
+    rows: Iterable[Row], labels: np.ndarray, log_prior: np.ndarray, temperatures: np.ndarray
 ) -> list[DocumentParts]:
     """Return the parts of each document's log-odds of one label against its rest, which are exact.
 
-    `parameters`: of log-odds, of each label against the rest.
+    `rows`, `log_prior`: of log-odds, of each label against the rest.
     `labels`: shape (n_documents,), integers.
     `temperatures`: shape (n_labels,).
     """
-    found = []
-    for row, k in zip(_of_words(parameters, documents), labels.tolist(), strict=True):
-        parts, prior = row.times * row.log_p[:, k] / temperatures[k], float(parameters.log_prior[k] / temperatures[k])
-        unknown = np.full(len(parts), np.nan)
-        found.append(DocumentParts(row.columns, row.values, unknown, unknown, parts, prior))
-    return found
+    return [
+        DocumentParts(r.columns, r.values, r.times * r.log_p[:, k] / temperatures[k], float(prior))
+        for r, k, prior in zip(rows, labels.tolist(), (log_prior / temperatures)[labels], strict=True)
+    ]
 
 
-def _mixed(
-    row: Row, pair: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
-) -> DocumentParts:
+def of_components(
+    rows: Iterable[Row],
+    pairs: np.ndarray,
+    log_prior: np.ndarray,
+    component_class: tuple[int, ...],
+    temperature: float,
+) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures.
 
     With q = p(component | class, document), ``ln sum_j exp(s_j) = sum_j q_j s_j + entropy of q``: words and prior are
     means over components by q, and the entropies are the rest.
     """
-    scores = (row.times * row.log_p.T).sum(axis=1) + log_prior
-    posteriors = by_class(scores[None], component_class)[1][0]
-    q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
-    p_a, p_b = (np.where(one > 0, row.log_p, 0.0) @ one for one in q)
-    prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
-    parts, prior = row.times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
-    return DocumentParts(row.columns, row.values, p_a, p_b, parts, prior, (), "mixing of the components")
-
-
-def of_components(
-    parameters: NaturalParameters,
-    documents: Documents,
-    pairs: np.ndarray,
-    component_class: tuple[int, ...],
-    temperature: float,
-) -> list[DocumentParts]:
-    """Return the parts of classes that are mixtures of multinomials."""
-    rows = zip(_of_words(parameters, documents), pairs, strict=True)
-    return [_mixed(row, pair, parameters.log_prior, component_class, temperature) for row, pair in rows]
-
-
-def of_component_columns(
-    densities: Densities,
-    log_prior: np.ndarray,
-    values: np.ndarray,
-    pairs: np.ndarray,
-    component_class: tuple[int, ...],
-    temperature: float,
-) -> list[DocumentParts]:
-    """Return the parts of classes that are mixtures of densities of columns."""
-    rows = zip(_of_table(densities, values), pairs, strict=True)
-    return [_mixed(row, pair, log_prior, component_class, temperature) for row, pair in rows]
+    parts = []
+    for row, pair in zip(rows, pairs, strict=True):
+        scores = (row.times * row.log_p.T).sum(axis=1) + log_prior
+        posteriors = by_class(scores[None], component_class)[1][0]
+        q = np.where(np.asarray(component_class) == pair[:, None], posteriors, 0.0)
+        p_a, p_b = (np.where(one > 0, row.log_p, 0.0) @ one for one in q)
+        prior_a, prior_b = (np.where(q > 0, log_prior, 0.0) * q).sum(axis=1).tolist()
+        own, prior = row.times * (p_a - p_b) / temperature, (prior_a - prior_b) / temperature
+        parts.append(DocumentParts(row.columns, row.values, own, prior, p_a, p_b, (), "mixing of the components"))
+    return parts
 
 
 def of_lda(
@@ -151,15 +122,15 @@ def of_lda(
     `proportions`: shape (n_documents, n_topics, n_classes), float64.
     `titles`: of the topics, class by class.
     """
-    found, n_topics = [], parameters.n_topics
+    all_parts, n_topics = [], parameters.n_topics
     for (words, x), (a, b), shares in zip(_entries(documents), pairs.tolist(), proportions, strict=True):
         topics = np.exp(log_word_probabilities(parameters._replace(words=parameters.words[words])))
         log_p = np.log(np.stack([shares[:, k] @ topics[k] for k in (a, b)], axis=1))
         order = np.argsort(-shares[:, a], kind="stable").tolist()
         of_document = tuple(TopicPart(titles[a * n_topics + z], float(shares[z, a]), None) for z in order)
         parts = _exact(Row(words, x, x, log_p), 0, 1, parameters.log_prior[[a, b]])
-        found.append(parts._replace(topics=of_document, offset_name="topics of the document"))
-    return found
+        all_parts.append(parts._replace(topics=of_document, offset_name="topics of the document"))
+    return all_parts
 
 
 def of_supervised_topics(
@@ -178,15 +149,15 @@ def of_supervised_topics(
     classes the difference.
     `proportions`: shape (n_documents, n_topics), float64.
     """
-    found = []
+    all_parts = []
     for (words, x), output, theta in zip(_entries(documents), outputs, proportions, strict=True):
         mixed = parameters.topics[words] * theta
         of_topics = mixed / np.maximum(mixed.sum(axis=1, keepdims=True), 1e-300)
-        parts, unknown = x / max(x.sum(), 1e-300) * (of_topics @ output), np.full(len(words), np.nan)
+        parts = x / max(x.sum(), 1e-300) * (of_topics @ output)
         order = np.argsort(-np.abs(output * theta), kind="stable").tolist()
         topics = tuple(TopicPart(titles[k], float(theta[k]), float(output[k] * theta[k])) for k in order)
-        found.append(DocumentParts(words, x, unknown, unknown, parts, 0.0, topics, "prior of the topics"))
-    return found
+        all_parts.append(DocumentParts(words, x, parts, 0.0, topics=topics, offset_name="prior of the topics"))
+    return all_parts
 
 
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
@@ -196,11 +167,11 @@ def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) 
     `covariance`: shape (n_features + 1, n_features + 1), float64.
     `values`: shape (n_documents, n_features), float64: NaN where a value is missing.
     """
-    found, slopes = [], dict[bytes, np.ndarray]()
+    parts, slopes = [], dict[bytes, np.ndarray]()
     for row in values:
         present = np.flatnonzero(~np.isnan(row))
-        x, key, unknown = row[present], present.tobytes(), np.full(len(present), np.nan)
+        x, key = row[present], present.tobytes()
         if key not in slopes:
             slopes[key] = np.linalg.solve(covariance[np.ix_(present, present)], covariance[present, -1])
-        found.append(DocumentParts(present, x, unknown, unknown, slopes[key] * (x - mean[present]), 0.0))
-    return found
+        parts.append(DocumentParts(present, x, slopes[key] * (x - mean[present]), 0.0))
+    return parts

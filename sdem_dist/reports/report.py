@@ -15,8 +15,6 @@ from sdem_dist.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_ROWS = 60
-"""Classes, or labels, that a table or a picture shows."""
 NAME_WIDTH = 24
 """Characters of a class, or a label, at a terminal."""
 
@@ -135,51 +133,3 @@ class ErrorReport(Report):
         blocks = [self.error_columns(self.errors)] if self.blocks is None else self.blocks(self)
         frame = pd.concat(map(pd.DataFrame, blocks)).drop(columns="id", errors="ignore")
         return frame.set_axis(pd.Index(self.positions[self.errors], name="document"))
-
-
-class ByClassReport(ErrorReport):
-    """A report by classes, or labels, that documents have and that are predicted.
-
-    Its columns are precision, recall, F1 and the number of documents; 0 where there is nothing to divide by.
-
-    Attributes
-    ----------
-    counts : ndarray of shape (3, n_classes), int64
-        Documents that have each class, that it was predicted for, and rightly.
-    """
-
-    def __init__(
-        self, positions: np.ndarray, figures: dict[str, float], classes: np.ndarray, counts: np.ndarray
-    ) -> None:
-        self.classes, self.counts = classes, counts
-        present, predicted, right = counts
-        columns = {
-            "precision": right / np.maximum(predicted, 1),
-            "recall": right / np.maximum(present, 1),
-            "f1": 2 * right / np.maximum(present + predicted, 1),
-            "documents": present,
-        }
-        super().__init__(positions, figures, classes.tolist(), columns)
-
-    @property
-    def worst(self) -> np.ndarray:
-        """Positions of the 60 classes with most errors, of equals with most documents, ascending."""
-        present, predicted, right = self.counts
-        return np.sort(np.lexsort((-present, 2 * right - present - predicted))[:MAX_ROWS])
-
-    def tables(self) -> list[Table]:
-        """Return figures by class, the lowest F1 first; of very many those with most errors."""
-        present, predicted, _ = self.counts
-        occurs, rows = present + predicted > 0, self.worst
-        rows = rows[occurs[rows]]
-        rows = rows[np.lexsort((-present[rows], self.columns["f1"][rows]))]
-        caption, left_out = f"By {self.kind}, lowest F1 first", int(occurs.sum()) - len(rows)
-        if left_out:
-            documents = counted(int(present.sum() - present[rows].sum()), "document")
-            caption = (
-                f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(left_out, 'other')} "
-                f"({documents}) are in to_frame() and in sdem evaluate --report --json"
-            )
-        n_absent, n = len(occurs) - int(occurs.sum()), counted(int(occurs.sum()), self.kind, self.kinds)
-        note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}." if n_absent else ""
-        return [self.table(rows, caption, note)]

@@ -6,22 +6,27 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import log_softmax
 from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.checks import document_frequency
 from sdem_dist.corpus.labels import are_label_sets, array_of
+from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
-from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.reports.clusters import ClusterReport, RegressionReport, TopicReport, cluster_scores
-from sdem_dist.reports.evaluation_set import with_errors
-from sdem_dist.reports.labels import LabelReport
+from sdem_dist.reports.classification import ClassificationReport, LabelReport
+from sdem_dist.reports.clusters import ClusterReport, TopicReport, cluster_scores
+from sdem_dist.reports.error_columns import with_errors
+from sdem_dist.reports.regression import RegressionReport
 from sdem_dist.reports.report import Report
 from sdem_dist.reports.top_words import top_words
+from sdem_dist.storage.encoding import crc32c
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -132,7 +137,6 @@ def agreement(estimator: Any, X: object, y: object = None, client: Client | None
 
 
 def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
-    """Return the report of a model that describes documents by topics."""
     proportions = np.asarray(estimator.transform(X))
     labels, classes = _labels_of(X, y, len(proportions))
     return TopicReport(estimator.topics(), proportions, labels, classes, _positions(X, len(proportions)))
@@ -160,3 +164,36 @@ def _labels_of(X: object, y: object, n_documents: int) -> tuple[np.ndarray | Non
     codes = np.full(n_documents, -1)
     classes, codes[is_labelled] = np.unique(labels[is_labelled], return_inverse=True)
     return codes, classes
+
+
+def was_trained_on(model: Any, documents: Any) -> bool:
+    """Return whether a model was trained on documents, by how many of them have each word.
+
+    Models that weigh words keep these numbers; for others the answer is False.
+
+    `model`: fitted estimator.
+    `documents`: Corpus, MemoryCorpus or CSR matrix: all that it was trained on, or, if it learned from documents
+    without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
+    """
+    frequency, in_memory = model.document_frequency_, isinstance(documents, sp.csr_matrix)
+    if frequency is None or not (
+        in_memory or (isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None)
+    ):
+        return False
+    if isinstance(documents, Corpus):
+        same = documents.header.document_frequency_checksum == crc32c(frequency)
+    else:
+        same = np.array_equal(_frequency(documents), frequency)
+    if same or model.best_entry_.get("unlabelled_weight") is None:
+        return bool(same)
+    # Words were weighed by the labelled documents; those that only others have count as words of one of them.
+    labelled = documents if in_memory else documents.labelled()
+    if (labelled.shape[0] if in_memory else labelled.n_documents) != model.weighting_.n_documents:
+        return False
+    return np.array_equal(np.where(frequency > 0, np.maximum(_frequency(labelled), 1), 0), frequency)
+
+
+def _frequency(documents: Any) -> np.ndarray:
+    if isinstance(documents, sp.csr_matrix):
+        return document_frequency(documents.indices, documents.data, documents.shape[1])
+    return np.asarray(documents.document_frequency)

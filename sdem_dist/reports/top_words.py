@@ -134,25 +134,21 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     """
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)
-    places = places.reshape(tops.shape)
-    joint_counts, n_documents = np.zeros((len(words), len(words))), 0
+    joint, n_documents = np.zeros((len(words), len(words))), 0
     for block in map(sp.csr_matrix, pieces(X)):
         if block.shape[1] != components.shape[1]:
             raise ValueError(f"X has {block.shape[1]} features, the topics {components.shape[1]}")
         present = (block[:, words] > 0).astype(np.float64)
-        joint_counts += (present.T @ present).toarray()
+        joint += (present.T @ present).toarray()
         n_documents += block.shape[0]
-    return np.array([_npmi(joint_counts[np.ix_(topic, topic)] / n_documents) for topic in places])
-
-
-def _npmi(p: np.ndarray) -> float:
-    """Return the mean NPMI of pairs of some words, from the shares of documents with both (the diagonal: with each)."""
-    one, other = np.triu_indices(len(p), 1)
-    both_occur = (np.diag(p)[one] > 0) & (np.diag(p)[other] > 0)
-    if not both_occur.any():
-        return float("nan")
-    one, other = one[both_occur], other[both_occur]
-    both, marginal = p[one, other], np.diag(p)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        npmi = np.log(both / (marginal[one] * marginal[other])) / -np.log(both)
-    return float(np.where(both == 0, -1.0, np.where(both == 1, 1.0, npmi)).mean())
+    coherences = []
+    for topic in places.reshape(tops.shape):
+        p = joint[np.ix_(topic, topic)] / n_documents  # of documents with both words; on the diagonal with each
+        occur = np.flatnonzero(np.diag(p))
+        one, other = (occur[index] for index in np.triu_indices(len(occur), 1))
+        both = p[one, other]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            npmi = np.log(both / (np.diag(p)[one] * np.diag(p)[other])) / -np.log(both)
+        npmi = np.where(both == 0, -1.0, np.where(both == 1, 1.0, npmi))
+        coherences.append(npmi.mean() if len(npmi) else np.nan)
+    return np.array(coherences)

@@ -253,12 +253,6 @@ def test_classes_that_teach_nothing_are_warned_of():
         sd.MultinomialNB(loss="nll").fit(TEXTS, ["p", ""] * 20)
 
 
-def test_pictures_say_what_they_are_of(model):
-    for draw in (sd.plots.words, sd.plots.history, sd.plots.topics, sd.plots.confusion, sd.plots.reliability):
-        with pytest.raises(TypeError, match="this is a MultinomialNB, and the picture is of"):
-            draw(model)
-
-
 def test_numbers_and_texts_as_labels_are_told_apart(model):
     numbered = sd.MultinomialNB(n_epochs=1).fit(X, [0, 1, 0, 1])
     for fitted, y, kind in ((numbered, ["0", "1", "0", "1"], "texts"), (model, [0, 1, 0, 1], "numbers")):

@@ -21,9 +21,7 @@ from sdem_dist import (
     plots,
     write_corpus,
 )
-from sdem_dist.reports.classification import ClassificationReport
-from sdem_dist.reports.labels import LabelReport
-from sdem_dist.reports.report import MAX_ROWS
+from sdem_dist.reports.classification import MAX_ROWS, ClassificationReport, LabelReport
 
 RNG = np.random.default_rng(0)
 NASTY = ["<script>alert(1)</script>", "tab\there 'quoted' \"twice\"", "\x1b[31mred", "x" * 60]

@@ -7,13 +7,10 @@ import subprocess
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from PIL import Image
 
-from sdem_dist import MultinomialNB
-from sdem_dist.reports.evaluation_set import EvaluationSet
+from sdem_dist import MultinomialNB, ingest, open_corpus
 from sdem_dist.reports.page import report_page, write_page
-from sdem_dist.text.texts import texts_of_strings
 
 BROWSER = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 QUIET = [
@@ -30,10 +27,10 @@ def page(tmp_path_factory):
     labels = rng.integers(0, 6, 300)
     names = [f"a.class.with.a.long.name.{k}" for k in range(6)]
     texts = [" ".join(rng.choice([f"word{3 * k + i}" for i in range(5)], 30)) for k in labels]
-    y = [names[k] for k in labels]
-    model = MultinomialNB().fit(texts, y)
-    examined = EvaluationSet(sp.csr_matrix(model.vectorize(texts)), y, [texts_of_strings(texts)])
-    write_page(folder / "report.html", "A report", report_page(model, examined, "model", "texts"))
+    (folder / "d.tsv").write_text("".join(f"{names[k]}\t{text}\n" for k, text in zip(labels, texts, strict=True)))
+    ingest(folder / "d.tsv", folder / "d.zarr", keep_text=True)
+    corpus = open_corpus(folder / "d.zarr")
+    write_page(folder / "report.html", "A report", report_page(MultinomialNB().fit(corpus), corpus, "model", "texts"))
     return folder / "report.html"
 
 

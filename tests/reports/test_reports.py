@@ -20,10 +20,9 @@ from sdem_dist import (
     MultinomialNB,
     SupervisedLDARegressor,
     cluster_scores,
-    label_suspects,
     write_corpus,
 )
-from sdem_dist.reports.evaluation_set import EvaluationSet, mistakes
+from sdem_dist.reports.error_columns import mistakes
 from sdem_dist.storage.encoding import null_for_nan
 from sdem_dist.table import Html, Table
 
@@ -85,7 +84,7 @@ def test_a_report_of_a_part_is_of_its_documents(case):
     for name in set(report.figures) & set(metrics):
         assert report.figures[name] == pytest.approx(metrics[name], rel=1e-9, abs=1e-12), name
     if hasattr(report, "errors"):
-        listed = [document for block in mistakes(model, report, EvaluationSet(part)) for document in block["id"]]
+        listed = [document for block in mistakes(model, report, part) for document in block["id"]]
         assert listed and set(listed) <= set(part.ids_at(np.flatnonzero(part.mask)))
     if hasattr(model, "score_samples"):
         np.testing.assert_array_equal(model.score_samples(part), model.score_samples(corpus)[part.mask])
@@ -95,12 +94,6 @@ def test_a_report_of_a_part_is_of_its_documents(case):
         rows = corpus.read(0, N).to_csr()[part.mask]
         assert model.score(part) == pytest.approx(model.score(rows))
         assert model.perplexity(part) == pytest.approx(model.perplexity(rows))
-
-
-def test_suspects_of_a_part_are_in_it(tmp_path):
-    part = write_corpus(tmp_path / "c.zarr", X, Y).subset(np.arange(N) % 3 == 1)
-    suspects = label_suspects(part, estimator=MultinomialNB(n_epochs=1), cv=3, n=None)
-    assert suspects.n_documents == part.mask.sum() and part.mask[suspects.positions].all()
 
 
 def test_numbers():

@@ -9,7 +9,7 @@ import pytest
 from cli.commands import ok, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus
-from sdem_dist.reports.evaluation_set import was_trained_on
+from sdem_dist.reports.reporting import was_trained_on
 
 
 def lines(rng: np.random.Generator, n: int, n_labelled: int) -> list[str]:
