@@ -30,7 +30,7 @@ def are_texts(X: object) -> bool:
     return type(X).__module__.partition(".")[0] == "pyarrow" and not hasattr(X, "column_names")
 
 
-def text_column(X: object) -> object:
+def text_column(X: Any) -> object:
     """Return any column of texts as a list, an array, or a pandas or Arrow column; what is no such column as it is.
 
     Such columns are sequences and generators of texts, frames of one column, a Dask column, and all that hands over one
@@ -38,27 +38,21 @@ def text_column(X: object) -> object:
     """
     if isinstance(X, str | list | tuple | np.ndarray) or sp.issparse(X) or isinstance(X, Corpus | Documents):
         return X
-    if hasattr(X, "iloc") or is_dask(X):
-        return _column_of_pandas(X)
+    if is_dask(X):
+        is_column = getattr(X, "ndim", 0) == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
+        column: Any = X.compute() if is_column and X.dtype.kind not in "biufcmM" else None
+        return column if column is not None and _begins_with_text(column) else X
+    if hasattr(X, "iloc"):
+        column = X.iloc[:, 0] if getattr(X, "ndim", 0) == 2 and X.shape[1] == 1 else X
+        return column if getattr(column, "ndim", 0) == 1 and _begins_with_text(column) else X
     if hasattr(X, "__arrow_c_stream__") or hasattr(X, "__arrow_c_array__"):
         return _column_of_arrow(X)
     if isinstance(X, Iterator):
         first = next(X, None)
         return [first, *X] if isinstance(first, str) else X  # refused by name
     if isinstance(X, Sequence) or type(X).__module__.startswith("pandas"):  # of pandas an index
-        values = cast("Sequence[object]", X)
-        return list(values) if _begins_with_text(values) else X
+        return list(X) if _begins_with_text(X) else X
     return X
-
-
-def _column_of_pandas(X: Any) -> object:
-    """Return a column of pandas or Dask, or the only one of a frame, where it holds texts."""
-    if is_dask(X):
-        is_column = getattr(X, "ndim", 0) == 1 and hasattr(X, "to_delayed") and hasattr(X, "divisions")
-        column: Any = X.compute() if is_column and X.dtype.kind not in "biufcmM" else None
-    else:
-        column = X.iloc[:, 0] if getattr(X, "ndim", 0) == 2 and X.shape[1] == 1 else X
-    return column if getattr(column, "ndim", 0) == 1 and _begins_with_text(column) else X
 
 
 def _column_of_arrow(X: Any) -> object:

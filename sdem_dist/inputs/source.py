@@ -97,58 +97,57 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     check_layout(estimator, corpus)
     problem = ""
     if target == "labels" and not header.classes:
-        advice = (
+        problem = f"has no labels, which {name} needs " + (
             "to train; MultinomialMixture and LatentDirichletAllocation do without, SupervisedLDARegressor learns targets"
             if use == "train"
             else "to be evaluated; predict does without (sdem predict MODEL CORPUS)"
         )
-        problem = f"has no labels, which {name} needs {advice}"
     elif target == "labels" and several and not spec.label_sets:
         advice = "train MultiLabelNB or SupervisedLDAClassifier (--estimator)"
         problem = f"has several labels per document, and {name} learns one: {advice}"
     elif target == "labels" and several and use != "train" and not estimator.several_labels:
         problem = SEVERAL
+    elif target == "labels":
+        problem = _problem_of_unlabelled(estimator, corpus, use)
     elif target == "numbers" and header.layout != DENSE and not header.n_targets:
-        advice = "ingest it with --targets, or write it with write_corpus(targets=)"
-        problem = f"has no targets, which {name} needs: {advice}"
+        problem = (
+            f"has no targets, which {name} needs: ingest it with --targets, or write it with write_corpus(targets=)"
+        )
     if problem:
         raise CorpusError(f"{path} {problem}")
     if target == "numbers" and numbering(header.vectorizer):
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     source = described(corpus, labelled=target == "labels")
-    if target == "labels":
-        _check_unlabelled(estimator, corpus, use)
-        if several if use == "train" else estimator.several_labels:
-            members, labels = members_of(corpus, None if use == "train" else estimator.classes_)
-            counts = members.T @ np.asarray(corpus.class_weights, np.float64)
-            source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
+    if target == "labels" and (several if use == "train" else estimator.several_labels):
+        members, labels = members_of(corpus, None if use == "train" else estimator.classes_)
+        counts = members.T @ np.asarray(corpus.class_weights, np.float64)
+        source = replace(source, classes=np.array(labels), class_counts=tuple(counts.tolist()), members=members)
     if use != "train":
         estimator._check_compatible(source)
     return source
 
 
-def _check_unlabelled(estimator: Estimator, corpus: Corpus, use: Use) -> None:
-    """Raise CorpusError where documents have no label, and the estimator does not take such; or have it as a class."""
+def _problem_of_unlabelled(estimator: Estimator, corpus: Corpus, use: Use) -> str:
+    """Return what is wrong where documents have no label and the estimator takes none such, or has it as a class."""
     spec, header, unlabelled = estimator.spec, corpus.header, estimator.unlabelled
     if use == "train" and unlabelled is not None and str(unlabelled) in map(str, header.classes):
-        raise CorpusError(
-            f"{corpus.path} has a class {unlabelled!r}, which unlabelled names: a corpus has to know documents without a "
-            f"label when it is written, by write_corpus(..., unlabelled={unlabelled!r})"
+        return (
+            f"has a class {unlabelled!r}, which unlabelled names: a corpus has to know documents without a label when it is "
+            f"written, by write_corpus(..., unlabelled={unlabelled!r})"
         )
     n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
     n_hidden = 0 if header.label_sets is not None else n_inside - sum(header.class_counts)
-    if use != "score" and n_hidden and header.layout != DENSE and not estimator._takes_hidden:
-        advice = (
-            "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and "
-            "SdemMixtureClassifier with components='multinomial' (unlabelled=-1)"
-        )
-        if spec.unlabelled:
-            advice = "takes only if unlabelled is set (unlabelled=-1)"
-        elif spec.label_sets:
-            advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
-        raise CorpusError(
-            f"{corpus.path} has {n_hidden:,} documents without a label, which {type(estimator).__name__} {advice}"
-        )
+    if use == "score" or not n_hidden or header.layout == DENSE or estimator._takes_hidden:
+        return ""
+    advice = (
+        "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier with "
+        "components='multinomial' (unlabelled=-1)"
+    )
+    if spec.unlabelled:
+        advice = "takes only if unlabelled is set (unlabelled=-1)"
+    elif spec.label_sets:
+        advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
+    return f"has {n_hidden:,} documents without a label, which {type(estimator).__name__} {advice}"
 
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
@@ -169,10 +168,8 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
     """Raise CorpusError if the estimator is not of documents of a corpus's layout."""
     layout, needed = corpus.header.layout, estimator._layout
     if layout != needed:
-        how = (
-            ", dense=True) writes a corpus of a table" if needed == DENSE else "), without dense=True, writes a corpus"
-        )
-        advice = f"write_corpus(path, X, y{how} for it in Python"
+        how = ", dense=True)" if needed == DENSE else "), without dense=True,"
+        advice = f"write_corpus(path, X, y{how} writes a corpus for it in Python"
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
         raise CorpusError(

@@ -169,17 +169,12 @@ class Estimator(Protocol):
 
     @abstractmethod
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a fit.
-
-        A resumed fit runs them again: they must be the same for the same settings and results.
-
-        `source`: what is trained on.
-        """
+        """Run the stages of a fit: the same for the same settings and results, since a resumed fit runs them again."""
 
     @property
     @abstractmethod
     def _monitor(self) -> str:
-        """Return the metric of validation documents that has to fall."""
+        """The metric of validation documents that has to fall."""
 
     @property
     def _parameters(self) -> Any:
@@ -205,7 +200,7 @@ class Estimator(Protocol):
         return self.unlabelled is not None
 
     def _check(self) -> None:
-        """Raise ValueError where parameters do not go together; each by itself has been checked."""
+        """Raise ValueError where parameters do not go together."""
 
     def _weighed(self, source: Source) -> Source:
         """Return training documents as the model weighs them, and record the weighting."""
@@ -218,7 +213,6 @@ class Estimator(Protocol):
 
     @property
     def _layout(self) -> Layout:
-        """What documents are."""
         return self._trained_layout or self.spec.layout
 
     @property
@@ -252,10 +246,7 @@ class Estimator(Protocol):
         """Return the parameters by name, as scikit-learn has them."""
 
     def extra(self) -> dict[str, object]:
-        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records.
-
-        Here it is what documents are, where the first fit decides that.
-        """
+        """Return what a model file holds of this estimator beside arrays and settings, as JSON values or records."""
         return {"layout": self._layout} if self.spec.either else {}
 
     def take_extra(self, extra: Extra) -> None:

@@ -31,30 +31,33 @@ def is_dask(X: object) -> bool:
 
 def refuse_no_documents(X: object) -> None:
     """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing."""
-    is_list = isinstance(X, list | tuple)
-    first = X[0] if (is_list and X) or (isinstance(X, np.ndarray) and X.shape[:1] > (0,)) else None  # type: ignore[index]
+    has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
+    first: Any = X[:1] if has_items else ()  # type: ignore[index]
+    problem = ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        raise ValueError(f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})")  # type: ignore[attr-defined]
-    if isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
-        raise ValueError(
+        problem = f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"  # type: ignore[attr-defined]
+    elif isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
+        problem = (
             f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
             "sdem_dist.ingest makes a corpus of a file of documents"
         )
-    if type(X).__module__.startswith("dask.bag"):
-        raise ValueError(
+    elif type(X).__module__.startswith("dask.bag"):
+        problem = (
             "X is a Dask bag, whose documents are Python objects: pass X.compute(), or make a corpus of their files, which "
             "workers read (sdem_dist.ingest)"
         )
-    if isinstance(X, str):
-        raise ValueError(f"X is one text ({brief(X)}): put it in a list")
-    if X is None:
-        raise ValueError("X is None: pass the documents")
-    if isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        raise ValueError(f"X is {_kind(X)}, not a list or an array: pass list(...) of the documents")
-    if is_list and not X:
-        raise ValueError("X holds no documents")
-    if isinstance(X, bytes) or isinstance(first, bytes):
-        raise ValueError("X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]")
+    elif isinstance(X, str):
+        problem = f"X is one text ({brief(X)}): put it in a list"
+    elif X is None:
+        problem = "X is None: pass the documents"
+    elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
+        problem = f"X is {_kind(X)}, not a list or an array: pass list(...) of the documents"
+    elif isinstance(X, list | tuple) and not X:
+        problem = "X holds no documents"
+    elif isinstance(X, bytes) or any(isinstance(value, bytes) for value in first):
+        problem = "X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
+    if problem:
+        raise ValueError(problem)
 
 
 def refuse_no_labels(estimator: Estimator, y: object) -> None:
@@ -133,30 +136,11 @@ def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
         raise ValueError(
             f"{what} in data passed to {type(estimator).__name__} (input X): row {row[0]} (from 0) holds {row[1]}; {VALUE_RULE}"
         )
-    if (zeros := not rows.data.all()) or not rows.has_canonical_format:
-        counts = rows.data.dtype.kind in "ui" and rows.indices.dtype == np.int32
-        if counts and not zeros and (most := int(rows.data.max())) < 1 << 32:
-            return _sorted_counts(rows, most)
-        rows = rows.copy()
+    if not (rows.has_canonical_format and rows.data.all()):
+        rows = rows.astype(np.int64) if rows.data.dtype.kind in "ui" else rows.copy()  # sums may need more bytes
         rows.sum_duplicates()
         rows.eliminate_zeros()
     return rows
-
-
-def _sorted_counts(rows: sp.csr_matrix, most: int) -> sp.csr_matrix:
-    """Return counts up to `most`, each row with ascending, distinct columns: SciPy takes two to three times as long."""
-    from sdem_dist.kernels.spelling import arrange  # numba comes with it
-
-    indptr, indices = np.empty(rows.shape[0] + 1, np.int64), np.empty_like(rows.indices)
-    own = rows.indptr.astype(np.int64), rows.indices, rows.data.astype(np.int64, copy=False)
-    for dtype in (np.min_scalar_type(most), np.int64):
-        counts = np.empty(rows.nnz, dtype)
-        n = arrange(*own, np.arange(rows.shape[1], dtype=np.int32), rows.shape[1], (indptr, indices, counts))
-        if n == rows.nnz:  # else counts of equal columns were added up, and the sums may need more bytes
-            break
-    counted_rows = sp.csr_matrix((counts[:n], indices[:n], indptr), shape=rows.shape)
-    counted_rows.has_canonical_format = True
-    return counted_rows
 
 
 def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
@@ -188,13 +172,12 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         of_texts = bool(texts.any())
         numbers = not of_texts and len(missing) < len(values)
         if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
-            example, advice = "" if of_texts else -1, "leave such documents out"
+            example, advice = (
+                "" if of_texts else -1,
+                f"leave such documents out: {type(estimator).__name__} takes labelled ones",
+            )
             if may_be_unlabelled:
-                advice = (
-                    f"set unlabelled={example!r}, and None and NaN count as no label, as {example!r} does; or {advice}"
-                )
-            else:
-                advice += f": {type(estimator).__name__} takes labelled ones only"
+                advice = f"set unlabelled={example!r}, and None and NaN count as no label; or leave such documents out"
             raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
         values = values.copy()
         values[missing], texts[missing] = unlabelled, isinstance(unlabelled, str)
@@ -347,21 +330,18 @@ def check_classes(classes: np.ndarray, source: Source) -> None:
 
 def check_words(estimator: Estimator, source: Source) -> None:
     """Raise CorpusError if a corpus numbers its words, or makes numbers of text, in another way than a model does."""
+    theirs, ours, what, problem = source.vocabulary, estimator.vocabulary_, "vocabulary", ""
     if source.n_features != estimator._n_columns:
-        raise CorpusError(
-            f"{source.name} has {source.n_features} words, the model {estimator._n_columns}; {_INGEST_AGAIN.format('vocabulary')}"
-        )
-    theirs, ours = source.vocabulary, estimator.vocabulary_
-    if theirs is not None and ours is not None and theirs != ours:
-        raise CorpusError(
-            f"the vocabulary of {source.name} does not match the model's; {_INGEST_AGAIN.format('vocabulary')}"
-        )
-    settings, trained = source.vectorizer, estimator.vectorizer_
-    if settings is None or trained is None or (settings.get("kind") == "matrix") != (trained.get("kind") == "matrix"):
-        return  # numbers that others made from text do not tell how
-    odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
-    if odd:
-        raise CorpusError(
-            f"the numbers of {source.name} were made from text in another way than the model's "
-            f"({', '.join(odd)}); {_INGEST_AGAIN.format('settings')}"
-        )
+        problem = f"{source.name} has {source.n_features} words, the model {estimator._n_columns}"
+    elif theirs is not None and ours is not None and theirs != ours:
+        problem = f"the vocabulary of {source.name} does not match the model's"
+    elif (settings := source.vectorizer) is not None and (trained := estimator.vectorizer_) is not None:
+        odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
+        # numbers that others made from text do not tell how
+        if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
+            problem = (
+                f"the numbers of {source.name} were made from text in another way than the model's ({', '.join(odd)})"
+            )
+            what = "settings"
+    if problem:
+        raise CorpusError(f"{problem}; {_INGEST_AGAIN.format(what)}")

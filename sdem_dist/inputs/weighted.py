@@ -40,8 +40,7 @@ class Weigh:
     words: list[str] | None = None
 
     def __getstate__(self) -> dict[str, object]:
-        # The factors are not sent.
-        return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}
+        return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}  # not the factors
 
     @cached_property
     def _name(self) -> str:
@@ -54,10 +53,11 @@ class Weigh:
     @cached_property
     def factors(self) -> np.ndarray:
         source, words = self.trained_on, self.words
-        frequency = source if isinstance(source, np.ndarray) else source.document_frequency
-        if words is None and self.weighting.orders is not None and not isinstance(source, np.ndarray):
+        if isinstance(source, np.ndarray):
+            return self.weighting.factors(source, words)
+        if words is None and self.weighting.orders is not None:
             words = source.vocabulary()
-        return self.weighting.factors(frequency, words)
+        return self.weighting.factors(source.document_frequency, words)
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         return self.weighting.apply(cast(Documents, documents), self.factors)

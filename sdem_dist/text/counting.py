@@ -7,7 +7,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, encode_strings
 from sdem_dist.storage.kept import once
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary
+from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, joined
 from sdem_dist.text.files import BLOCK_BYTES
 from sdem_dist.text.readers.svmlight import read_svmlight
 from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading
@@ -55,15 +55,16 @@ def held_out_mask(split: int, first: int, n_documents: int, fraction: float, ran
     return chosen
 
 
-@dataclass(frozen=True)
-class Beside:
+class Beside(NamedTuple):
     """What stands beside the counts of consecutive documents."""
 
     labels: np.ndarray  # shape (n_documents,), int32: codes of classes in the order in which the part has them
     held_out: np.ndarray  # shape (n_documents,), bool
     weights: np.ndarray | None = None  # shape (n_documents,), float64
     groups: np.ndarray | None = None  # shape (n_documents,), uint64: hashes of groups
-    ids: tuple[np.ndarray, np.ndarray] | None = None  # joined bytes of ids, and their offsets
+    id_offsets: np.ndarray | None = None
+    ids: np.ndarray = np.zeros(0, np.uint8)
+    """`ids` and `id_offsets`: joined bytes of ids, and where each begins and the last ends."""
 
 
 @dataclass(frozen=True)
@@ -87,23 +88,18 @@ def save_block(path: Path, block: CountedBlock) -> None:
     if values.dtype.kind != "f" and len(values):  # the smallest dtype halves the files or better
         values = values.astype(np.min_scalar_type(int(values.max())))
     numbers = np.array([block.n_columns, -1 if block.run is None else block.run])
-    beside = block.beside
-    optional = (beside.weights, beside.groups, *(beside.ids or (None, None)))
-    columns = [np.zeros(0) if column is None else column for column in (beside.labels, beside.held_out, *optional)]
+    columns = [np.zeros(0) if column is None else column for column in block.beside]
     save_arrays(path, numbers, counts.indptr, counts.nodes, values, *columns)
 
 
 def load_block(path: Path) -> CountedBlock:
-    (n_columns, run), indptr, nodes, counts, *beside = load_arrays(path, 10)
-    labels, held_out, weights, groups, *ids = beside
-    columns = Beside(
-        labels,
-        held_out,
-        weights if len(weights) else None,
-        groups if len(groups) else None,
-        (ids[0], ids[1]) if len(ids[1]) else None,
-    )
-    return CountedBlock(CsrCounts(indptr, nodes, counts), int(n_columns), None if run < 0 else int(run), columns)
+    (n_columns, run), *counts, labels, held_out, weights, groups, id_offsets, ids = load_arrays(path, 10)
+
+    def optional(column: np.ndarray) -> np.ndarray | None:
+        return column if len(column) else None
+
+    beside = Beside(labels, held_out, optional(weights), optional(groups), optional(id_offsets), ids)
+    return CountedBlock(CsrCounts(*counts), int(n_columns), None if run < 0 else int(run), beside)
 
 
 class TextSpool:
@@ -122,7 +118,7 @@ class TextSpool:
     def add(self, texts: Texts) -> None:
         with self._path.open("ab") as file:
             file.writelines(texts.bytes_of(i) for i in range(len(texts)))
-        self._sizes.append(texts.stops - texts.starts)
+        self._sizes.append(texts.sizes)
 
     def at(self, positions: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         """Return the joined bytes of the texts at positions of the source, and their offsets: uint8 and int64."""
@@ -205,11 +201,18 @@ class Counting:
         return held_out_mask(split, first, n_documents, self.held_out, self.random_state)
 
 
+def _counter(counting: Counting) -> HashingCounter | FixedCounter | None:
+    """Return a counter of terms whose columns are known."""
+    if counting.settings.kind == "hashing":
+        return HashingCounter(counting.settings)
+    return None if counting.learns else FixedCounter(_vocabulary(str(counting.reference), counting.reference_uid))
+
+
 @lru_cache(2)
 def _vocabulary(path: str, uid: str | None) -> Vocabulary:
     """Return the vocabulary of a corpus; the uid tells it from another that took its place."""
     corpus = open_corpus(path)
-    return Vocabulary(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
+    return Vocabulary.of(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
 
 _TextJob = tuple[Path, Texts, Beside]  # one block to count, and the file that is to hold the result
@@ -221,9 +224,8 @@ def count_text(
     folder: Path,
     gate: RowValidator,
     runs: Runs | None,
-    *,
-    n_jobs: int | None = 1,
     progress: Progress = silent,
+    n_jobs: int | None = 1,
     spool: TextSpool | None = None,
 ) -> Tally:
     """Count the terms of text into files in `folder`; `runs` learns them, and `spool` takes the texts."""
@@ -235,35 +237,38 @@ def count_text(
     def jobs() -> Iterator[_TextJob]:
         for number, split in splits:
             row = 0
-            for block in split.read(gate):
-                for first, stop in pieces(block.texts.sizes, size):
-                    texts, n = block.texts.part(first, stop), stop - first
-                    tally.scripts = (tally.scripts + sample_scripts(texts)).tolist()
-                    held_out = counting.mask(number, row, n)
-                    codes = tally.take(block.labels[first:stop], held_out)
+            for records in split.read(gate):
+                for first, stop in pieces(records.texts.sizes, size):
+                    block = records.take(np.arange(first, stop))
+                    tally.scripts = (tally.scripts + sample_scripts(block.texts)).tolist()
+                    held_out = counting.mask(number, row, stop - first)
                     if spool is not None:
-                        spool.add(texts)
-                    beside = Beside(
-                        codes,
-                        held_out,
-                        None if block.weights is None else block.weights[first:stop],
-                        None if block.groups is None else group_hashes(block.groups[first:stop]),
-                        None if block.ids is None else encode_strings(list(map(str, block.ids[first:stop]))),
+                        spool.add(block.texts)
+                    ids, id_offsets = (
+                        (np.zeros(0, np.uint8), None)
+                        if block.ids is None
+                        else encode_strings(list(map(str, block.ids)))
                     )
-                    yield block_path(folder, tally.n_blocks), texts, beside
+                    groups = None if block.groups is None else group_hashes(block.groups)
+                    beside = Beside(
+                        tally.take(block.labels, held_out), held_out, block.weights, groups, id_offsets, ids
+                    )
+                    yield block_path(folder, tally.n_blocks), block.texts, beside
                     tally.n_blocks += 1
-                    row += n
+                    row += stop - first
 
     def worker() -> Callable[[_TextJob], int]:
-        if runs is not None:
-            return _Learning(runs)
-        counter: HashingCounter | FixedCounter = HashingCounter(settings)
-        if settings.kind == "count":
-            counter = FixedCounter(_vocabulary(str(counting.reference), counting.reference_uid))
+        run, counter = None, _counter(counting)
 
         def count(job: _TextJob) -> int:
+            nonlocal run
             path, texts, beside = job
-            save_block(path, _block_of_matrix(counter.count(texts), beside))
+            if runs is not None:
+                run, learning = runs.counter(run)
+                counts = joined(learning.parts(texts, ~beside.held_out))
+                save_block(path, CountedBlock(counts, 0, run, beside))
+            elif counter is not None:
+                save_block(path, _block_of_matrix(counter.count(texts), beside))
             return len(texts)
 
         return count
@@ -277,23 +282,6 @@ def count_text(
     return tally
 
 
-class _Learning:
-    """Counts blocks with the counter of a run, and goes on with a new one when that is full."""
-
-    def __init__(self, runs: Runs) -> None:
-        self._runs = runs
-        self._run, self._counter = runs.begin()
-
-    def __call__(self, job: _TextJob) -> int:
-        path, texts, beside = job
-        if self._runs.is_full(self._run):
-            self._runs.write(self._run)
-            self._run, self._counter = self._runs.begin()
-        counts = self._counter.count(texts, ~beside.held_out)
-        save_block(path, CountedBlock(counts, 0, self._run, beside))
-        return len(texts)
-
-
 def _block_of_matrix(counts: sp.csr_matrix, beside: Beside) -> CountedBlock:
     """Return documents whose columns are known."""
     return CountedBlock(CsrCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], None, beside)
@@ -304,7 +292,6 @@ def count_matrices(
     splits: Iterable[NumberedSplit],
     folder: Path,
     gate: RowValidator,
-    *,
     progress: Progress = silent,
 ) -> Tally:
     """Copy rows of numbers into files in `folder`, without explicit zeros and repeated columns."""
@@ -315,12 +302,12 @@ def count_matrices(
             counts.sum_duplicates()
             counts.eliminate_zeros()
             held_out = counting.mask(number, row, len(labels))
-            codes = tally.take(labels, held_out)
             tally.whole = tally.whole and bool((counts.data == np.floor(counts.data)).all())
             tally.n_columns = max(tally.n_columns, counts.shape[1])
             if counts.nnz:
                 tally.first_column = min(tally.first_column, int(counts.indices.min()))
-            save_block(block_path(folder, tally.n_blocks), _block_of_matrix(counts, Beside(codes, held_out)))
+            beside = Beside(tally.take(labels, held_out), held_out)
+            save_block(block_path(folder, tally.n_blocks), _block_of_matrix(counts, beside))
             tally.n_blocks += 1
             row += len(labels)
             progress("counting", tally.n_documents, None)

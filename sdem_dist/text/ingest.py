@@ -2,25 +2,23 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
+from sdem_dist.corpus import Corpus, open_corpus
+from sdem_dist.corpus.publishing import refuse_taken
 from sdem_dist.counted import is_count
+from sdem_dist.errors import IngestError
+from sdem_dist.storage.buckets import split
+from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import Counting, Progress, silent
-from sdem_dist.text.pipeline import IngestRun
-from sdem_dist.text.plan import (
-    IngestConfig,
-    IngestReport,
-    check_destinations,
-    new_plan,
-    paths_of,
-    plan_from_corpus,
-    workspace,
-)
+from sdem_dist.text.pipeline import IngestReport, IngestRun, labels_of
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
+from sdem_dist.text.validation import class_name
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
@@ -121,7 +119,7 @@ def ingest(
     2
     """
     started = time.monotonic()
-    files, reading = paths_of(sources), reading or Reading()
+    files, reading = _paths_of(sources), reading or Reading()
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     if isinstance(held_out, bool) or not 0 <= held_out < 1:
@@ -137,34 +135,32 @@ def ingest(
     if not is_count(random_state, -(2**63)):
         raise ValueError(f"random_state is an integer, not {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
-    check_destinations(destinations, overwrite)
+    _check_destinations(destinations, overwrite)
     form = numeric_format(files, reading)
-    beside = {"id": reading.id, "group": reading.group, "weight": reading.weight}
-    for_text = ["keep_text"] * keep_text + [name for name, column in beside.items() if column is not None]
-    if for_text and form is not None:
-        raise ValueError(f"{for_text[0]} is for sources of text, and these are {form}")
+    of_text = [name for name in ("id", "group", "weight") if getattr(reading, name) is not None]
+    if form is not None and (keep_text or of_text):
+        raise ValueError(f"{'keep_text' if keep_text else of_text[0]} is for sources of text, and these are {form}")
+    if client is not None and (keep_text or n_jobs is not None):
+        name = "keep_text" if keep_text else "n_jobs"
+        raise ValueError(f"{name} is for an ingest by this process: leave client out, or leave {name} out")
+    reference, several = None, reading.label_separator is not None
     if vocabulary_from is None:
-        plan = new_plan(settings or VectorizerSettings(), form, reading)
+        settings = _settings_for(settings or VectorizerSettings(), form)
     else:
-        plan = plan_from_corpus(vocabulary_from, form, reading)
-    if plan.reference is not None and reading.label_separator is None and plan.label_sets:
-        reading = replace(reading, label_separator=plan.reference.header.label_separator or ",")
-    targets = targets or plan.targets
-    single = targets or (plan.reference is not None and not plan.label_sets)
-    if single and reading.label_separator is not None:
+        reference = open_corpus(vocabulary_from)
+        settings, reading = _settings_of(reference, vocabulary_from, form), _reading_like(reference, reading)
+        targets = targets or reference.header.n_targets > 0
+        several = reference.header.label_sets is not None
+    if reading.label_separator is not None and (targets or (reference is not None and not several)):
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
-    local = ["keep_text"] * keep_text + ["n_jobs"] * (n_jobs is not None)
-    if client is not None and local:
-        raise ValueError(f"{local[0]} is for an ingest by this process: leave client out, or leave {local[0]} out")
-    reference = plan.reference
     counting = Counting(
-        plan.settings,
+        settings,
         reading,
         form is not None,
         on_error,
-        plan.known_classes,
+        _known_classes(reference, targets),
         targets,
         None if reference is None else reference.path,
         None if reference is None else reference.header.uid,
@@ -172,29 +168,100 @@ def ingest(
         held_out,
         random_state,
     )
-    config = IngestConfig(
-        files,
-        destinations,
-        counting,
-        plan,
-        counting.gate(),
-        vocabulary_from,
-        n_jobs,
-        shard_documents,
-        overwrite,
-        keep_text,
-        progress or silent,
-    )
-    report = IngestReport(str(path), held_out_path=None if held_out_path is None else str(held_out_path))
     executor = None
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-    with workspace(config, by_tasks=client is not None) as (scratch, here):
-        corpus_plan = IngestRun(config, scratch, here, executor).run(report)
-    if form == "svmlight" and plan.zero_based == "auto":
-        report.first_column = 0 if corpus_plan.zero_based else 1
-    report.n_skipped, report.skipped_examples = config.gate.skipped, config.gate.examples
+    run = IngestRun(
+        files,
+        destinations,
+        counting,
+        reference,
+        vocabulary_from=None if vocabulary_from is None else str(vocabulary_from),
+        n_jobs=n_jobs,
+        shard_documents=shard_documents,
+        overwrite=overwrite,
+        keep_text=keep_text,
+        progress=progress or silent,
+        executor=executor,
+    )
+    report = run.run()
+    report.path, report.held_out_path = str(path), None if held_out_path is None else str(held_out_path)
     report.seconds = time.monotonic() - started
     return report
+
+
+def _paths_of(sources: str | Path | Sequence[str | Path]) -> list[Path]:
+    if isinstance(sources, str | Path):
+        sources = [sources]
+    if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
+        raise ValueError(
+            f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
+            "first (to_parquet, to_csv) and give its path, or write counts with write_corpus"
+        )
+    if not len(sources):
+        raise ValueError("there are no sources to ingest")
+    return [place(source) for source in sources]
+
+
+def _check_destinations(destinations: list[str], overwrite: bool) -> None:
+    """Raise an error now for what would fail after an hour of counting: a corpus that exists, a missing folder."""
+    if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
+        raise ValueError("path and held_out_path are the same")
+    for target in filter(is_url, destinations):
+        split(target)
+    on_disk = [target for target in destinations if not is_url(target)]
+    refuse_taken(on_disk, overwrite)
+    for target in on_disk:
+        if not (folder := Path(target).absolute().parent).is_dir():
+            raise IngestError(f"{target}: there is no folder {folder} to write it to; create it")
+
+
+def _settings_for(settings: VectorizerSettings, form: str | None) -> VectorizerSettings:
+    """Return the settings for sources of a numeric format, or of text."""
+    if settings.kind == "matrix" and form is None:
+        raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
+    if form is None or settings.kind == "matrix":
+        return settings
+    of_text = [f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default]
+    if of_text:
+        raise ValueError(f"{', '.join(of_text)} does not apply to sources of numbers")
+    return VectorizerSettings(kind="matrix")
+
+
+def _settings_of(reference: Corpus, path: str | Path, form: str | None) -> VectorizerSettings:
+    """Return the settings that a corpus was made with, which have to suit sources of a numeric format, or of text."""
+    recorded = reference.header.vectorizer
+    if recorded is None and form is None:
+        raise IngestError(
+            f"{path} does not say how text became its numbers, so new text cannot be counted the same way"
+        )
+    try:
+        settings = VectorizerSettings.from_json(recorded or {"kind": "matrix"})
+    except (TypeError, ValueError) as error:
+        raise IngestError(
+            f"{path} says how text became its numbers, but not in a way that this version understands: {error}"
+        ) from error
+    if (settings.kind == "matrix") != (form is not None):
+        kinds = ("text", "numbers") if form is None else ("numbers", "text")
+        raise IngestError(f"the sources hold {kinds[0]}, but {path} was made from {kinds[1]}")
+    return settings
+
+
+def _reading_like(reference: Corpus, reading: Reading) -> Reading:
+    """Return how sources are read, with what only the corpus knows that they follow."""
+    header = reference.header
+    if reading.label_separator is None and header.label_sets is not None:
+        reading = replace(reading, label_separator=header.label_separator or ",")
+    recorded = header.made_by.get("zero_based")
+    if reading.zero_based == "auto" and recorded is not None:  # a small test set may not use the first column
+        reading = replace(reading, zero_based=recorded)
+    return reading
+
+
+def _known_classes(reference: Corpus | None, targets: bool) -> frozenset[str] | None:
+    """Return the only labels allowed, None for any."""
+    if reference is None or targets or not reference.header.classes:
+        return None
+    return frozenset(map(class_name, labels_of(reference)))

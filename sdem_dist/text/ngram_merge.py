@@ -14,47 +14,26 @@ from sdem_dist.storage.threads import in_threads
 from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.tokens import Spelling, TokenInterner
 
-_ROUNDS = 8  # of eight bytes, after which words are compared one by one
-
 
 def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return the numbers of words sorted by their bytes, int64: eight bytes at a time, as long as words are alike."""
+    """Return the numbers of words sorted by their bytes, int64: by sixteen of them, then those alike one by one."""
     starts, sizes = offsets[:-1], np.diff(offsets)
-    groups, members = np.zeros(len(starts), np.int64), np.arange(len(starts))
-    order = members.copy()
-    places = members.copy()  # of the terms that are equal so far, ascending
-    for depth in range(0, 8 * _ROUNDS, 8):
-        keys = _eight_bytes(spelled, starts[members] + depth, sizes[members] - depth)
-        ends = np.minimum(sizes[members] - depth, 9)  # a zero byte sorts after the end of a term
-        by_key = np.lexsort((ends, keys, groups)) if depth else np.lexsort((ends, keys))
-        members, keys, ends, groups = members[by_key], keys[by_key], ends[by_key], groups[by_key]
-        order[places] = members
-        starts_new = np.ones(len(members), bool)
-        starts_new[1:] = (keys[1:] != keys[:-1]) | (groups[1:] != groups[:-1]) | (ends[1:] != ends[:-1])
-        groups = np.cumsum(starts_new)
-        alike = ~starts_new
-        alike[:-1] |= ~starts_new[1:]
-        alike &= ends == 9
-        if not alike.any():
-            return order
-        members, groups, places = members[alike], groups[alike], places[alike]
-    whole = spelled.tobytes()
-    of_bytes = sorted(
-        range(len(members)),
-        key=lambda i: (groups[i], whole[starts[members[i]] : starts[members[i]] + sizes[members[i]]]),
-    )
-    order[places] = members[of_bytes]
-    return order
-
-
-def _eight_bytes(spelled: np.ndarray, starts: np.ndarray, sizes: np.ndarray) -> np.ndarray:
-    """Return the next eight bytes of words as numbers that sort as the bytes do; zeros follow the end."""
-    keys = np.zeros(len(starts), np.uint64)
-    for byte in range(8):
+    keys = np.zeros((2, len(starts)), np.uint64)
+    for byte in range(16):
         inside = sizes > byte
-        keys <<= np.uint64(8)
-        keys[inside] |= spelled[starts[inside] + byte].astype(np.uint64)
-    return keys
+        key = keys[byte // 8]
+        key <<= np.uint64(8)
+        key[inside] |= spelled[starts[inside] + byte].astype(np.uint64)
+    ends = np.minimum(sizes, 17)  # a word that ends sorts before one that goes on with a zero byte
+    order = np.lexsort((ends, keys[1], keys[0]))
+    by_key, ends = keys[:, order], ends[order]
+    alike = (by_key[:, 1:] == by_key[:, :-1]).all(axis=0) & (ends[:-1] == 17) & (ends[1:] == 17)
+    borders = np.flatnonzero(np.diff(alike, prepend=False, append=False)).tolist()
+    whole = spelled.tobytes() if borders else b""
+    for first, last in zip(borders[::2], borders[1::2], strict=True):
+        words = order[first : last + 1].tolist()
+        order[first : last + 1] = sorted(words, key=lambda word: whole[offsets[word] : offsets[word + 1]])
+    return order
 
 
 ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
@@ -78,10 +57,6 @@ class Trie:
         tree = counter.tree
         parents, lasts, tally = (array[: tree.n_nodes] for array in (tree.parents, tree.lasts, tree.tally))
         return cls(counter.tokenizer.spelling, parents, lasts, tally, tree.lengths[1])
-
-    @property
-    def n_nodes(self) -> int:
-        return len(self.parents)
 
 
 @dataclass(frozen=True)
@@ -113,11 +88,13 @@ def sorted_terms(
 
     def walked(number: int) -> np.ndarray:
         trie = tries[number]
-        nodes = trie.parents, trie.lasts, trie.tally, places[number], trie.n_nodes
+        nodes = trie.parents, trie.lasts, trie.tally, places[number], len(trie.parents)
         steps: np.ndarray = kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest)
         return steps
 
-    if _has_low_bytes(spelled) and tries[0].longest > 1:
+    # longer words that go on with a byte below the space sort before n-grams, not after
+    low = spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
+    if low and tries[0].longest > 1:
         walks, spelled = _flat_walks(tries, end)
     else:
         walks = list(in_threads(range(len(tries)), lambda: walked, n_jobs))
@@ -127,7 +104,7 @@ def sorted_terms(
         bounds = offsets_of_lengths(part)
         nodes = [np.where(some[:, 0] < 0, -1 - some[:, 0], some[:, 0]) for some in part]
         if limits != ALL or with_totals:
-            tallies = np.concatenate([trie.tally[its, 1:] for trie, its in zip(tries, nodes, strict=True)])
+            tallies = np.concatenate([trie.tally[numbers, 1:] for trie, numbers in zip(tries, nodes, strict=True)])
         n = len(steps)
         out = kernels.Merged(
             np.empty(n, np.int32), np.empty((n, 2), np.int32), np.empty(n + 1, np.int64), np.empty(n * with_totals, int)
@@ -138,11 +115,11 @@ def sorted_terms(
         ends, totals = out.ends[: n_terms + 1], out.totals[:n_terms]
         return out._replace(ends=ends, totals=totals), data[: ends[-1]], nodes, np.split(out.numbers, bounds[1:-1])
 
-    columns = [np.full(trie.n_nodes, -1, np.int32) for trie in tries]
+    columns = [np.full(len(trie.parents), -1, np.int32) for trie in tries]
     texts, offsets, totals, n_terms, n_bytes = [], [np.zeros(1, np.int64)], [], 0, 0
     for part, data, nodes, numbers in in_threads(_parts(walks), lambda: merged, n_jobs):
-        for of_trie, its, own in zip(columns, nodes, numbers, strict=True):
-            of_trie[its] = np.where(own < 0, np.int32(-1), own + np.int32(n_terms))
+        for of_trie, nodes_of, own in zip(columns, nodes, numbers, strict=True):
+            of_trie[nodes_of] = np.where(own < 0, np.int32(-1), own + np.int32(n_terms))
         texts.append(data)
         offsets.append(part.ends[1:] + n_bytes)
         totals.append(part.totals)
@@ -167,12 +144,7 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
     place_of = np.empty(spelling.n_words, np.int32)
     place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
     by_place = spelling.take(order)
-    return [place_of[its] for its in numbers], kernels.Spelled(by_place.spelled, by_place.offsets, separator, end)
-
-
-def _has_low_bytes(spelled: kernels.Spelled) -> bool:
-    """Say whether a word has a byte below the space; longer words that go on with it sort before n-grams, not after."""
-    return spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
+    return [place_of[words] for words in numbers], kernels.Spelled(by_place.spelled, by_place.offsets, separator, end)
 
 
 def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
@@ -180,13 +152,13 @@ def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kern
     whole = []
     for trie in tries:
         data, bounds = trie.spelling.texts(trie.parents, trie.lasts)
-        whole.append(replace(trie, spelling=Spelling(data, bounds, trie.n_nodes, separator=False)))
+        whole.append(replace(trie, spelling=Spelling(data, bounds, len(trie.parents), separator=False)))
     places, spelled = _places(whole, end)
     walks = []
-    for trie, its in zip(tries, places, strict=True):
-        nodes = np.argsort(its).astype(np.int32)
+    for trie, numbers in zip(tries, places, strict=True):
+        nodes = np.argsort(numbers).astype(np.int32)
         met = trie.tally[nodes, 0] >= 0
-        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), its[nodes], np.ones_like(nodes)]))
+        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), numbers[nodes], np.ones_like(nodes)]))
     return walks, spelled
 
 
@@ -198,10 +170,10 @@ def _parts(walks: list[np.ndarray]) -> list[list[np.ndarray]]:
     at = np.searchsorted(heads, np.arange(STEPS, len(steps), STEPS))
     borders = np.unique(steps[heads[at[at < len(heads)]], 1])
     cuts = []
-    for its_steps, its_heads in zip(walks, firsts, strict=True):
-        ends = np.append(its_heads, len(its_steps))
-        cuts.append([0, *ends[np.searchsorted(its_steps[its_heads, 1], borders)].tolist(), len(its_steps)])
+    for steps_of, heads_of in zip(walks, firsts, strict=True):
+        ends = np.append(heads_of, len(steps_of))
+        cuts.append([0, *ends[np.searchsorted(steps_of[heads_of, 1], borders)].tolist(), len(steps_of)])
     return [
-        [its_steps[cut[i] : cut[i + 1]] for its_steps, cut in zip(walks, cuts, strict=True)]
+        [steps_of[cut[i] : cut[i + 1]] for steps_of, cut in zip(walks, cuts, strict=True)]
         for i in range(len(borders) + 1)
     ]

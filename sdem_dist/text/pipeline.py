@@ -3,25 +3,35 @@
 from __future__ import annotations
 
 import hashlib
+import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from functools import partial
 from itertools import accumulate, pairwise, starmap
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.labels import all_labels, label_set, set_named
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.publishing import WriteShards, destination, reopened, write_contents
 from sdem_dist.corpus.rows import KeyedRows
 from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import plain_json
+from sdem_dist.counted import counted
 from sdem_dist.engine.executor import Executor, in_order
-from sdem_dist.errors import IngestError
+from sdem_dist.errors import IngestError, SdemError
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.storage.kept import driver_folder, kept_folder
+from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
-from sdem_dist.storage.urls import place
+from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import (
-    NumberedSplit,
+    Counting,
+    Progress,
     Tally,
     TextSpool,
     count_matrices,
@@ -29,21 +39,48 @@ from sdem_dist.text.counting import (
     count_text,
     counts_folder,
 )
-from sdem_dist.text.ngram_merge import Trie
-from sdem_dist.text.placing import Placing, SecondPass, place_split
-from sdem_dist.text.plan import CorpusPlan, IngestConfig, IngestReport
+from sdem_dist.text.placing import ColumnsOf, Placing, SecondPass, place_split
 from sdem_dist.text.splits import ingest_splits
-from sdem_dist.text.terms import (
-    RunColumns,
-    Runs,
-    TermColumns,
-    borders_of,
-    limits_of,
-    merge_runs,
-    terms_in_files,
-    terms_in_memory,
-)
-from sdem_dist.text.validation import MIXED, class_name
+from sdem_dist.text.terms import Runs, TermColumns, borders_of, limits_of, merge_runs, terms_in_files, terms_in_memory
+from sdem_dist.text.texts import warn_of_unspaced
+from sdem_dist.text.validation import MIXED, NONE, RowValidator, class_name, warn_of_lookalikes
+
+FORMAT = 6  # of what is kept beside a corpus meanwhile
+
+
+@dataclass
+class IngestReport:
+    """What an ingest did.
+
+    Attributes
+    ----------
+    path : str
+        The corpus.
+    n_documents, n_features, n_nonzeros : int
+        Of the corpus; `n_empty` of its documents have no word.
+    classes : list
+        Class names.
+    held_out_path : str, or None
+        The corpus of held-out documents, `n_held_out` of them.
+    n_skipped : int
+        Bad lines left out; `skipped_examples` says of the first few what was wrong.
+    first_column : int, or None
+        The number of the first column, where svmlight sources were read and nobody said it.
+    seconds : float
+    """
+
+    path: str
+    n_documents: int = 0
+    n_features: int = 0
+    n_nonzeros: int = 0
+    n_empty: int = 0
+    classes: list[ClassLabel | LabelSet] = field(default_factory=list)
+    held_out_path: str | None = None
+    n_held_out: int = 0
+    n_skipped: int = 0
+    skipped_examples: list[str] = field(default_factory=list)
+    first_column: int | None = None
+    seconds: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -52,7 +89,7 @@ class _Part:
 
     folder: Path
     tally: Tally
-    start: int  # position of its first document in the sources
+    start: int = 0  # position of its first document in the sources
     first_run: int = 0  # place of its first run among all
     runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
 
@@ -60,85 +97,180 @@ class _Part:
         return self.tally.n_held_out if held_out else self.tally.n_training
 
 
+def labels_of(reference: Corpus) -> Sequence[ClassLabel]:
+    """Return the labels of a corpus, of which each document may have several."""
+    sets = reference.header.label_sets
+    return cast("Sequence[ClassLabel]", reference.header.classes) if sets is None else all_labels(sets)
+
+
+@dataclass
 class IngestRun:
     """An ingest under way: in this process all sources are one part, workers take each split as one.
 
-    `scratch`: a folder that all processes see.
-    `here`: a folder of this machine: the same, unless that is in a bucket.
+    `destinations`: the corpus, and that of held-out documents, if there is to be one.
+    `reference`: the corpus that the vocabulary and classes are taken from.
     """
 
-    def __init__(self, config: IngestConfig, scratch: Path, here: Path, executor: Executor | None) -> None:
-        self._config, self._scratch, self._here, self._executor = config, scratch, here, executor
-        self._counting = config.counting
-        self._n_jobs = config.n_jobs or n_cores()
-        self._tally = Tally(n_columns=config.plan.settings.n_features or 0)
-        self._spool: TextSpool | None = None
-        self._columns: Callable[[_Part], RunColumns | None] = lambda part: None
+    sources: list[Path]
+    destinations: list[str]
+    counting: Counting
+    reference: Corpus | None
+    vocabulary_from: str | None
+    n_jobs: int | None
+    shard_documents: int | None
+    overwrite: bool
+    keep_text: bool
+    progress: Progress
+    executor: Executor | None
+    _tally: Tally = field(default_factory=Tally)
+    _spool: TextSpool | None = None
 
-    def run(self, report: IngestReport) -> CorpusPlan:
-        """Read, count and write; `report` learns of it."""
-        config, counting = self._config, self._counting
-        if self._executor is None:
-            parts, runs = self._counted_here()
-        else:
-            parts, runs = self._counted_by_tasks(self._executor), None
-        config.check(self._tally)
-        terms = None
-        if counting.learns:
-            tries = None if runs is None else runs.in_memory()
-            terms = self._merged(parts, runs) if tries is None else self._merged_in_memory(tries)
-        plan = config.plan.settled(self._tally, terms)
-        report.n_features, report.classes = (
-            plan.columns.n_features,
-            [] if config.counting.targets else list(plan.classes),
+    def __post_init__(self) -> None:
+        self._gate: RowValidator = self.counting.gate()
+        self._tally.n_columns = self.counting.settings.n_features or 0
+        self._columns: Callable[[_Part], TermColumns | ColumnsOf | None] = lambda part: None
+        self._tallies = self.counting.held_out > 0 or self.counting.settings.chooses_terms
+
+    def run(self) -> IngestReport:
+        """Read, count and write."""
+        gate, tally, reading = self._gate, self._tally, self.counting.reading
+        with self._workspace() as (self._scratch, self._here):
+            if self.executor is None:
+                parts, runs = self._counted_here()
+            else:
+                parts, runs = self._counted_by_tasks(self.executor), None
+            self._check()
+            reference, terms = self.reference, None
+            vocabulary: Sequence[str] | None = None if reference is None else reference.vocabulary()
+            if self.counting.learns:
+                vocabulary = terms = self._merged(parts, runs)
+            zero_based = self._zero_based() if self.counting.numeric else None
+            offset = int(zero_based is False)
+            if reference is not None:
+                n_features = reference.header.n_features
+            else:
+                n_features = tally.n_columns - offset if terms is None else len(terms)
+            if n_features < 1:
+                raise IngestError("no document has a value; there is nothing to learn from")
+            classes = None if self.counting.targets else tuple((class_name(name), name) for name in self._classes())
+            seed = self.counting.random_state if reference is None else None  # test sets keep their order
+            placing = Placing(n_features, offset, tally.whole, classes, seed, held_out=False)
+            made_by: JsonObject = {
+                "command": "ingest",
+                "sources": [str(source) for source in self.sources],
+                "vocabulary_from": self.vocabulary_from,
+                "held_out": self.counting.held_out,
+                "skipped_lines": gate.skipped,
+                "zero_based": zero_based,
+                **({} if gate.separator is None else {"label_separator": gate.separator}),
+                **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
+                "random_state": self.counting.random_state,
+            }
+
+            def write_held_out() -> None:
+                for path in self.destinations[1:]:
+                    how = replace(placing, seed=None, held_out=True)
+                    self._write(path, how, vocabulary, parts, {**made_by, "part": "held out"})
+
+            documents, n_empty = self._write(self.destinations[0], placing, vocabulary, parts, made_by, write_held_out)
+        return IngestReport(
+            self.destinations[0],
+            documents.n_documents,
+            n_features,
+            documents.n_nonzeros,
+            n_empty,
+            [name for _, name in classes or ()],
+            n_held_out=tally.n_held_out,
+            n_skipped=gate.skipped,
+            skipped_examples=gate.examples,
+            first_column=offset if self.counting.numeric and reading.zero_based == "auto" else None,
         )
-        report.n_held_out = self._tally.n_held_out
-        path, *held_out_paths = config.destinations
-        made_by = config.made_by(plan)
 
-        def write_held_out() -> None:
-            for held_out_path in held_out_paths:
-                self._write(held_out_path, plan, parts, True, {**made_by, "part": "held out"})
+    @contextmanager
+    def _workspace(self) -> Iterator[tuple[Path, Path]]:
+        """Yield a folder beside the corpus that all processes see, and one of this machine.
 
-        documents, report.n_empty = self._write(path, plan, parts, False, made_by, write_held_out)
-        report.n_documents, report.n_nonzeros = documents.n_documents, documents.n_nonzeros
-        return plan
+        That of an ingest by tasks keeps what is done if the process is killed; the other one goes in any case.
+        """
+        beside, by_tasks = place(self.destinations[0]).absolute(), self.executor is not None
+        try:
+            if by_tasks:
+                # the known classes are those of the reference, and sets have no order
+                content = repr((FORMAT, replace(self.counting, known_classes=None)))
+                identity = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:32]
+                with kept_folder(beside, "counted", identity) as scratch, driver_folder(scratch) as here:
+                    yield scratch, here
+            else:
+                with hidden_folder(beside, "ingest") as folder:
+                    folder.chmod(0o700)  # the folder may be shared with others
+                    yield folder, folder
+        except SdemError:
+            raise
+        except OSError as error:
+            if is_url(str(error.filename)):
+                raise IngestError(f"{error.filename}: {error.strerror}; nothing was written") from error
+            folder = Path(tempfile.gettempdir()) if is_url(beside) else beside.parent
+            raise IngestError(
+                f"cannot keep the counted documents in {folder} meanwhile{', which all workers have to see' * by_tasks}: "
+                f"{error.strerror or error}{free_space(folder)}; nothing was written"
+            ) from error
 
-    def _splits(self, sources: Sequence[Path]) -> Iterator[NumberedSplit]:
-        counting = self._counting
-        return enumerate(ingest_splits(sources, counting.reading, self._config.gate, counting.block_documents))
+    def _check(self) -> None:
+        """Raise IngestError where the sources, or one of both parts, have no document, or none a label.
+
+        Warns of labels that look alike, and of words without spaces between them.
+        """
+        gate, counting, tally, names = self._gate, self.counting, self._tally, ", ".join(map(str, self.sources[:3]))
+        names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
+        if tally.n_documents == 0:
+            examples = "".join(f"\n  {example}" for example in gate.examples)
+            left_out = f"; {counted(gate.skipped, 'bad line')} left out, such as{examples}" if gate.skipped else ""
+            raise IngestError(f"{names}: no document{left_out}")
+        if counting.reading.unlabelled is not None and gate.known_classes is None and set(tally.classes) == {NONE}:
+            raise IngestError(f"{names}: no document has a label; check the column of the label")
+        if counting.held_out > 0 and not 0 < tally.n_held_out < tally.n_documents:
+            raise IngestError(
+                f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
+                "choose another fraction or seed"
+            )
+        if not counting.targets:
+            warn_of_lookalikes(tally.classes)
+        if not counting.numeric:
+            warn_of_unspaced(tally.scripts, counting.settings)
+
+    def _zero_based(self) -> bool:
+        zero_based, first = self.counting.reading.zero_based, self._tally.first_column
+        if zero_based is False and first == 0:
+            raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
+        return first == 0 if zero_based == "auto" else zero_based
+
+    def _classes(self) -> Sequence[ClassLabel | LabelSet]:
+        """Return the classes: those of the reference, or of the documents; where labels are sets, always the latter."""
+        reference, names = self.reference, self._tally.classes
+        if self.counting.reading.label_separator is None:
+            return (() if reference is None else reference.header.classes) or sorted(set(names) - {NONE})
+        labels = {} if reference is None else {class_name(label): label for label in labels_of(reference)}
+        return sorted(label_set(labels.get(str(name), name) for name in set_named(label)) for label in names)
 
     def _counted_here(self) -> tuple[list[_Part], Runs | None]:
         """Count all sources in threads, each of which goes on with terms of its own."""
-        config, counting, folder = self._config, self._counting, self._scratch / "counts"
+        counting, folder, gate, runs = self.counting, self._scratch / "counts", self._gate, None
         folder.mkdir()
-        splits, runs = self._splits(config.sources), None
+        splits = enumerate(ingest_splits(self.sources, counting.reading, gate, counting.block_documents))
         if counting.numeric:
-            self._tally = count_matrices(counting, splits, folder, config.gate, progress=config.progress)
+            tally = count_matrices(counting, splits, folder, gate, self.progress)
         else:
             if counting.learns:
-                runs = Runs(folder, counting.settings, self._n_jobs, tallies=self._tallies)
-            self._spool = TextSpool(folder / "texts") if config.keep_text else None
-            self._tally = count_text(
-                counting,
-                splits,
-                folder,
-                config.gate,
-                runs,
-                n_jobs=config.n_jobs,
-                progress=config.progress,
-                spool=self._spool,
-            )
-        return [_Part(folder, self._tally, 0)], runs
-
-    @property
-    def _tallies(self) -> bool:
-        return self._counting.held_out > 0 or self._counting.settings.chooses_terms
+                runs = Runs(folder, counting.settings, self.n_jobs or n_cores(), tallies=self._tallies)
+            self._spool = TextSpool(folder / "texts") if self.keep_text else None
+            tally = count_text(counting, splits, folder, gate, runs, self.progress, self.n_jobs, self._spool)
+        self._tally.merge(tally)
+        return [_Part(folder, tally)], runs
 
     def _counted_by_tasks(self, executor: Executor) -> list[_Part]:
-        config, counting, gate = self._config, self._counting, self._config.gate
-        splits = list(self._splits([source.absolute() for source in config.sources]))
-        parts, of_text, n_runs = [], dict[str, bool](), 0
+        counting, gate, parts, of_text, n_runs = self.counting, self._gate, list[_Part](), dict[str, bool](), 0
+        sources = [source.absolute() for source in self.sources]
+        splits = list(enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents)))
         jobs = ((counting, self._scratch, *split) for split in splits)
         for split, summary in zip(splits, in_order(executor, count_split, jobs), strict=True):
             tally, runs = Tally(**summary["tally"]), summary["runs"]
@@ -149,30 +281,27 @@ class IngestRun:
             for label, is_text in summary["of_text"].items():
                 if of_text.setdefault(label, is_text) != is_text:
                     raise IngestError(f"the label {label!r} {MIXED}")
-            config.progress("counting", self._tally.n_documents, None)
+            self.progress("counting", self._tally.n_documents, None)
         return parts
 
-    def _merged_in_memory(self, tries: list[Trie]) -> Sequence[str]:
-        settings, n_documents = self._counting.settings, self._tally.n_training
-        strings, columns = terms_in_memory(tries, settings, n_documents, self._n_jobs, tallies=self._tallies)
-        self._columns = lambda part: columns
-        return strings
-
     def _merged(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
-        """Merge the terms of all parts, stretch by stretch of the alphabet, and choose those of the corpus."""
+        """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
+        settings, n_documents = self.counting.settings, self._tally.n_training
         if runs is not None:
+            if tries := runs.in_memory():
+                n_jobs = self.n_jobs or n_cores()
+                terms, columns = terms_in_memory(tries, settings, n_documents, n_jobs, tallies=self._tallies)
+                self._columns = lambda part: columns.__getitem__
+                return terms
             parts[:] = [replace(parts[0], runs=runs.write_all())]
-        settings, n_documents = self._counting.settings, self._tally.n_training
         all_runs = [(part.folder, run) for part in parts for run, *_ in part.runs]
-        borders = borders_of(run for part in parts for run in part.runs)
+        borders = borders_of([run for part in parts for run in part.runs])
         root = self._root(parts, "terms")
         folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
         limits, with_totals = limits_of(settings, n_documents), settings.max_features is not None
-        jobs = [
-            (folder, all_runs, between, limits, with_totals)
-            for folder, between in zip(folders, pairwise(borders), strict=True)
-        ]
-        merged = starmap(merge_runs, jobs) if self._executor is None else in_order(self._executor, merge_runs, jobs)
+        between = zip(folders, pairwise(borders), strict=True)
+        jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
+        merged = starmap(merge_runs, jobs) if self.executor is None else in_order(self.executor, merge_runs, jobs)
         bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
         here = self._here / root.name
         here.mkdir(exist_ok=True)
@@ -187,90 +316,89 @@ class IngestRun:
     def _write(
         self,
         path: str,
-        plan: CorpusPlan,
+        placing: Placing,
+        vocabulary: Sequence[str] | None,
         parts: list[_Part],
-        held_out: bool,
         made_by: JsonObject,
         before_publishing: Callable[[], object] = lambda: None,
     ) -> tuple[SortedDocuments, int]:
         """Write the documents held out, or the others; return what they are, and how many of them have no word."""
-        config, executor = self._config, self._executor
-        classes = None if config.counting.targets else tuple((class_name(name), name) for name in plan.classes)
-        seed = self._counting.random_state if config.plan.shuffle and not held_out else None
-        how, write_shards = Placing(plan.columns, classes, seed, held_out), None
-        with destination(path, config.overwrite) as (where, scratch):
-            if executor is None:
-                documents, n_empty, write_shards = self._placed_here(parts[0], how, scratch)
+        with destination(path, self.overwrite) as (where, scratch):
+            if self.executor is None:
+                documents, n_empty, write_shards = self._placed_here(parts[0], placing, scratch)
             else:
-                documents, n_empty = self._placed_by_tasks(executor, parts, how)
-                write_shards = partial(documents.write_by_tasks, executor, place(where))
+                documents, n_empty = self._placed_by_tasks(self.executor, parts, placing)
+                write_shards = partial(documents.write_by_tasks, self.executor, place(where))
             header = write_contents(
                 where,
                 documents,
                 write_shards,
-                vocabulary=plan.vocabulary,
-                vectorizer=plain_json(config.plan.settings.to_json(), "vectorizer"),
+                vocabulary=vocabulary,
+                vectorizer=plain_json(self.counting.settings.to_json(), "vectorizer"),
                 made_by=plain_json(made_by, "made_by"),
-                shard_documents=config.shard_documents,
+                shard_documents=self.shard_documents,
             )
             before_publishing()
         reopened(path, header)
         return documents, n_empty
 
-    def _placed_here(self, part: _Part, how: Placing, scratch: Path) -> tuple[SortedDocuments, int, WriteShards]:
-        labels, terms = list(part.tally.classes), self._columns(part)
-        second = SecondPass(part.folder, part.tally.n_blocks, labels, how, terms, n_jobs=self._config.n_jobs)
-        documents = second.documents(scratch / "rows", 0, self._progress_of(part.n_documents(how.held_out)))
-        keys = stored_keys(how.seed, 0, documents.n_documents)
+    def _placed_here(self, part: _Part, placing: Placing, scratch: Path) -> tuple[SortedDocuments, int, WriteShards]:
+        labels, terms = list(part.tally.classes), cast("ColumnsOf | None", self._columns(part))
+        if isinstance(terms, TermColumns):
+            terms = terms.of_run
+        second = SecondPass(part.folder, part.tally.n_blocks, labels, placing, terms, n_jobs=self.n_jobs)
+        documents = second.documents(scratch / "rows", 0, self._wrote(part.n_documents(placing.held_out)))
+        keys = stored_keys(placing.seed, 0, documents.n_documents)
         by_key = np.argsort(keys)
 
         def positions(rows: KeyedRows) -> np.ndarray:
-            found: np.ndarray = by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]
-            return found
+            order: np.ndarray = by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]
+            return order
 
         spool, groups, sources = self._spool, second.groups, second.rows
         write_shards = partial(
             documents.write_in_threads,
-            n_jobs=self._config.n_jobs,
+            n_jobs=self.n_jobs,
             texts=None if spool is None else lambda rows: spool.at(sources[positions(rows)]),
             groups=None if groups is None else lambda rows: groups[positions(rows)],
         )
         return documents, second.n_empty, write_shards
 
-    def _progress_of(self, n_documents: int) -> Callable[[int], None]:
+    def _wrote(self, n_documents: int) -> Callable[[int], None]:
+        """Return what reports that so many more documents are written, of all."""
         done = 0
 
         def wrote(n: int) -> None:
             nonlocal done
             done += n
-            self._config.progress("writing", done, n_documents)
+            self.progress("writing", done, n_documents)
 
         return wrote
 
-    def _placed_by_tasks(self, executor: Executor, parts: list[_Part], how: Placing) -> tuple[SortedDocuments, int]:
-        root = self._root(parts, f"rows-{'held-out' if how.held_out else 'kept'}")
+    def _placed_by_tasks(self, executor: Executor, parts: list[_Part], placing: Placing) -> tuple[SortedDocuments, int]:
+        root = self._root(parts, f"rows-{'held-out' if placing.held_out else 'kept'}")
         root.mkdir(exist_ok=True)  # of a bucket it means nothing
         jobs, folders, n_documents = [], [], 0
         for number, part in enumerate(parts):
-            if n := part.n_documents(how.held_out):
+            if n := part.n_documents(placing.held_out):
                 folders.append(root / str(number))
-                jobs.append((part.folder, folders[-1], how, self._columns(part), (part.start, n_documents)))
+                jobs.append((part.folder, folders[-1], placing, self._columns(part), (part.start, n_documents)))
                 n_documents += n
-        wrote, summaries = self._progress_of(n_documents), []
+        wrote, summaries = self._wrote(n_documents), []
         for summary in in_order(executor, place_split, jobs):
             summaries.append(summary)
             wrote(summary["n_documents"])
         documents = SortedDocuments(
             n_documents=n_documents,
-            n_features=how.columns.n_features,
+            n_features=placing.n_features,
             n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
-            classes=() if how.classes is None else tuple(name for _, name in how.classes),
+            classes=tuple(name for _, name in placing.classes or ()),
             class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
-            weighted=not how.columns.whole,
+            weighted=not placing.whole,
             dense=False,
             n_targets=max(summary["n_targets"] for summary in summaries),
-            has_weights=self._counting.reading.weight is not None,
-            seed=how.seed,
+            has_weights=self.counting.reading.weight is not None,
+            seed=placing.seed,
             folders=folders,
             scratch=root,
         )

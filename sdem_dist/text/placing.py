@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,34 +21,27 @@ from sdem_dist.documents import offsets_of
 from sdem_dist.storage.encoding import JsonObject, decode_strings
 from sdem_dist.storage.kept import SUMMARY, at_hand, once
 from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.counters import CsrCounts, arranged, as_matrix
+from sdem_dist.text.counters import CsrCounts, arranged
 from sdem_dist.text.counting import Beside, Tally, block_path, load_block
-from sdem_dist.text.terms import RunColumns, TermColumns
+from sdem_dist.text.terms import TermColumns
 from sdem_dist.text.validation import NONE
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 MAX_RUNS = 2  # runs whose columns are in memory at a time
-Batch = tuple[
-    "sp.csr_matrix | Canonical", np.ndarray | None, np.ndarray | list[str], np.ndarray | None, np.ndarray | None
-]
-
-
-@dataclass(frozen=True)
-class ColumnMap:
-    """How columns that were counted become those of the corpus."""
-
-    n_features: int
-    offset: int = 0  # of numbers: the column that becomes 0
-    whole: bool = True  # the counts are whole numbers
+ColumnsOf = Callable[[int], np.ndarray]
+"""Returns the column of every node of a run, -1 for those left out, int32."""
+Batch = tuple[Any, np.ndarray | None, np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
 @dataclass(frozen=True)
 class Placing:
     """How counted documents become rows of a corpus."""
 
-    columns: ColumnMap
+    n_features: int
+    offset: int  # of numbers: the column that becomes 0
+    whole: bool  # the counts are whole numbers
     classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # the corpus's class for each label; None for targets
     seed: int | None  # of the order of documents; None keeps that of the sources
     held_out: bool  # of the documents held out, or of the others
@@ -59,7 +52,7 @@ class SecondPass:
     """Reads the counted blocks of a part of the sources again.
 
     `labels`: the labels of the part, by their codes.
-    `terms`: knows the columns of runs; None: columns are known.
+    `columns_of`: knows the columns of runs; None: columns are known.
     `first`: position of the part's first document in the sources.
     `n_jobs`: threads.
     """
@@ -67,8 +60,8 @@ class SecondPass:
     folder: Path
     n_blocks: int
     labels: list[str]
-    how: Placing
-    terms: RunColumns | None = None
+    placing: Placing
+    columns_of: ColumnsOf | None = None
     first: int = 0
     n_jobs: int | None = 1
     n_empty: int = 0
@@ -81,14 +74,14 @@ class SecondPass:
 
         `file`: holds documents beyond some memory. `wrote`: is called with the number of the next documents.
         """
-        classes = self.how.classes
+        classes = self.placing.classes
         return collect(
             self._batches(wrote),
             file,
             MEMORY_LIMIT,
-            None if classes is None else [name for _, name in classes] or None,
-            None if self.how.columns.whole else True,
-            seed=self.how.seed,
+            [name for _, name in classes or ()] or None,
+            None if self.placing.whole else True,
+            seed=self.placing.seed,
             unlabelled=NONE,
             first=first,
         )
@@ -103,17 +96,13 @@ class SecondPass:
         return np.concatenate(self._groups) if self._groups else None
 
     def _batches(self, wrote: Callable[[int], None]) -> Iterator[Batch]:
-        if self.how.classes is None:
+        if self.placing.classes is None:
             classes = np.array(self.labels, np.float64)
         else:
-            named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(self.how.classes)}
+            named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(self.placing.classes)}
             classes = column_of([named[label] for label in self.labels])
-
-        def read() -> Callable[[int], tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]]:
-            return self._block
-
         first = 0
-        with closing(in_threads(range(self.n_blocks), read, self.n_jobs)) as blocks:
+        with closing(in_threads(range(self.n_blocks), lambda: self._block, self.n_jobs)) as blocks:
             for beside, rows, counts in blocks:
                 positions, first = first + rows, first + len(beside.labels)
                 if not len(rows):
@@ -124,43 +113,39 @@ class SecondPass:
                 self.n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
                 of_rows = classes[beside.labels[rows]]
                 labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
-                ids = (
-                    self.first + positions
-                    if beside.ids is None
-                    else np.array(decode_strings(*beside.ids), object)[rows]
-                )
+                ids = self.first + positions
+                if beside.id_offsets is not None:
+                    ids = np.array(decode_strings(beside.ids, beside.id_offsets), object)[rows]
                 wrote(len(rows))
                 yield counts, labels, ids, targets, None if beside.weights is None else beside.weights[rows]
         self._latest.clear()
 
     def _block(self, number: int) -> tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]:
         """Return what stands beside a block, which of its documents are wanted, and their counts."""
-        block, columns = load_block(block_path(self.folder, number)), self.how.columns
-        chosen = block.beside.held_out == self.how.held_out
-        rows = np.flatnonzero(chosen)
-        counts, width = block.counts, columns.n_features
+        block, placing = load_block(block_path(self.folder, number)), self.placing
+        chosen = block.beside.held_out == placing.held_out
+        rows, counts, width = np.flatnonzero(chosen), block.counts, placing.n_features
         if len(rows) < len(chosen):
             sizes = np.diff(counts.indptr)
             entries = np.repeat(chosen, sizes)
             counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
         if block.run is not None:
-            counts = CsrCounts(*arranged(counts, self._columns_of(block.run), width))
-        elif columns.offset or block.n_columns > width:
-            moved = counts.nodes.astype(np.int64) - columns.offset
+            counts = arranged([counts], self._columns_of(block.run), width, counts.counts.dtype)
+        elif placing.offset or block.n_columns > width:
+            moved = counts.nodes.astype(np.int64) - placing.offset
             inside = (moved >= 0) & (moved < width)
             counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
-        if columns.whole and counts.counts.dtype.kind == "u":
+        if placing.whole and counts.counts.dtype.kind == "u":
             dtype = index_dtype(width)
             indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
             return block.beside, rows, Canonical(counts.counts, indices, counts.indptr, width)
-        data = counts.counts if columns.whole else counts.counts.astype(np.float32)
-        return block.beside, rows, as_matrix(CsrCounts(counts.indptr, counts.nodes, data), width, None)
+        data = counts.counts if placing.whole else counts.counts.astype(np.float32)
+        return block.beside, rows, CsrCounts(counts.indptr, counts.nodes, data).matrix(width)
 
     def _columns_of(self, run: int) -> np.ndarray:
-        assert self.terms is not None
-        columns = self._latest.get(run)
-        if columns is None:
-            columns = self.terms.of_run(run)
+        assert self.columns_of is not None
+        if (columns := self._latest.get(run)) is None:
+            columns = self.columns_of(run)
             if len(self._latest) > MAX_RUNS:
                 self._latest.clear()
             self._latest[run] = columns
@@ -168,7 +153,7 @@ class SecondPass:
 
 
 def place_split(
-    counts: Path, folder: Path, how: Placing, terms: TermColumns | None, first: tuple[int, int]
+    counts: Path, folder: Path, placing: Placing, terms: TermColumns | None, first: tuple[int, int]
 ) -> JsonObject:
     """Write the documents of a split, whose counts lie in a folder, in the order of the corpus; return what they are.
 
@@ -179,12 +164,12 @@ def place_split(
         with at_hand(counts) as here:
             summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))
             tally = Tally(**summary["tally"])
-            columns = None if terms is None else replace(terms, folder=here)
-            second = SecondPass(here, tally.n_blocks, list(tally.classes), how, columns, first[0])
+            columns = None if terms is None else replace(terms, folder=here).of_run
+            second = SecondPass(here, tally.n_blocks, list(tally.classes), placing, columns, first[0])
             documents = second.documents(partial_folder / "unsorted", first[1], lambda n: None)
             if second.groups is not None:
                 stop = first[1] + documents.n_documents
-                write_groups(partial_folder, stored_keys(how.seed, first[1], stop), second.groups)
+                write_groups(partial_folder, stored_keys(placing.seed, first[1], stop), second.groups)
             written = documents.write_rows(partial_folder)
         (partial_folder / "unsorted").unlink(missing_ok=True)
         return {**written, "n_empty": second.n_empty}

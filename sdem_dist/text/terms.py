@@ -6,12 +6,10 @@ so that the tries of all runs can be merged stretch by stretch of the alphabet, 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from itertools import count
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 
@@ -65,13 +63,15 @@ class Runs:
         self._open: dict[int, LearningCounter] = {}
         self._written: dict[int, list[int]] = {}
 
-    def begin(self) -> tuple[int, LearningCounter]:
-        run = next(self._numbers)
-        self._open[run] = LearningCounter(self._settings, tallies=self._tallies)
+    def counter(self, run: int | None) -> tuple[int, LearningCounter]:
+        """Return a run and its counter: the one that is given, or a new one if that is full, or None."""
+        if run is not None and self._open[run].tree.n_nodes >= MAX_TERMS // self._n_jobs:
+            self.write(run)
+            run = None
+        if run is None:
+            run = next(self._numbers)
+            self._open[run] = LearningCounter(self._settings, tallies=self._tallies)
         return run, self._open[run]
-
-    def is_full(self, run: int) -> bool:
-        return self._open[run].tree.n_nodes >= MAX_TERMS // self._n_jobs
 
     def write(self, run: int) -> None:
         """Write a run down and forget its counter."""
@@ -84,13 +84,15 @@ class Runs:
         places[order] = np.arange(len(order))
         tallies = trie.tally[:, 1:] if self._tallies else np.repeat(trie.tally[:, :1] >= 0, 2, axis=1)
         columns = [places[trie.parents], trie.lasts, tallies[:, 0], tallies[:, 1]]
-        path = run_path(self._folder, run)
+        folder = self._folder
         if not trie.spelling.in_order:
             bounds = trie.spelling.offsets[: trie.spelling.n_words + 1]
-            save_arrays(path("words"), bounds, trie.spelling.spelled[: bounds[-1] + PADDING])
-        save_arrays(path("form"), np.array([trie.longest, trie.spelling.separator]), order)
-        _save_bytes(path("buckets"), buckets[order])
-        _save_bytes(path("nodes"), np.column_stack([column.astype(np.int64)[order] for column in columns]))
+            save_arrays(run_path(folder, run, "words"), bounds, trie.spelling.spelled[: bounds[-1] + PADDING])
+        save_arrays(run_path(folder, run, "form"), np.array([trie.longest, trie.spelling.separator]), order)
+        _save_bytes(run_path(folder, run, "buckets"), buckets[order])
+        _save_bytes(
+            run_path(folder, run, "nodes"), np.column_stack([column.astype(np.int64)[order] for column in columns])
+        )
         samples = buckets[order][:: max(1, -(-len(order) // N_SAMPLES))]
         self._written[run] = [run, len(order), *samples.tolist()]
 
@@ -100,22 +102,18 @@ class Runs:
             pass
         return [self._written[run] for run in sorted(self._written)]
 
-    def in_memory(self) -> list[Trie] | None:
-        """Return all runs, in order, if none is written."""
+    def in_memory(self) -> list[Trie]:
+        """Return all runs, in order; nothing if one is written."""
         if self._written:
-            return None
-        for counter in self._open.values():
+            return []
+        counters = [self._open[run] for run in sorted(self._open)]  # threads begin them in any order
+        for counter in counters:
             counter.tree.close()
-        return list(map(Trie.of, self._open.values()))
+        return list(map(Trie.of, counters))
 
 
-class _PathOf(Protocol):
-    def __call__(self, part: str) -> Path: ...
-
-
-def run_path(folder: Path, run: int) -> _PathOf:
-    """Return what says where the parts of a run lie."""
-    return lambda part: folder / f"run-{run:04d}-{part}"
+def run_path(folder: Path, run: int, part: str) -> Path:
+    return folder / f"run-{run:04d}-{part}"
 
 
 def _buckets(trie: Trie) -> np.ndarray:
@@ -136,24 +134,23 @@ def _buckets(trie: Trie) -> np.ndarray:
 
 def _load_trie(folder: Path, run: int, between: tuple[int, int]) -> Trie:
     """Return the n-grams of a run in buckets from one up to another."""
-    path = run_path(folder, run)
-    start, stop = np.searchsorted(read_values(path("buckets"), np.uint16, 0), between).tolist()
-    nodes = read_values(path("nodes"), np.int64, 4 * start, 4 * stop).reshape(-1, 4)
-    longest, separator = (int(value) for value in load_arrays(path("form"), 1)[0])
+    words = run_path(folder, run, "words")
+    start, stop = np.searchsorted(read_values(run_path(folder, run, "buckets"), np.uint16, 0), between).tolist()
+    nodes = read_values(run_path(folder, run, "nodes"), np.int64, 4 * start, 4 * stop).reshape(-1, 4)
+    longest, separator = (int(value) for value in load_arrays(run_path(folder, run, "form"), 1)[0])
     parents = np.where(nodes[:, 0] < 0, -1, nodes[:, 0] - start).astype(np.int32)
     tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
-    if not path("words").exists():
+    if not words.exists():
         spelling, lasts = Spelling.of_code_points(), nodes[:, 1]
     else:
-        offsets, spelled = load_arrays(path("words"), 2)
+        offsets, spelled = load_arrays(words, 2)
         used, lasts = np.unique(nodes[:, 1], return_inverse=True)
         spelling = Spelling(spelled, offsets, len(offsets) - 1, bool(separator)).take(used)
     return Trie(spelling, parents, lasts.astype(np.int32), tally, longest)
 
 
-def borders_of(runs: Iterable[Sequence[int]]) -> list[int]:
+def borders_of(runs: Sequence[Sequence[int]]) -> list[int]:
     """Return the buckets that part the n-grams of all runs, as `Runs.write_all` describes them, into stretches."""
-    runs = list(runs)
     samples = sorted(bucket for _, _, *buckets in runs for bucket in buckets)
     n = min(-(-sum(run[1] for run in runs) // MERGED_NODES), len(samples))
     return [0, *sorted({samples[i * len(samples) // n] for i in range(1, n)} - {0}), N_BUCKETS]
@@ -182,25 +179,6 @@ def merge_runs(
     return once(folder, merged)
 
 
-class RunColumns(Protocol):
-    """What knows the column of every term of a run."""
-
-    def of_run(self, run: int) -> np.ndarray:
-        """Return the column of every node of a run, -1 for those left out, int32."""
-
-
-@dataclass(frozen=True)
-class MemoryColumns:
-    """Columns of runs that are in memory."""
-
-    columns: list[np.ndarray]
-    chosen: np.ndarray | None  # the column of each term within bounds, where `max_features` left some out
-
-    def of_run(self, run: int) -> np.ndarray:
-        columns = self.columns[run]
-        return columns if self.chosen is None else _chosen(columns, self.chosen)
-
-
 @dataclass(frozen=True)
 class TermColumns:
     """Columns of the runs of one part of the sources, in files."""
@@ -209,9 +187,10 @@ class TermColumns:
     first: int  # place of the first of its runs among all
     merged: Sequence[Path]  # what `merge_runs` filled
     bases: Sequence[int]  # number of the first term of each
-    chosen: Path | None  # see `MemoryColumns`
+    chosen: Path | None  # the column of each term within bounds, where `max_features` left some out
 
     def of_run(self, run: int) -> np.ndarray:
+        """Return the column of every node of a run, -1 for those left out, int32."""
         place, parts = self.first + run, []
         for folder, base in zip(self.merged, self.bases, strict=True):
             start, stop = read_values(folder / "bounds", np.int64, place, place + 2).tolist()
@@ -219,32 +198,18 @@ class TermColumns:
             parts.append(np.where(numbers < 0, np.int32(-1), numbers + np.int32(base)))
         of_terms = np.concatenate(parts)
         if self.chosen is not None:
-            chosen = _fetched(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
-            of_terms = _chosen(of_terms, chosen)
-        order = load_arrays(run_path(self.folder, run)("form"), 2)[1]
+            chosen = load_array(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
+            of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
+        order = load_arrays(run_path(self.folder, run, "form"), 2)[1]
         columns = np.empty_like(of_terms)
         columns[order] = of_terms
         return columns
 
 
-@lru_cache(1)
-def _fetched(url: Path) -> np.ndarray:
-    return load_array(url)
-
-
-def _chosen(columns: np.ndarray, chosen: np.ndarray) -> np.ndarray:
-    return np.where(columns < 0, np.int32(-1), chosen[columns])
-
-
 def limits_of(settings: VectorizerSettings, n_documents: int) -> tuple[int, int]:
     """Return the least and the largest number of documents that a term of the corpus is in."""
-    least, most = _limits(settings, n_documents)
-    return int(np.ceil(max(least, 1))), int(np.floor(most))
-
-
-def _limits(settings: VectorizerSettings, n_documents: int) -> tuple[float, float]:
     least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
-    return least, most
+    return int(np.ceil(max(least, 1))), int(np.floor(most))
 
 
 def choose(
@@ -255,9 +220,9 @@ def choose(
     Raises IngestError: there are no terms.
     """
     if not len(strings):
-        least, most = _limits(settings, n_documents)
+        least, most = limits_of(settings, n_documents)
         raise IngestError(
-            f"no word is in at least {least:g} and at most {most:g} of the {n_documents} documents (min_df, --min-df; "
+            f"no word is in at least {least} and at most {most} of the {n_documents} documents (min_df, --min-df; "
             "max_df, --max-df); or no document has a word: check the column of the text, and what a word is "
             "(token_pattern, stop_words; --text, --token-pattern, --stop-words)"
         )
@@ -273,13 +238,15 @@ def choose(
 
 def terms_in_memory(
     tries: list[Trie], settings: VectorizerSettings, n_documents: int, n_jobs: int, *, tallies: bool
-) -> tuple[Strings, MemoryColumns]:
-    """Return the terms of the corpus, and their columns; `tries` are all runs, and need not be kept."""
+) -> tuple[Strings, list[np.ndarray]]:
+    """Return the terms of the corpus, and for each run the column of every node; the runs need not be kept."""
     with_totals = settings.max_features is not None  # nobody else asks
     limits = limits_of(settings, n_documents) if tallies else ALL
     terms = sorted_terms(tries, limits, with_totals=with_totals, n_jobs=n_jobs)
     strings, chosen = choose(Strings(terms.data, terms.offsets), terms.totals, settings, n_documents)
-    return strings, MemoryColumns(terms.columns, chosen)
+    if chosen is None:
+        return strings, terms.columns
+    return strings, [np.where(columns < 0, np.int32(-1), chosen[columns]) for columns in terms.columns]
 
 
 def terms_in_files(

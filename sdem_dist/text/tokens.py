@@ -15,7 +15,7 @@ from sdem_dist.kernels import words as word_kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.spelling import Segments
-from sdem_dist.text.marking import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
+from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings, build_analyzer, stemming, stopped_words
 
@@ -35,18 +35,12 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
 
-    def array(self, name: str, size: int, dtype: type, kept: int = 0) -> np.ndarray:
-        """Return an array of `size` elements or more; the one of the same name returned before is overwritten.
-
-        It begins with the first `kept` elements of that one.
-        """
-        found = self._arrays.get(name)
-        if found is None or len(found) < size:
-            longer = self._arrays[name] = np.empty(max(size, 1024), dtype)
-            if found is not None:
-                longer[:kept] = found[:kept]
-            return longer
-        return found
+    def array(self, name: str, size: int, dtype: type) -> np.ndarray:
+        """Return an array of `size` elements or more; the one of the same name returned before is overwritten."""
+        array = self._arrays.get(name)
+        if array is None or len(array) < size:
+            array = self._arrays[name] = np.empty(max(size, 1024), dtype)
+        return array
 
 
 _SLOTS = 1 << 12
@@ -180,32 +174,22 @@ class Rewriter:
     """Turns texts to lower case and strips their accents, as the settings say."""
 
     def __init__(self, settings: VectorizerSettings) -> None:
-        self._table = rewriting(settings.lowercase, settings.strip_accents)
+        self._rules, self._growth = rewriting(settings.lowercase, settings.strip_accents)
         self._scratch = Scratch()
 
     def __call__(self, texts: Texts) -> Texts:
         """Return the texts rewritten, in memory that the next call overwrites."""
-        table = self._table
-        size = int(texts.n_bytes * table.growth) + len(texts) + code_point_kernels.PADDING
+        size = int(texts.n_bytes * self._growth) + len(texts) + PADDING
         out = self._scratch.array("texts", size, np.uint8)
         starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
-        sigma = ord(FINAL_SIGMA) if table.lower else -1
-        rules = code_point_kernels.Rules(table.lower, table.entry_of, table.entry_offsets, table.entries, sigma)
-        if not code_point_kernels.rewrite(texts.pieces, rules, code_point_kernels.Pieces(out, starts, stops)):
-            return self(_without_final_sigma(texts))
-        return Texts(out, starts, stops)
-
-
-def _without_final_sigma(texts: Texts) -> Texts:
-    """Return the texts; those with the letter whose lower case depends on its neighbours are in lower case already."""
-    letter = FINAL_SIGMA.encode()
-    encoded = [texts.bytes_of(i) for i in range(len(texts))]
-    return texts_of_bytes(
-        [
-            b.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass") if letter in b else b
-            for b in encoded
-        ]
-    )
+        if code_point_kernels.rewrite(texts.pieces, self._rules, code_point_kernels.Pieces(out, starts, stops)):
+            return Texts(out, starts, stops)
+        # the lower case of this letter depends on its neighbours, so that Python is to say it
+        encoded, letter = [texts.bytes_of(i) for i in range(len(texts))], FINAL_SIGMA.encode()
+        for i, text in enumerate(encoded):
+            if letter in text:
+                encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
+        return self(texts_of_bytes(encoded))
 
 
 class Words:

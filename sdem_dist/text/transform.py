@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, all_arranged, as_matrix
+from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, arranged
 from sdem_dist.text.ngram_merge import SortedTerms, Trie, sorted_terms
 from sdem_dist.text.texts import Texts, parts_of_strings, sample_scripts, texts_of_strings, warn_of_unspaced
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
@@ -67,19 +67,19 @@ def learned_texts(
     Counts are of `dtype`, or of the smallest unsigned integers that hold them.
     """
     counter = LearningCounter(settings, tallies=False)
-    given = [texts] if isinstance(texts, Texts) else parts_of_strings(texts)
     parts, sample = [], np.zeros(3, int)
-    for some in given:
+    for some in [texts] if isinstance(texts, Texts) else parts_of_strings(texts):
         sample += sample_scripts(some)
-        parts += counter.parts(some, np.zeros(len(some), bool))
+        parts += counter.parts(some)
     warn_of_unspaced(sample, settings)
-    terms = sorted_terms([Trie.of(counter)], end=_LINE)
-    n_terms = len(terms.offsets) - 1
+    tree, terms = counter.tree, sorted_terms([Trie.of(counter)], end=_LINE)
+    n_terms, columns = len(terms.offsets) - 1, terms.columns[0]
     if dtype is None:
-        dtype = np.min_scalar_type(max((int(counts.max(initial=0)) for _, _, counts in parts), default=0))
-    matrix = as_matrix(all_arranged(parts, terms.columns[0], n_terms, dtype), n_terms, dtype)
+        dtype = np.min_scalar_type(max((int(part.counts.max(initial=0)) for part in parts), default=0))
+    matrix = arranged(parts, columns, n_terms, dtype).matrix(n_terms)
     words = _strings(terms)
-    return matrix, words, TextTransformer(settings, words, Vocabulary.learned(counter, terms.columns[0], n_terms))
+    tree.tally = tree.tally[:0].copy()  # each thread that counts has its own
+    return matrix, words, TextTransformer(settings, words, Vocabulary(counter.tokenizer, tree, columns, n_terms))
 
 
 def _strings(terms: SortedTerms) -> list[str]:
@@ -99,21 +99,10 @@ def _strings(terms: SortedTerms) -> list[str]:
 class TextTransformer:
     """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them.
 
-    Parameters
-    ----------
-    settings : VectorizerSettings
-        Of a corpus or model; its kind is not "matrix".
-    vocabulary : sequence of str, or None
-        The terms of kind "count"; others are passed over.
-    learned : Vocabulary, optional
-        The same terms, ready to be found: making it of many takes long.
-    owner : str, default ""
-        What the settings are of, such as the path of a model, for messages.
-
-    Raises
-    ------
-    ValueError
-        If the settings need a vocabulary that is not given, or are of numbers.
+    `vocabulary`: the terms of kind "count"; others are passed over.
+    `learned`: the same terms, ready to be found: making it of many takes long.
+    `owner`: what the settings are of, such as the path of a model, for messages.
+    Raises ValueError: the settings need a vocabulary that is not given, or are of numbers.
     """
 
     def __init__(
@@ -158,7 +147,7 @@ class TextTransformer:
             return HashingCounter(self._settings)
         with self._making:  # made when it is first needed: a driver of workers does not count
             if self._vocabulary is None:
-                self._vocabulary = Vocabulary(self._settings, self._terms or ())
+                self._vocabulary = Vocabulary.of(self._settings, self._terms or ())
         return FixedCounter(self._vocabulary)
 
     @property

@@ -81,11 +81,6 @@ def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
         raise PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern) from None
 
 
-def find_tokens(pattern: str, text: str) -> list[str]:
-    """Return the tokens of a text as ``re.findall`` does; raises as `token_spans`."""
-    return [text[start:stop] if start >= 0 else "" for start, stop in token_spans(pattern, text)]
-
-
 TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 
 
@@ -129,25 +124,23 @@ class VectorizerSettings:
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
         if isinstance(self.ngram_range, Sequence):
             object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
+        for name, values in _CHOICES.items():
+            if (value := getattr(self, name)) not in values or (name == "lowercase" and not isinstance(value, bool)):
+                raise ValueError(f"{name} is one of {', '.join(map(repr, values))}, not {value!r}")
         for name, (holds, rule) in _RULES.items():
             if not holds(getattr(self, name)):
                 raise ValueError(f"{name} is {rule}, not {getattr(self, name)!r}")
         check_pattern(self.token_pattern)
         stemming(self)
         changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
-        words_only = [n for n in changed if n in ("token_pattern", "stop_words", "stem")]
-        for what, applies, names in (
-            ("kind 'matrix'", self.kind != "matrix", [n for n in changed if n != "kind"]),
-            (
-                "kind 'hashing'",
-                self.kind != "hashing",
-                [n for n in changed if n in ("min_df", "max_df", "max_features")],
-            ),
-            ("kind 'count'", self.kind != "count", [n for n in changed if n == "n_features"]),
-            (f"analyzer {self.analyzer!r}", self.analyzer == "word", words_only),
+        for what, names in (
+            ("kind 'matrix'", [n for n in changed if n != "kind"] if self.kind == "matrix" else []),
+            ("kind 'hashing'", ["min_df", "max_df", "max_features"] if self.kind == "hashing" else []),
+            ("kind 'count'", ["n_features"] if self.kind == "count" else []),
+            (f"analyzer {self.analyzer!r}", ["token_pattern", "stop_words", "stem"] if self.analyzer != "word" else []),
         ):
-            if names and not applies:
-                raise ValueError(f"{', '.join(names)} does not apply to {what}")
+            if useless := [name for name in changed if name in names]:
+                raise ValueError(f"{', '.join(useless)} does not apply to {what}")
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
 
@@ -188,9 +181,8 @@ def _are_stop_words(value: object) -> bool:
 
 
 def _are_lengths(value: object) -> bool:
-    if not isinstance(value, tuple) or len(value) != 2 or not all(map(is_count, value)):
-        return False
-    return bool(value[0] <= value[1] <= LONGEST_GRAM)
+    lengths = isinstance(value, tuple) and len(value) == 2 and all(map(is_count, value))
+    return lengths and 1 <= value[0] <= value[1] <= LONGEST_GRAM  # type: ignore[index]
 
 
 def _is_frequency(value: object) -> bool:
@@ -202,19 +194,21 @@ def _is_size(value: object) -> bool:
 
 
 _FREQUENCY = "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
+_CHOICES = {
+    "kind": ("count", "hashing", "matrix"),
+    "lowercase": (True, False),
+    "analyzer": ("word", "char", "char_wb"),
+    "strip_accents": ("ascii", "unicode", None),
+}
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "kind": (("count", "hashing", "matrix").__contains__, "one of 'count', 'hashing' and 'matrix'"),
-    "lowercase": (lambda value: isinstance(value, bool), "True or False"),
     "token_pattern": (lambda value: isinstance(value, str), "a regular expression"),
     "stop_words": (_are_stop_words, "'english', a list of words or None"),
-    "analyzer": (("word", "char", "char_wb").__contains__, "one of 'word', 'char' and 'char_wb'"),
     "ngram_range": (_are_lengths, f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first"),
     "min_df": (_is_frequency, _FREQUENCY),
     "max_df": (_is_frequency, _FREQUENCY),
     "max_features": (_is_size, "a whole number from 1 or None"),
     "n_features": (_is_size, "a whole number from 1 or None"),
     "stem": (lambda value: value is None or isinstance(value, str), "a language or None"),
-    "strip_accents": ((None, "ascii", "unicode").__contains__, "'ascii', 'unicode' or None"),
 }
 
 
@@ -246,10 +240,7 @@ def stemming(settings: VectorizerSettings) -> Callable[[list[str]], list[str]] |
 
 
 def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
-    """Return scikit-learn's function from a text to its terms, for these settings.
-
-    scikit-learn compares stop words with what its tokeniser returns, which would be stems, so they are left out before.
-    """
+    """Return scikit-learn's function from a text to its terms, for these settings."""
     from sklearn.feature_extraction.text import CountVectorizer
 
     shared: JsonObject = {
@@ -263,7 +254,10 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
     stopped, stem = stopped_words(settings), stemming(settings)
 
     def tokenize(text: str) -> list[str]:
-        words = [word for word in find_tokens(settings.token_pattern, text) if word not in stopped]
+        # scikit-learn would compare stop words with what its tokeniser returns, which are stems
+        spans = token_spans(settings.token_pattern, text)
+        tokens = (text[start:stop] if start >= 0 else "" for start, stop in spans)  # as re.findall has groups
+        words = [token for token in tokens if token not in stopped]
         return words if stem is None else list(stem(words))
 
     return CountVectorizer(tokenizer=tokenize, token_pattern=None, **shared).build_analyzer()

@@ -58,7 +58,7 @@ def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> in
 
     def worker() -> Callable[[Texts], int]:
         counter = LearningCounter(VectorizerSettings(**options))
-        return lambda block: len(counter.count(block, np.ones(len(block), bool)).nodes)
+        return lambda block: sum(len(part.nodes) for part in counter.parts(block, np.ones(len(block), bool)))
 
     return sum(in_threads(blocks, worker, n_jobs))
 

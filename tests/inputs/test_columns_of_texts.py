@@ -42,6 +42,7 @@ FORMS = {
     "polars categories": lambda texts: pl.Series(texts, dtype=pl.Categorical),
     "polars frame": lambda texts: pl.DataFrame({"text": texts}),
     "Arrow array": pa.array,
+    "Arrow slice": lambda texts: pa.array(["skipped", *texts])[1:],
     "Arrow chunks": lambda texts: pa.chunked_array([texts[:50], texts[50:]]),
     "Arrow large strings": lambda texts: pa.array(texts, pa.large_string()),
     "Arrow dictionary": lambda texts: pa.array(texts).dictionary_encode(),

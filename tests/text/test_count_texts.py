@@ -20,8 +20,8 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.counters import FixedCounter, LearningCounter, Vocabulary, arranged
-from sdem_dist.text.marking import CHANGING, every_code_point
+from sdem_dist.text.code_points import CHANGING, every_code_point
+from sdem_dist.text.counters import LearningCounter, arranged
 from sdem_dist.text.ngram_merge import Trie, sorted_terms
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
 from sdem_dist.text.transform import TextTransformer
@@ -88,7 +88,7 @@ def same(found, expected):
     )
 
 
-@hypothesis_settings(deadline=None, max_examples=600)
+@hypothesis_settings(deadline=None, max_examples=300)
 @given(TEXTS, options())
 @example(["a\x01 b", "a b", "a"], {"token_pattern": r"\S+", "ngram_range": (1, 2), "analyzer": "word"})
 @example(["ΑΣ ΑΣΑ", "ΟΔΟΣ"], {"analyzer": "word", "lowercase": True, "ngram_range": (1, 1)})
@@ -99,7 +99,7 @@ def test_counts_and_terms_are_count_vectorizers(texts, chosen):
     assert words == terms and same(found, counts) and found.dtype == np.int64
 
 
-@hypothesis_settings(deadline=None, max_examples=200)
+@hypothesis_settings(deadline=None, max_examples=100)
 @given(TEXTS, TEXTS, options(), st.randoms(use_true_random=False))
 @pytest.mark.filterwarnings("ignore")
 def test_a_vocabulary_that_is_given(learned, texts, chosen, random):
@@ -148,20 +148,23 @@ def test_terms_of_several_counters_are_those_of_one(lists, chosen, n_jobs, least
     def found(lists):
         counters = [LearningCounter(VectorizerSettings(**chosen)) for _ in lists]
         parts = [
-            counter.count(texts_of_strings(texts), np.ones(len(texts), bool))
+            counter.parts(texts_of_strings(texts), np.ones(len(texts), bool))
             for counter, texts in zip(counters, lists, strict=True)
         ]
         terms = sorted_terms(list(map(Trie.of, counters)), (least, most), with_totals=True, n_jobs=n_jobs)
         counts = [
-            arranged(part, columns, len(terms.offsets) - 1) for part, columns in zip(parts, terms.columns, strict=True)
+            arranged(part, columns, len(terms.offsets) - 1, np.int32)
+            for part, columns in zip(parts, terms.columns, strict=True)
         ]
         return (
             [terms.data[a:b].tobytes() for a, b in pairwise(terms.offsets)],
             terms.totals.tolist(),
             [
                 list(zip(indices.tolist(), values.tolist(), strict=True))
-                for indptr, indices, values in counts
-                for indices, values in zip(np.split(indices, indptr[1:-1]), np.split(values, indptr[1:-1]), strict=True)
+                for csr in counts
+                for indices, values in zip(
+                    *(np.split(a, csr.indptr[1:-1]) for a in (csr.nodes, csr.counts)), strict=True
+                )
             ],
         )
 
@@ -224,45 +227,10 @@ def test_a_text_of_ten_megabytes():
         assert words == terms and same(found, counts)
 
 
-@pytest.mark.parametrize(
-    "column",
-    [
-        lambda texts: np.array(texts, object),
-        lambda texts: np.array(texts, np.dtypes.StringDType()),
-        np.array,
-        pd.Series,
-        lambda texts: pd.Series(texts, dtype=object),
-        lambda texts: pd.Series(texts, dtype="string[pyarrow]"),
-        lambda texts: pd.Series(texts, dtype="category"),
-        pa.array,
-        lambda texts: pa.array(["skipped", *texts])[1:],
-        lambda texts: pa.chunked_array([texts[:1], texts[1:]]),
-        lambda texts: pa.array(texts).dictionary_encode(),
-        lambda texts: pa.array(texts, pa.large_string()),
-        tuple,
-    ],
-)
-def test_columns_of_any_kind(column):
-    texts = ["good café", "", "bad café café", "東京 x good"]
-    expected, terms = count_texts(texts, VectorizerSettings())
-    found, words = count_texts(column(texts), VectorizerSettings())
-    assert words == terms and same(found, expected)
-
-
 @pytest.mark.parametrize("texts", [pa.array(["a", None]), pd.Series(["a", None]), ["a", 3], pa.array([1, 2])])
 def test_what_is_no_text_is_named(texts):
     with pytest.raises(ValueError, match=r"text \d \(from 0\) is .*, not a text"):
         count_texts(texts, VectorizerSettings())
-
-
-def test_threads_share_a_vocabulary():
-    settings = VectorizerSettings(ngram_range=(1, 2))
-    texts = ["good film", "bad film, good end", "no film"] * 5
-    expected, terms = count_texts(texts, settings)
-    vocabulary = Vocabulary(settings, terms)
-    for counter in (FixedCounter(vocabulary), FixedCounter(vocabulary)):
-        assert same(counter.count(texts_of_strings(texts)), expected)
-        assert same(counter.count(texts_of_strings(texts)), expected)
 
 
 def test_the_slow_road_says_so(caplog):
@@ -274,12 +242,7 @@ def test_the_slow_road_says_so(caplog):
         assert not caplog.text
 
 
-REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "panglee/movie_reviews_v2.tsv.xz"]
-REAL += [
-    "blitzer/blitzer-mds-labeled.tsv.xz",
-    "cachopo/20ng-train-all-terms.txt.xz",
-    "cachopo/r52-train-stemmed.derived.txt.xz",
-]
+REAL = ["imdb/imdb-train.tsv.xz", "nsmc/nsmc-raw-ratings.tsv.xz", "cachopo/20ng-train-all-terms.txt.xz"]
 
 
 @pytest.mark.slow
@@ -300,11 +263,11 @@ def test_real_corpora(corpora, name, analyzer, ngrams):
 def test_threads_that_share_a_vocabulary_do_not_disturb_each_other():
     # Words with accents are marked in memory that each counter needs for itself.
     texts = texts_of_strings([" ".join(f"{'ö' * (i % 5)}wörd{j % 70} naïve" for j in range(3000)) for i in range(40)])
-    transformer = TextTransformer(VectorizerSettings(), count_texts(texts, VectorizerSettings())[1])
-    blocks = [texts.part(i, i + 4) for i in range(0, 40, 4)] * 20
-    alone = list(map(transformer.counter(), blocks))
-    together = list(in_threads(blocks, transformer.counter, 2))
-    assert all((a != b).nnz == 0 for a, b in zip(alone, together, strict=True))
+    expected, terms = count_texts(texts, VectorizerSettings(ngram_range=(1, 2)))
+    transformer = TextTransformer(VectorizerSettings(ngram_range=(1, 2)), terms)
+    blocks = [texts.part(i, i + 4) for i in range(0, 40, 4)] * 10
+    for row, counts in enumerate(in_threads(blocks, transformer.counter, 2)):
+        assert (counts != expected[4 * (row % 10) : 4 * (row % 10) + 4]).nnz == 0
 
 
 def test_the_share_of_unknown_words():

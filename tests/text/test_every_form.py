@@ -91,18 +91,24 @@ UNLABELLED = {
 }
 
 
-@pytest.mark.parametrize("workers", [False, True])
+@pytest.fixture(scope="module")
+def expected_without_labels(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unlabelled")
+    FORMS["s.csv"][0](folder / "s.csv")
+    ingest(folder / "s.csv", folder / "d", reading=Reading(labelled=False), shard_documents=60)
+    return open_corpus(folder / "d").header.uid
+
+
 @pytest.mark.parametrize("name", UNLABELLED)
-def test_the_same_corpus_without_labels(name, workers, expected, tmp_path, client):
+def test_the_same_corpus_without_labels(name, expected, expected_without_labels, tmp_path, client):
     write, reading = UNLABELLED[name]
     write(tmp_path / name)
-    how = {"shard_documents": 60, "client": client if workers else None}
-    ingest(tmp_path / name, tmp_path / "c", reading=Reading(**reading), **how)
-    FORMS["s.csv"][0](tmp_path / "other.csv")
-    ingest(tmp_path / "other.csv", tmp_path / "d", reading=Reading(labelled=False), shard_documents=60)
-    header = open_corpus(tmp_path / "c").header
-    assert (header.classes, header.n_documents) == ((), len(ROWS))
-    assert header.uid == open_corpus(tmp_path / "d").header.uid != expected
+    for workers in (None, client):
+        how = {"shard_documents": 60, "client": workers, "overwrite": True}
+        ingest(tmp_path / name, tmp_path / "c", reading=Reading(**reading), **how)
+        header = open_corpus(tmp_path / "c").header
+        assert (header.classes, header.n_documents) == ((), len(ROWS))
+        assert header.uid == expected_without_labels != expected
 
 
 @pytest.mark.parametrize("about_labels", [{"unlabelled": ""}, {"label": 0}, {"label_separator": ","}])

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pyarrow
 import pytest
 import scipy.sparse as sp
-from pyarrow import parquet
 from sklearn.datasets import dump_svmlight_file
 
 from sdem_dist.errors import IngestError
@@ -60,14 +58,6 @@ def test_svmlight_round_trip(tmp_path, suffix, compressed):
     matrix, labels = read_matrix(path)
     np.testing.assert_allclose(matrix, X.toarray()[:, : matrix.shape[1]])
     assert labels == [str(int(v)) for v in y]
-
-
-def test_parquet_round_trip(tmp_path, documents):
-    table = pyarrow.table({"topic": [d[0] for d in documents], "n": [1] * 6, "body": [d[1] for d in documents]})
-    parquet.write_table(table, tmp_path / "docs.parquet", row_group_size=4)
-    assert read(tmp_path / "docs.parquet", Reading(label="topic", text="body")) == documents
-    with pytest.raises(IngestError, match="no column 'label'; the columns are 'topic', 'n', 'body'"):
-        read(tmp_path / "docs.parquet")
 
 
 def test_columns_are_chosen(tmp_path):
@@ -184,6 +174,9 @@ def test_formats_are_told_apart(tmp_path, write_source, documents):
         read(tmp_path / "a.dat")
     with pytest.raises(IngestError, match="no such file"):
         read(tmp_path / "absent.tsv")
+    (tmp_path / "a.csv").write_text("id,x,text\n")
+    with pytest.raises(IngestError, match="no column 'label'; the columns are 'id', 'x', 'text'"):
+        read(tmp_path / "a.csv")
     with pytest.raises(IngestError, match="is a folder, which is not read as 'csv'"):
         read(tmp_path, Reading(format="csv"))
     (tmp_path / "a.svm").write_text("1 1:1\n")
@@ -191,14 +184,10 @@ def test_formats_are_told_apart(tmp_path, write_source, documents):
         numeric_format([tmp_path / "a.svm", tmp_path / "DOCS.NDJSON.XZ"], Reading())
 
 
-@pytest.mark.parametrize("size", [1, 7, 50, 4000])
-def test_blocks_of_any_size_give_the_same_documents(tmp_path, write_source, documents, monkeypatch, size):
-    monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
-    for form in ("tsv", "csv", "jsonl"):
-        assert read(write_source(f"a.{form}", documents)) == documents
-
-
-def test_blocks_end_after_some_megabytes_too(tmp_path, documents, monkeypatch):
+def test_blocks_of_any_size_give_the_same_documents(tmp_path, write_source, documents, monkeypatch):
+    for size in (1, 7, 50, 4000):
+        monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", size)
+        for form in ("tsv", "csv", "jsonl"):
+            assert read(write_source(f"a.{form}", documents)) == documents
     monkeypatch.setattr("sdem_dist.text.files.BLOCK_BYTES", 50)
-    (tmp_path / "a.tsv").write_text("".join(f"{label}\t{text}\n" for label, text in documents))
     assert len(list(text_blocks(tmp_path / "a.tsv", Reading(), RowValidator(), 1000))) > 2

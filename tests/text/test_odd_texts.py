@@ -35,20 +35,15 @@ def written(form, rows, folder):
     return path
 
 
-@pytest.mark.parametrize("workers", [False, True])
 @pytest.mark.parametrize("form", FORMS)
-def test_texts_without_words_are_documents_and_are_counted(form, workers, tmp_path, client):
-    rows = [("a", "one two"), ("b", ""), ("a", " "), ("b", None), ("a", "..."), ("b", "two")]
-    report = ingest(written(form, rows, tmp_path), tmp_path / "c", client=client if workers else None)
-    assert (report.n_documents, report.n_empty, report.n_skipped) == (6, 4, 0)
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_labels_that_look_alike_are_named(form, tmp_path):
-    composed, decomposed = (unicodedata.normalize(name, "Café") for name in ("NFC", "NFD"))
-    source = written(form, [(composed, "one"), (decomposed, "two")], tmp_path)
-    with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
-        assert len(ingest(source, tmp_path / "c").classes) == 2
+def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(form, tmp_path, client):
+    a, b = (unicodedata.normalize(name, "Café") for name in ("NFC", "NFD"))
+    rows = [(a, "one two"), (b, ""), (a, " "), (b, None), (a, "..."), (b, "two")]
+    source = written(form, rows, tmp_path)
+    for workers in (None, client):
+        with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
+            report = ingest(source, tmp_path / "c", client=workers, overwrite=True)
+        assert (report.n_documents, report.n_empty, report.n_skipped, len(report.classes)) == (6, 4, 0, 2)
 
 
 @pytest.mark.parametrize("estimator", [MultinomialNB(n_epochs=1), MultiLabelNB(n_epochs=1)])
@@ -105,9 +100,3 @@ def test_bytes_that_are_no_text_are_bad_records_in_every_column(role, form, tmp_
     (tmp_path / f"s.{form}").write_bytes(b"\n".join(lines) + b"\n")
     report = ingest(tmp_path / f"s.{form}", tmp_path / "c", on_error="skip", reading=Reading(**names))
     assert (report.n_documents, report.n_skipped) == (2, 1)
-
-
-def test_a_missing_field_is_a_bad_line(tmp_path):
-    (tmp_path / "s.jsonl").write_text('{"label": "a", "text": "one"}\n{"label": "b"}\n')
-    report = ingest(tmp_path / "s.jsonl", tmp_path / "c", on_error="skip", reading=Reading(format="jsonl"))
-    assert (report.n_documents, report.n_skipped) == (1, 1)

@@ -35,22 +35,19 @@ def write(folder, form, missing=""):
     return path
 
 
-@pytest.mark.parametrize("form", ["jsonl", "csv", "parquet"])
-def test_every_format_gives_the_same_corpus(tmp_path, form):
-    reading = Reading(unlabelled="")
-    ingest(write(tmp_path, "tsv"), tmp_path / "a.zarr", reading=reading)
-    ingest(write(tmp_path, form), tmp_path / "b.zarr", reading=reading)
-    one, two = sd.open_corpus(tmp_path / "a.zarr"), sd.open_corpus(tmp_path / "b.zarr")
-    assert one.header.uid == two.header.uid
-    assert one.header.classes == ("money", "sport")
-    assert sum(one.header.class_counts) == sum(label is not None for label in GIVEN)
-    assert (one.labels() < 0).sum() == sum(label is None for label in GIVEN)
-
-
-def test_a_label_of_its_own_stands_for_none_and_empty_ones_too(tmp_path):
-    ingest(write(tmp_path, "tsv"), tmp_path / "a.zarr", reading=Reading(unlabelled=""))
-    ingest(write(tmp_path, "tsv", "?"), tmp_path / "b.zarr", reading=Reading(unlabelled="?"))
-    assert sd.open_corpus(tmp_path / "a.zarr").header.uid == sd.open_corpus(tmp_path / "b.zarr").header.uid
+def test_every_format_and_name_of_none_gives_the_same_corpus(tmp_path, client):
+    uids = set()
+    for form, missing, workers in (
+        *((form, "", None) for form in ("tsv", "jsonl", "csv", "parquet")),
+        ("tsv", "?", client),
+    ):
+        reading = Reading(unlabelled=missing)
+        ingest(write(tmp_path, form, missing), tmp_path / "a.zarr", reading=reading, overwrite=True, client=workers)
+        corpus = sd.open_corpus(tmp_path / "a.zarr")
+        uids.add(corpus.header.uid)
+    assert len(uids) == 1 and corpus.header.classes == ("money", "sport")
+    assert sum(corpus.header.class_counts) == sum(label is not None for label in GIVEN)
+    assert (corpus.labels() < 0).sum() == sum(label is None for label in GIVEN)
     with pytest.raises(IngestError, match="--unlabelled ''"):
         ingest(write(tmp_path, "tsv"), tmp_path / "c.zarr")
 
@@ -69,17 +66,6 @@ def test_several_labels_and_targets_have_no_use_for_it(tmp_path):
         Reading(unlabelled="", label_separator=",")
     with pytest.raises(ValueError, match="unlabelled is for classes"):
         ingest(write(tmp_path, "tsv"), tmp_path / "c.zarr", reading=Reading(unlabelled=""), targets=True)
-
-
-@pytest.mark.slow
-def test_workers_write_the_same_corpus(tmp_path):
-    from distributed import Client
-
-    source, reading = write(tmp_path, "tsv"), Reading(unlabelled="")
-    ingest(source, tmp_path / "a.zarr", reading=reading)
-    with Client(n_workers=1, threads_per_worker=1, dashboard_address=None) as client:
-        ingest(source, tmp_path / "b.zarr", reading=reading, client=client)
-    assert sd.open_corpus(tmp_path / "a.zarr").header.uid == sd.open_corpus(tmp_path / "b.zarr").header.uid
 
 
 def typed(*arguments):
@@ -124,10 +110,3 @@ def test_commands_take_them(tmp_path):
 def test_what_came_of_them_is_said(tmp_path, settings, came_of_it):
     said = typed("train", write(tmp_path, "tsv"), tmp_path / "model", "--unlabelled", "", "--quiet", *settings)
     assert re.fullmatch(f"40 documents had no label: {came_of_it}", said.splitlines()[-1])
-
-
-def test_few_labels_suffice_to_learn_from_the_others(tmp_path):
-    rows = [f"{label if i < 8 else ''}\t{text}\n" for i, (label, text) in enumerate(zip(LABELS, TEXTS, strict=True))]
-    (tmp_path / "few.tsv").write_text("".join(rows))
-    said = typed("train", tmp_path / "few.tsv", tmp_path / "model", "--unlabelled", "", "--quiet")
-    assert "52 documents had no label: the model learned from them, too, with unlabelled_weight 0." in said

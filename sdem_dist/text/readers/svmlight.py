@@ -17,8 +17,6 @@ from sdem_dist.text.validation import RowValidator
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
-Line = tuple[int, bytes]
-
 
 def read_svmlight(path: Path, gate: RowValidator, block_documents: int) -> Iterator[tuple[sp.csr_matrix, list[str]]]:
     """Yield blocks of (matrix with columns numbered as in the file, labels).
@@ -30,44 +28,31 @@ def read_svmlight(path: Path, gate: RowValidator, block_documents: int) -> Itera
         lines = ((number, line.split(b"#", 1)[0].strip()) for number, line in enumerate(stream, 1))
         documents = (line for line in lines if line[1])
         while block := list(islice(documents, block_documents)):
-            accepted = _accepted(path, block, gate)
-            if accepted is not None:
-                yield accepted
+            numbers = [number for number, _ in block]
+            parsed = _parsed([line for _, line in block])
+            if isinstance(parsed, str):  # then line by line
+                problems = {number: problem for number, line in block if isinstance(problem := _parsed([line]), str)}
+                for number, problem in problems.items():
+                    gate.reject(path, number, problem)
+                numbers = [number for number in numbers if number not in problems]
+                parsed = _parsed([line for number, line in block if number not in problems])
+            if not numbers:
+                continue
+            assert not isinstance(parsed, str), parsed
+            matrix, values = parsed
+            names = [gate.label(path, number, value) for number, value in zip(numbers, values.tolist(), strict=True)]
+            rows = [i for i, name in enumerate(names) if name is not None]
+            labels = [name for name in names if name is not None]
+            yield (matrix if len(rows) == len(names) else matrix[rows]), labels
 
 
-def _accepted(path: Path, block: list[Line], gate: RowValidator) -> tuple[sp.csr_matrix, list[str]] | None:
-    """Return the good documents of the lines; a block that fails as a whole is parsed again line by line."""
-    problem = _problem(block)
-    if problem is not None:
-        good = []
-        for line in block:
-            problem = _problem([line])
-            if problem is None:
-                good.append(line)
-            else:
-                gate.reject(path, line[0], problem)
-        block = good
-    if not block:
-        return None
-    matrix, values = _parsed(block)
-    names = [gate.label(path, number, value) for (number, _), value in zip(block, values.tolist(), strict=True)]
-    rows = [i for i, name in enumerate(names) if name is not None]
-    return (matrix if len(rows) == len(names) else matrix[rows]), [name for name in names if name is not None]
+def _parsed(lines: list[bytes]) -> tuple[sp.csr_matrix, np.ndarray] | str:
+    """Return the matrix and the labels of lines, or what is wrong with them taken together."""
+    from sklearn.datasets import load_svmlight_file
 
-
-def _problem(block: list[Line]) -> str | None:
-    """Return what is wrong with the lines taken together, or None."""
     try:
-        matrix, _ = _parsed(block)
+        matrix, labels = load_svmlight_file(io.BytesIO(b"\n".join(lines)), zero_based=True)
     except (ValueError, OverflowError, IndexError) as error:
         return f"not svmlight: {error}"
     unfit = first_invalid(matrix.data, matrix.indptr)
-    return None if unfit is None else f"the value {unfit[1]}: {VALUE_RULE}"
-
-
-def _parsed(block: list[Line]) -> tuple[sp.csr_matrix, np.ndarray]:
-    from sklearn.datasets import load_svmlight_file
-
-    content = io.BytesIO(b"\n".join(line for _, line in block))
-    matrix, values = load_svmlight_file(content, zero_based=True)
-    return matrix, values
+    return (matrix, labels) if unfit is None else f"the value {unfit[1]}: {VALUE_RULE}"

@@ -1,0 +1,169 @@
+"""Settings of text survive JSON and refuse nonsense; a pattern that takes for ever on a text ends in an error."""
+
+from __future__ import annotations
+
+import json
+from itertools import pairwise
+
+import pytest
+from click.testing import CliRunner
+from hypothesis import given
+from hypothesis import strategies as st
+from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS, CountVectorizer
+
+from sdem_dist import MultinomialNB
+from sdem_dist.cli import main
+from sdem_dist.text import VectorizerSettings, count_texts, ingest
+from sdem_dist.text import vectorizer as patterns
+from sdem_dist.text.transform import TextTransformer
+from sdem_dist.text.vectorizer import build_analyzer
+
+SLOW = [r"(a|aa)+$", r"(?:a|aa)+$"]
+TEXT = "a" * 60 + "!"
+
+
+@pytest.fixture(autouse=True)
+def little_time(monkeypatch):
+    monkeypatch.setattr(patterns, "TEXT_SECONDS", 0.05)
+
+
+@pytest.mark.parametrize("pattern", SLOW)
+def test_a_pattern_that_takes_for_ever_ends_in_an_error(pattern, tmp_path):
+    settings = VectorizerSettings(token_pattern=pattern)
+    texts, labels = ["a", "aa x", "a", "x aa"], [0, 1, 0, 1]
+    model = MultinomialNB(vectorizer=settings).fit(texts, labels)
+    (tmp_path / "s.tsv").write_text(f"one\ta x\ntwo\t{TEXT}\n")
+    for hangs in (
+        lambda: count_texts([TEXT], settings),
+        lambda: ingest(tmp_path / "s.tsv", tmp_path / "c", settings),
+        lambda: model.predict([TEXT]),
+        lambda: model.explain([TEXT]),
+    ):
+        with pytest.raises(patterns.PatternError) as slow:
+            hangs()
+        assert slow.value.pattern == pattern
+        assert pattern in str(slow.value)
+
+
+def test_a_pattern_that_holds_itself_ends_in_an_error():
+    with pytest.raises(patterns.PatternError):
+        count_texts(["a"], VectorizerSettings(token_pattern=r"(?:(?R)|a)+"))
+
+
+@pytest.mark.parametrize(
+    ("command", "options"),
+    [
+        ("predict", []),
+        ("evaluate", ["--workers", "1"]),
+        ("report", ["-o", "report.html"]),
+        ("explain", []),
+    ],
+)
+def test_the_command_names_pattern_and_model(command, options, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    model = MultinomialNB(vectorizer=VectorizerSettings(token_pattern=SLOW[0])).fit(["a", "aa"], [0, 1])
+    model.save(tmp_path / "slow.model")
+    (tmp_path / "new.tsv").write_text(f"0\t{TEXT}\n")
+    (tmp_path / "new.txt").write_text(f"{TEXT}\n")
+    documents = {"predict": str(tmp_path / "new.txt"), "explain": TEXT}.get(command, str(tmp_path / "new.tsv"))
+    result = CliRunner().invoke(main, [command, str(tmp_path / "slow.model"), documents, *options])
+    assert result.exit_code == 1
+    assert str(tmp_path / "slow.model") in result.output
+    assert SLOW[0] in result.output
+
+
+@pytest.mark.parametrize(
+    ("pattern", "words"),
+    [
+        (r"(?u)\b\w\w+\b", ["naïve", "over", "the", "top"]),
+        (r"\S+", ["A", "naïve,", "over-the-top", "#9!"]),
+        (r"(?:\w+-)*\w+", ["A", "naïve", "over-the-top", "9"]),
+        (r"[a-z]+(?:'[a-z]+)?", ["na", "ve", "over", "the", "top"]),
+        (r"\b(\w)\w+", ["n", "o", "t", "t"]),
+        (r"\p{L}{2,}", ["naïve", "over", "the", "top"]),
+        (r"(?:a+)+b|\d", ["9"]),
+    ],
+)
+def test_patterns_that_people_use(pattern, words):
+    settings = VectorizerSettings(token_pattern=pattern, lowercase=False)
+    counts, found = count_texts(["A naïve, over-the-top #9!"], settings)
+    assert sorted(words) == [word for word, n in zip(found, counts.toarray()[0], strict=True) for _ in range(n)]
+
+
+settings_of_any_kind = st.one_of(
+    st.builds(
+        VectorizerSettings,
+        stop_words=st.sampled_from([None, "english", ("the", "a")]),
+        ngram_range=st.sampled_from([(1, 1), (1, 2), (2, 3)]),
+        min_df=st.one_of(st.integers(1, 9), st.floats(0, 1)),
+        max_df=st.one_of(st.integers(1, 9), st.floats(0, 1)),
+        max_features=st.one_of(st.none(), st.integers(1, 9)),
+    ),
+    st.builds(VectorizerSettings, kind=st.just("hashing"), n_features=st.integers(1, 99)),
+    st.builds(VectorizerSettings, kind=st.just("matrix")),
+)
+
+
+@given(settings_of_any_kind)
+def test_settings_survive_json(settings):
+    assert VectorizerSettings.from_json(json.loads(json.dumps(settings.to_json()))) == settings
+
+
+@pytest.mark.parametrize(
+    ("values", "message"),
+    [
+        ({"kind": "tfidf"}, "kind"),
+        ({"kind": "hashing"}, "needs n_features"),
+        ({"kind": "hashing", "n_features": 8, "min_df": 2}, "min_df does not apply to kind 'hashing'"),
+        ({"kind": "matrix", "lowercase": False}, "lowercase does not apply"),
+        ({"n_features": 8}, "n_features does not apply"),
+        ({"analyzer": "char", "stem": "english"}, "stem does not apply"),
+        ({"analyzer": "char", "token_pattern": "x"}, "token_pattern does not apply"),
+        ({"token_pattern": "("}, "not a regular expression"),
+        *[
+            ({"token_pattern": value}, "token_pattern")
+            for value in (3, "a" * 1001, "a{1,99999999999999}", "(a)(b)", "a)")
+        ],
+        ({"token_pattern": "(?:(?:a{1000}){1000}){1000}"}, "token_pattern"),
+        *[({"ngram_range": value}, "ngram_range") for value in ((2, 1), 2, ["1", "2"])],
+        *[({"stop_words": value}, "stop_words") for value in ("german", {"a": 1}.get, [1, 2])],
+        ({"lowercase": "yes"}, "lowercase"),
+        ({"min_df": 0}, "min_df"),
+        ({"max_df": 1.5}, "max_df"),
+        ({"max_features": 0}, "max_features"),
+        ({"max_features": True}, "max_features"),
+        ({"stem": 5}, "stem"),
+    ],
+)
+def test_nonsense_is_refused(values, message):
+    with pytest.raises(ValueError, match=message):
+        VectorizerSettings(**values)
+
+
+def test_what_is_unknown_or_lacking_is_refused():
+    pytest.importorskip("Stemmer")
+    with pytest.raises(ValueError, match="unknown settings of text: bm25"):
+        VectorizerSettings.from_json({"kind": "count", "bm25": True})
+    with pytest.raises(ValueError, match=r"stem is one of .*english"):
+        VectorizerSettings(stem="klingon")
+    with pytest.raises(ValueError, match="vocabulary"):
+        TextTransformer(VectorizerSettings())
+    with pytest.raises(ValueError, match="came as numbers"):
+        TextTransformer(VectorizerSettings(kind="matrix"), ["bank"])
+
+
+def test_stop_words_are_left_out_before_stemming_and_stemming_comes_before_ngrams():
+    stemmer = pytest.importorskip("Stemmer").Stemmer("english")
+    settings = VectorizerSettings(stem="english", stop_words="english", ngram_range=(1, 2))
+    texts = ["Because the merging banks merged, banking mergers became merged"]
+
+    def analyze(text):
+        split = CountVectorizer().build_analyzer()(text)
+        stems = [stemmer.stemWord(w) for w in split if w not in ENGLISH_STOP_WORDS]
+        return stems + [" ".join(pair) for pair in pairwise(stems)]
+
+    found, words = count_texts(texts, settings)
+    reference = CountVectorizer(analyzer=analyze)
+    assert (found != reference.fit_transform(texts)).nnz == 0 and words == reference.get_feature_names_out().tolist()
+    assert build_analyzer(settings)(texts[0]) == analyze(texts[0].lower())
+    assert "merg bank" in words and "becaus" not in words
