@@ -246,16 +246,17 @@ class BaseCorpus(ABC):
         """
         if (self.rows is None and not self.subsets) or self.stored_header.layout == DENSE:
             return self._document_frequency()
-        return _frequencies.get((self.cache_key,), self._counted_frequency)
 
-    def _counted_frequency(self) -> np.ndarray:
-        counts = np.zeros(self.stored_header.n_features, np.int64)
-        for start in range(0, self.n_documents, BLOCK):
-            block = cast(Documents, self.read(start, min(start + BLOCK, self.n_documents)))
-            if self.subsets:
-                block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
-            counts += document_frequency(block.indices, block.data, block.n_features)
-        return counts
+        def count() -> np.ndarray:
+            counts = np.zeros(self.stored_header.n_features, np.int64)
+            for start in range(0, self.n_documents, BLOCK):
+                block = cast(Documents, self.read(start, min(start + BLOCK, self.n_documents)))
+                if self.subsets:
+                    block = block.taken(np.flatnonzero(cast(np.ndarray, block.weights)))
+                counts += document_frequency(block.indices, block.data, block.n_features)
+            return counts
+
+        return _frequencies.get((self.cache_key,), count)
 
     def folds(self, k: int = 5, *, seed: int = 0, groups: ArrayLike | None = None) -> Folds[Self]:
         """Return `k` folds for cross-validation, see `Folds`: even in each class, by a hash of each document's place.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from reprlib import repr as brief
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -13,9 +13,10 @@ from sdem_dist.errors import CorpusError
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
+    from sdem_dist.documents import DenseDocuments, Documents
+
 LARGEST = float(np.finfo(np.float32).max)
 VALUE_RULE = f"counts and weights are finite, not negative, and at most {LARGEST:.3g}"  # the rule, for messages
-_BROKEN = ": the matrix is broken; make it again from its documents"
 
 
 def first_invalid(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | None:
@@ -27,6 +28,28 @@ def first_invalid(data: np.ndarray, indptr: np.ndarray) -> tuple[int, float] | N
         return None
     entry = int(np.argmax(~((data >= 0) & (data <= LARGEST))))
     return int(np.searchsorted(indptr, entry, side="right")) - 1, data[entry]
+
+
+def checked_entries(csr: sp.csr_array, what: str, first: int = 0) -> sp.csr_array:
+    """Return a matrix; raise CorpusError unless it holds what a corpus may hold, documents counted from `first`."""
+    check_numbers(csr, what)
+    if (invalid := first_invalid(csr.data, csr.indptr)) is not None:
+        raise CorpusError(f"{what}: document {first + invalid[0]} (from 0) holds the entry {invalid[1]}: {VALUE_RULE}")
+    return csr
+
+
+def checked_table(X: object, what: str, first: int = 0) -> np.ndarray:
+    """Return a table; raise CorpusError unless it is of finite numbers and NaN, documents counted from `first`."""
+    table = np.asarray(X)
+    check_numbers(table, what)
+    if (infinite := np.isinf(table).any(axis=1)).any():
+        raise CorpusError(f"{what}: document {first + int(infinite.argmax())} (from 0) holds an infinity")
+    return table
+
+
+def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
+    if X.ndim != 2 or X.dtype.kind not in "buif":
+        raise CorpusError(f"{what} is {X.dtype} of {X.ndim} dimensions, not numbers of two dimensions")
 
 
 def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -> np.ndarray:
@@ -50,53 +73,64 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     `X`: of any format; formats without index arrays pass.
     `what`: what the message calls it.
     """
+
+    def refuse(problem: str) -> None:
+        raise CorpusError(f"{what}: {problem}: the matrix is broken; make it again from its documents")
+
+    def check_places(places: np.ndarray, n_entries: int, bound: int, name: str) -> None:
+        if places.shape != (n_entries,) or places.dtype.kind not in "iu":
+            refuse(f"{n_entries} entries have {name} numbers that are {places.dtype} of shape {places.shape}")
+        # As an unsigned number, one below 0 is large.
+        if len(places) and int(places.view(places.dtype.str.replace("i", "u")).max()) >= bound:
+            entry = int(np.argmax((places < 0) | (places >= bound)))
+            refuse(f"entry {entry} lies in {name} {places[entry]} of {bound} (from 0)")
+
     if X.format in ("csr", "csc", "bsr") and X.ndim == 2:
         block = X.data.shape[1:] if X.format == "bsr" else (1, 1)
         n, bound = (X.shape[0] // block[0], X.shape[1] // block[1]) if X.format != "csc" else X.shape[::-1]
-        _check_compressed(X, n, bound, what, ("column", "row") if X.format == "csc" else ("row", "column"))
+        indptr, n_entries = X.indptr, min(len(X.indices), len(X.data))
+        if indptr.shape != (n + 1,) or indptr.dtype.kind not in "iu" or indptr[0] != 0:
+            refuse(f"indptr is not {n + 1} integers from 0 on")
+        if (falls := indptr[1:] < indptr[:-1]).any():
+            refuse(f"indptr falls at {int(falls.argmax())} (from 0)")
+        if indptr[-1] > n_entries:
+            refuse(f"indptr ends with {indptr[-1]}, and there are {n_entries} entries, too few")
+        check_places(X.indices[: indptr[-1]], int(indptr[-1]), bound, "row" if X.format == "csc" else "column")
     elif X.format == "coo":
         for name, places, bound in zip(("row", "column"), X.coords, X.shape, strict=True):
-            _check_bounds(places, bound, len(X.data), what, name)
+            check_places(places, len(X.data), bound, name)
     elif X.format == "lil":
-        for row, places in enumerate(X.rows):
-            _check_bounds(np.asarray(places, np.int64), X.shape[1], len(X.data[row]), f"{what}, row {row}", "column")
+        for places, values in zip(X.rows, X.data, strict=True):
+            check_places(np.asarray(places, np.int64), len(values), X.shape[1], "column")
 
 
-def _check_compressed(X: Any, n: int, bound: int, what: str, names: tuple[str, str]) -> None:
-    indptr, indices, (major, minor) = X.indptr, X.indices, names
-    n_entries = min(len(indices), len(X.data))
-    problem = ""
-    if indptr.shape != (n + 1,) or not {indptr.dtype.kind, indices.dtype.kind} <= {"i", "u"}:
-        problem = (
-            f"indptr is {indptr.dtype} of shape {indptr.shape} and indices are {indices.dtype}, where {n + 1} and as many "
-            "integers as entries belong"
-        )
-    elif indptr[0] != 0:
-        problem = f"indptr begins with {indptr[0]}, not with 0"
-    elif (falls := indptr[1:] < indptr[:-1]).any():
-        problem = f"indptr falls at {major} {int(falls.argmax())} (from 0)"
-    elif indptr[-1] > n_entries:
-        first = int(np.searchsorted(indptr, n_entries, side="right")) - 1
-        problem = f"indptr ends with {indptr[-1]}, and there are {n_entries} entries, too few from {major} {first} on"
-    elif (entry := _out_of_bounds(indices[: indptr[-1]], bound)) is not None:
-        row = int(np.searchsorted(indptr, entry, side="right")) - 1
-        problem = f"{major} {row} (from 0) has an entry in {minor} {indices[entry]} of {bound} (from 0)"
-    if problem:
-        raise CorpusError(f"{what}: {problem}{_BROKEN}")
-
-
-def _check_bounds(places: np.ndarray, bound: int, length: int, what: str, name: str) -> None:
-    if places.shape != (length,):
-        raise CorpusError(f"{what}: {length} entries have {name} numbers of shape {places.shape}{_BROKEN}")
-    if (entry := _out_of_bounds(places, bound)) is not None:
-        raise CorpusError(f"{what}: entry {entry} lies in {name} {places[entry]} of {bound} (from 0){_BROKEN}")
-
-
-def _out_of_bounds(places: np.ndarray, bound: int) -> int | None:
-    # As an unsigned number, one below 0 is large.
-    if len(places) == 0 or int(places.view(places.dtype.str.replace("i", "u")).max()) < bound:
-        return None
-    return int(np.argmax((places < 0) | (places >= bound)))
+def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str | None:
+    """Return what makes stored `documents` unfit for kernels, which index tables without checks, or None."""
+    indptr, indices = getattr(documents, "indptr", None), getattr(documents, "indices", None)
+    if indptr is not None and indices is not None:
+        if indptr[0] != 0 or indptr[-1] != len(indices) or np.any(indptr[1:] < indptr[:-1]):
+            return "array 'indptr' does not climb from 0 to the number of entries"
+        falls = indices[1:] <= indices[:-1]
+        if len(falls):
+            falls[indptr[(indptr > 0) & (indptr < len(indices))] - 1] = False  # it may fall from one row to the next
+        if falls.any():
+            return "array 'indices' does not ascend within each document"
+    elif np.isinf(getattr(documents, "values", 0)).any():
+        return "array 'values' holds an infinity"
+    largest = float(np.finfo(np.float64).max)
+    bounds = {
+        "indices": (0, documents.n_features - 1),
+        "data": (0, LARGEST),
+        "labels": (-1, n_classes - 1),
+        "weights": (0, largest),
+        "targets": (-largest, largest),
+    }
+    for name, (low, high) in bounds.items():
+        values = getattr(documents, name, None)
+        # Both bounds are NaN where a value is.
+        if values is not None and values.size and not (values.min() >= low and values.max() <= high):
+            return f"array {name!r} holds values that are not from {low:g} to {high:g}"
+    return None
 
 
 def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
@@ -127,8 +161,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
         raise CorpusError(f"{where} has weights that are not numbers") from None
     if column.shape != (n_documents,):
         raise CorpusError(f"{where} has {n_documents} documents and weights of shape {column.shape}")
-    invalid = ~((column >= 0) & (column <= LARGEST))
-    if invalid.any():
+    if (invalid := ~((column >= 0) & (column <= LARGEST))).any():
         row = int(invalid.argmax())
         raise CorpusError(
             f"{where} has the weight {column[row]} for its document {row}: weights are numbers from 0 to {LARGEST:.3g}"

@@ -3,23 +3,23 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.counted import counted, is_count
-from sdem_dist.errors import CorpusError
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus.base import BaseCorpus
 
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
 _numbers = ByteCache(512 << 20, oldest_leave=True)  # folds of the corpora of this process: hundreds of tasks use them
-GroupsAt: TypeAlias = Callable[[np.ndarray | list[str]], np.ndarray]
-"""From the ids of documents to the hashes of their groups."""
 
 
 @dataclass(frozen=True)
@@ -54,21 +54,7 @@ class Selection:
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
 
 
-class Divisible(Protocol):
-    """What is needed of a corpus that is cut into folds, see `sdem_dist.corpus.base.BaseCorpus`."""
-
-    @property
-    def n_documents(self) -> int: ...
-    @property
-    def cache_key(self) -> str: ...
-    @property
-    def mask(self) -> np.ndarray | None: ...
-    def labels(self) -> np.ndarray | None: ...
-    def all_groups(self) -> np.ndarray | None: ...
-    def within(self, part: FoldMask) -> Self: ...
-
-
-CorpusT = TypeVar("CorpusT", bound=Divisible)
+CorpusT = TypeVar("CorpusT", bound="BaseCorpus")
 
 
 class Folds(Generic[CorpusT]):
@@ -218,26 +204,3 @@ def group_hashes(groups: ArrayLike) -> np.ndarray:
     names, codes = np.unique(np.asarray(groups).astype(str), return_inverse=True)
     hashed = [hashlib.blake2b(str(name).encode("utf-8", "surrogatepass"), digest_size=8).digest() for name in names]
     return np.frombuffer(b"".join(hashed), "<u8").astype(np.uint64)[codes]
-
-
-def groups_at(
-    groups: ArrayLike | GroupsAt | None, ids: Sequence[int | str] | np.ndarray | None, n_documents: int
-) -> GroupsAt | None:
-    """Return what finds the groups of documents by their ids, as `write_corpus` is given both.
-
-    Raises CorpusError: there is not one group per document, or two documents of one id are in different groups.
-    """
-    if groups is None or callable(groups):
-        return groups
-    hashes = group_hashes(groups)
-    if hashes.shape != (n_documents,):
-        raise CorpusError(f"there are {n_documents:,} documents, and groups have shape {hashes.shape}")
-    if ids is None:
-        return lambda rows: hashes[np.asarray(rows)]
-    by_id: dict[int | str, np.uint64] = {}
-    for name, group in zip(ids, hashes, strict=True):
-        if by_id.setdefault(name, group) != group:
-            raise CorpusError(
-                f"two documents have the id {name!r} and different groups: with groups, ids have to differ"
-            )
-    return lambda names: np.array([by_id[name] for name in names], np.uint64)

@@ -37,49 +37,40 @@ class LabelEncoder:
     """
 
     def __init__(self, classes: Sequence[object] | None, unlabelled: object = None) -> None:
-        self._unlabelled = unlabelled
-        self._fixed = classes is not None
-        self._codes: dict[ClassLabel | LabelSet, int] = {}
+        self._unlabelled, self._fixed = unlabelled, classes is not None
+        plain = [_plain(label) for label in classes or ()]
+        self._codes = {label: code for code, label in enumerate(plain)}
         self._cache: dict[tuple[type, object], int] = {}  # by kind, too, since True equals 1
-        for label in () if classes is None else classes:
-            plain = _plain(label)
-            if plain in self._codes:
-                raise CorpusError(f"classes names {plain!r} twice")
-            self._codes[plain] = len(self._codes)
-        if self._fixed and not self._codes:
+        self._counts = np.zeros(len(plain), np.int64)
+        if len(self._codes) < len(plain):
+            raise CorpusError(f"classes names {next(c for c in plain if plain.count(c) > 1)!r} twice")
+        if self._fixed and not plain:
             raise CorpusError("classes is empty; leave it out to take the classes from the labels")
-        self._labelled: bool | None = None
-
-    @property
-    def labelled(self) -> bool:
-        return bool(self._labelled)
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
         """Return the codes, int32, of a batch's labels; zeros without labels.
 
-        Raises CorpusError: the number of labels is wrong, one is not among the classes, or some batches have labels and
-        some not.
+        Raises CorpusError: the number of labels is wrong, or one is not among the classes.
         """
-        if self._labelled not in (None, y is not None):
-            raise CorpusError(f"some batches have labels and some not, from document {first} on")
-        self._labelled = y is not None
         if y is None:
             if self._fixed:
                 raise CorpusError("classes are given but no labels")
             return np.zeros(n_documents, np.int32)
-        labels = np.asarray(y)
+        labels, where = np.asarray(y), f"the batch from document {first} on"
         if labels.dtype.kind in "Mm":
-            raise CorpusError(f"the labels from document {first} on are {labels.dtype}: {_DATES}")
+            raise CorpusError(f"{where} has labels of {labels.dtype}: {_DATES}")
         if labels.shape != (n_documents,):
-            raise CorpusError(
-                f"the batch from document {first} on has {n_documents} documents and labels of shape {labels.shape}"
-            )
+            raise CorpusError(f"{where} has {n_documents} documents and labels of shape {labels.shape}")
         if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
-            codes = (self._cached(label, first + i) for i, label in enumerate(labels.tolist()))
-            return np.fromiter(codes, np.int32, n_documents)
-        distinct, where, inverse = np.unique(labels, return_index=True, return_inverse=True)
-        of_distinct = [self._code(label, first + int(at)) for label, at in zip(distinct, where, strict=True)]
-        return np.array(of_distinct, np.int32)[inverse]
+            given = (self._cached(label, first + i) for i, label in enumerate(labels.tolist()))
+            codes = np.fromiter(given, np.int32, n_documents)
+        else:
+            distinct, places, inverse = np.unique(labels, return_index=True, return_inverse=True)
+            of_distinct = [self._code(label, first + int(i)) for label, i in zip(distinct, places, strict=True)]
+            codes = np.array(of_distinct, np.int32)[inverse]
+        counts = np.bincount(codes[codes >= 0], minlength=len(self._codes))
+        self._counts = counts + np.pad(self._counts, (0, len(counts) - len(self._counts)))
+        return codes
 
     def _cached(self, label: object, document: int) -> int:
         try:
@@ -101,18 +92,16 @@ class LabelEncoder:
             raise CorpusError(f"document {document} has the label {plain!r}, which is not among the classes")
         return self._codes.setdefault(plain, len(self._codes))
 
-    def finish(self) -> tuple[Classes, np.ndarray]:
-        """Return the classes in their final order, and the position there of each code: int32."""
-        labels = list(self._codes)
-        if self._fixed:
-            return tuple(labels), np.arange(len(labels), dtype=np.int32)
+    def finish(self) -> tuple[Classes, np.ndarray, tuple[int, ...]]:
+        """Return the classes in their final order, the position there of each code, int32, and documents of each."""
+        labels, counts = list(self._codes), self._counts.tolist()
         try:
-            order = sorted(range(len(labels)), key=labels.__getitem__)
+            order = list(range(len(labels)) if self._fixed else sorted(range(len(labels)), key=labels.__getitem__))
         except TypeError as error:
             raise CorpusError(f"the labels are of kinds that cannot be sorted together: {error}") from error
         positions = np.zeros(max(1, len(labels)), np.int32)
         positions[order] = np.arange(len(labels))
-        return tuple(labels[code] for code in order), positions
+        return tuple(labels[code] for code in order), positions, tuple(counts[code] for code in order)
 
 
 def _plain(label: object) -> ClassLabel | LabelSet:

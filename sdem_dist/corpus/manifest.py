@@ -79,21 +79,6 @@ class ShardInfo:
 
 
 @dataclass(frozen=True)
-class CorpusStats:
-    """What is counted of documents before they are in shards; see `Header`."""
-
-    n_documents: int
-    n_features: int
-    n_nonzeros: int
-    classes: Classes
-    class_counts: tuple[int, ...]
-    weighted: bool
-    dense: bool
-    n_targets: int
-    has_weights: bool
-
-
-@dataclass(frozen=True)
 class Header:
     """The manifest of a corpus.
 
@@ -205,30 +190,22 @@ class Header:
             header = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
             raise CorpusError(f"the manifest is malformed: {error}", path=where) from error
-        if problem := header._inconsistency():
-            raise CorpusError(f"the manifest is inconsistent: {problem}", path=where)
+        if not header._is_consistent():
+            raise CorpusError("the manifest is inconsistent: it contradicts itself", path=where)
         if document.get("uid") != header.uid:
             raise CorpusError("the manifest was altered: its content does not have the uid it states", path=where)
         return header
 
-    def _inconsistency(self) -> str | None:
-        n_documents, n_nonzeros = (sum(getattr(s, name) for s in self.shards) for name in ("n_documents", "n_nonzeros"))
-        sparse = self.layout == SPARSE
-        rules = {
-            f"its shards hold {n_documents} documents, not {self.n_documents}": n_documents == self.n_documents,
-            f"its shards hold {n_nonzeros} nonzeros, not {self.n_nonzeros}": n_nonzeros == self.n_nonzeros,
-            "class_counts and classes have different lengths": len(self.class_counts) == len(self.classes),
-            # The class of some documents may be hidden.
-            "class_counts sum to more than n_documents": sum(self.class_counts) <= self.n_documents,
-            "a class is named twice": len(set(self.classes)) == len(self.classes),
-            "some classes are sets of labels, and some are not": len({type(c) is tuple for c in self.classes}) < 2,
-            "a dense corpus has no targets beside its columns": sparse or not self.n_targets,
-            "document frequencies are of sparse corpora, and these have them": sparse
-            == (self.document_frequency_checksum is not None),
-            "a shard's data_dtype is unknown": {s.data_dtype for s in self.shards} <= {*DATA_DTYPES[self.layout]},
-            "some shards have weights of documents, and some not": all(
-                ("weights" in s.checksums) == self.has_weights for s in self.shards
-            ),
-            "there are no documents or no features": self.n_documents > 0 and self.n_features > 0,
-        }
-        return next((problem for problem, holds in rules.items() if not holds), None)
+    def _is_consistent(self) -> bool:
+        classes, labelled, dtypes = set(self.classes), sum(self.class_counts), {s.data_dtype for s in self.shards}
+        return (
+            all(sum(getattr(s, n) for s in self.shards) == getattr(self, n) for n in ("n_documents", "n_nonzeros"))
+            and len(self.class_counts) == len(self.classes) == len(classes)
+            and len({type(label) is tuple for label in classes}) < 2
+            and labelled <= self.n_documents  # the class of some documents may be hidden
+            and min(self.n_documents, self.n_features) > 0
+            and dtypes <= {*DATA_DTYPES[self.layout]}
+            and len({"weights" in s.checksums for s in self.shards}) < 2
+            and (self.layout == SPARSE) == (self.document_frequency_checksum is not None)
+            and (self.layout == SPARSE or not self.n_targets)
+        )

@@ -12,12 +12,12 @@ from numpy.typing import ArrayLike
 
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
 from sdem_dist.corpus.checks import (
-    VALUE_RULE,
     check_structure,
+    checked_entries,
+    checked_table,
     checked_targets,
     checked_weights,
     document_frequency,
-    first_invalid,
 )
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import DenseDocuments, Documents
@@ -80,8 +80,14 @@ class MemoryCorpus(BaseCorpus):
         shuffle: bool = True,
         dense: bool = False,
     ) -> None:
+        import scipy.sparse as sp
+
         what = "the table" if dense else "the matrix"
-        matrix = _checked_table(X) if dense else _checked_matrix(X)
+        if sp.issparse(X):
+            check_structure(X, what)
+        matrix: Any = checked_table(X, what) if dense else checked_entries(sp.csr_array(X), what)
+        if 0 in matrix.shape:
+            raise CorpusError(f"{what} of shape {matrix.shape} holds no documents")
         n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
         if labels is not None and labels.shape != (n,):
             raise CorpusError(f"{what} has {n} documents, and the labels have shape {labels.shape}")
@@ -156,30 +162,6 @@ class MemoryCorpus(BaseCorpus):
         return document_frequency(documents.indices, documents.data, documents.n_features)
 
 
-def _checked_table(X: object) -> np.ndarray:
-    table = np.asarray(X)
-    if table.ndim != 2 or 0 in table.shape:
-        raise CorpusError(f"a table of shape {table.shape} holds no documents")
-    if np.isinf(table).any():
-        raise CorpusError(f"row {int(np.isinf(table).any(axis=1).argmax())} of the table (from 0) holds an infinity")
-    return table
-
-
-def _checked_matrix(X: object) -> Any:
-    import scipy.sparse as sp
-
-    if sp.issparse(X):
-        check_structure(X, "the matrix")
-    matrix = sp.csr_array(X)
-    if 0 in matrix.shape:
-        raise CorpusError(f"a matrix of shape {matrix.shape} holds no documents")
-    if matrix.dtype.kind not in "buif":
-        raise CorpusError(f"the matrix holds {matrix.dtype}, not numbers")
-    if (row := first_invalid(matrix.data, matrix.indptr)) is not None:
-        raise CorpusError(f"row {row[0]} of the matrix (from 0) holds the entry {row[1]}: {VALUE_RULE}")
-    return matrix
-
-
 def _csr(matrix: Any, order: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return the arrays of CSR with distinct, ascending indices; the caller's matrix is not changed."""
     import scipy.sparse as sp
@@ -192,8 +174,7 @@ def _csr(matrix: Any, order: np.ndarray | None) -> tuple[np.ndarray, np.ndarray,
     if not canonical:
         matrix = matrix if order is not None else matrix.copy()
         matrix.sum_duplicates()
-        if (row := first_invalid(matrix.data, matrix.indptr)) is not None:
-            raise CorpusError(f"the entries of row {row[0]} of the matrix (from 0) add up to {row[1]}: {VALUE_RULE}")
+        checked_entries(matrix, "the matrix, its repeated entries added up")
     return matrix.data if canonical else _compact(matrix.data), matrix.indices, matrix.indptr.astype(np.int64)
 
 

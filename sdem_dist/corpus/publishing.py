@@ -18,13 +18,14 @@ from sdem_dist.corpus.manifest import (
     SHARDS,
     SPARSE,
     VOCABULARY,
-    CorpusStats,
     Header,
     ShardInfo,
     vocabulary_hash,
 )
 from sdem_dist.corpus.reader import Corpus, open_corpus
+from sdem_dist.corpus.shuffle import SortedDocuments
 from sdem_dist.errors import CorpusError, UnreadableError
+from sdem_dist.storage import buckets
 from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
 from sdem_dist.storage.publish import publish_directory
 from sdem_dist.storage.urls import is_url
@@ -54,7 +55,7 @@ def reopened(path: str | Path, header: Header) -> Corpus:
 
 def write_contents(
     place: str | Path,
-    facts: CorpusStats,
+    documents: SortedDocuments,
     write_shards: WriteShards,
     *,
     vocabulary: Sequence[str] | None,
@@ -65,28 +66,38 @@ def write_contents(
     """Write vocabulary, shards and, last, the manifest to a place; return the manifest."""
     from sdem_dist.storage import arrays
 
-    root, words = to_place(place), _encoded_vocabulary(vocabulary, facts.n_features)
-    identity = vocabulary_hash(facts.n_features, words)
+    root, n_features = to_place(place), documents.kind.features
+    if not documents.n_documents or not n_features:
+        what = "the documents have no features" if documents.n_documents else "there are no documents"
+        raise CorpusError(f"{what}; a corpus has one or more")
+    if vocabulary is not None and len(vocabulary) != n_features:
+        raise CorpusError(f"the vocabulary has {len(vocabulary)} words and the documents have {n_features} features")
+    try:
+        words = None if vocabulary is None else encode_strings(vocabulary)
+    except (TypeError, UnicodeEncodeError) as error:
+        raise CorpusError(f"the vocabulary cannot be stored: {error}") from error
+    identity = vocabulary_hash(n_features, words)
     if words is not None:
         arrays.write_group(root / VOCABULARY)
         arrays.write_arrays(root / VOCABULARY, {"bytes": words[0], "offsets": words[1]})
         del words  # with many n-grams they are as large as the documents
     arrays.write_group(root / SHARDS)
-    shards, frequency = write_shards(root / SHARDS, shard_sizes(facts.n_documents, facts.n_nonzeros, shard_documents))
+    sizes = shard_sizes(documents.n_documents, documents.n_nonzeros, shard_documents)
+    shards, frequency = write_shards(root / SHARDS, sizes)
     header = Header(
-        n_documents=facts.n_documents,
-        n_features=facts.n_features,
-        n_nonzeros=facts.n_nonzeros,
-        classes=facts.classes,
-        class_counts=facts.class_counts,
-        shards=shards,
-        vocabulary_hash=identity,
-        weighted=facts.weighted,
-        vectorizer=vectorizer,
-        made_by=made_by or {},
-        layout=DENSE if facts.dense else SPARSE,
-        n_targets=facts.n_targets,
-        document_frequency_checksum=None if frequency is None else crc32c(frequency),
+        documents.n_documents,
+        n_features,
+        documents.n_nonzeros,
+        documents.classes,
+        documents.class_counts,
+        shards,
+        identity,
+        documents.weighted,
+        vectorizer,
+        made_by or {},
+        None if frequency is None else crc32c(frequency),
+        DENSE if documents.dense else SPARSE,
+        documents.kind.targets,
     )
     if frequency is not None:
         arrays.write_array(root / DOCUMENT_FREQUENCY, frequency)
@@ -111,8 +122,11 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 @contextmanager
-def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path, Path]]:
-    """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds."""
+def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> Iterator[tuple[str | Path, Path]]:
+    """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds.
+
+    `shared`: workers see the folder, too.
+    """
     from sdem_dist.storage.contents import publish_contents
 
     refuse_taken([path], overwrite)
@@ -121,12 +135,16 @@ def destination(path: str | Path, overwrite: bool) -> Iterator[tuple[str | Path,
             tempfile.TemporaryDirectory(prefix="sdem-") as folder,
             publish_contents(str(to_place(path)), CorpusError) as contents,
         ):
+            # Inside the corpus to be, so that the next writer removes it after a kill.
+            scratch = to_place(contents) / "scratch" if shared else Path(folder)
             try:
-                yield contents, Path(folder)
+                yield contents, scratch
             except OSError as error:
                 if is_url(str(error.filename)):
                     raise CorpusError(f"cannot write {path}: {error.strerror}") from error
                 raise
+            if shared:
+                buckets.remove(str(scratch))
         return
     # The folder lies inside the new corpus: on the same disk, and removed with it.
     with (
@@ -171,14 +189,3 @@ def _holds_corpus(path: str | Path, overwrite: bool) -> bool:
     if not is_url(path) and overwrite and location.is_dir() and not any(location.iterdir()):
         return False
     raise CorpusError(f"{path} exists and is not a corpus: it is left alone; choose another name, or remove it")
-
-
-def _encoded_vocabulary(vocabulary: Sequence[str] | None, n_features: int) -> tuple[np.ndarray, np.ndarray] | None:
-    if vocabulary is None:
-        return None
-    if len(vocabulary) != n_features:
-        raise CorpusError(f"the vocabulary has {len(vocabulary)} words and the documents have {n_features} features")
-    try:
-        return encode_strings(vocabulary)
-    except (TypeError, UnicodeEncodeError) as error:
-        raise CorpusError(f"the vocabulary cannot be stored: {error}") from error

@@ -14,10 +14,10 @@ import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
+from sdem_dist.corpus.documents import StoredDocument
 from sdem_dist.corpus.manifest import Header
-from sdem_dist.corpus.shards import read_columns, read_shard, read_strings
 from sdem_dist.corpus.shuffle import shuffle_keys
-from sdem_dist.corpus.stored import StoredCorpus, StoredDocument, stored_corpus
+from sdem_dist.corpus.stored import StoredCorpus, stored_corpus
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c
 from sdem_dist.storage.urls import is_url, place
@@ -106,18 +106,17 @@ class Corpus(BaseCorpus):
         Which shards it has; None: all.
     """
 
-    _state = ("paths", "path", "shards", "_class_counts", *BaseCorpus._state)
+    _state = ("paths", "path", "shards", *BaseCorpus._state)
 
     def __init__(self, *paths: str | Path) -> None:
         self.paths = tuple(str(place(path)) if is_url(path) else os.path.abspath(path) for path in paths)
         self.path: str = " and ".join(self.paths)
         self.shards: tuple[int, ...] | None = None
-        self._class_counts: tuple[int, ...] = ()
         self._received = False  # from another process
 
-    def of_shards(self, shards: Sequence[int], class_counts: Sequence[int]) -> Self:
-        """Return the documents of some shards, numbered through them; `class_counts` are how many each class has."""
-        return self._with(shards=tuple(shards), _class_counts=tuple(class_counts))
+    def of_shards(self, shards: Sequence[int]) -> Self:
+        """Return the documents of some shards, numbered through them."""
+        return self._with(shards=tuple(shards))
 
     def __repr__(self) -> str:
         return f"{self._titles}Corpus({', '.join(map(repr, self.paths))})"
@@ -148,9 +147,12 @@ class Corpus(BaseCorpus):
         if self.shards is None:
             return header
         shards = tuple(header.shards[i] for i in self.shards)
-        n_documents, n_nonzeros = (sum(getattr(s, name) for s in shards) for name in ("n_documents", "n_nonzeros"))
-        counts = {"n_documents": n_documents, "n_nonzeros": n_nonzeros, "class_counts": self._class_counts}
-        return replace(header, shards=shards, **counts)
+        sums = {name: sum(getattr(shard, name) for shard in shards) for name in ("n_documents", "n_nonzeros")}
+        counts = np.zeros(len(header.classes), np.int64)
+        for source, shard in self._places if header.classes else ():
+            labels = source.columns(shard, ["labels"])["labels"]
+            counts += np.bincount(labels[labels >= 0], minlength=len(counts))
+        return replace(header, shards=shards, class_counts=tuple(counts.tolist()), **sums)
 
     def _joined(self, headers: list[Header]) -> Header:
         first = headers[0]
@@ -197,19 +199,18 @@ class Corpus(BaseCorpus):
 
     def read_shard(self, shard: int) -> AnyDocuments:
         """Read all documents of one shard as they are stored; see `read`."""
-        return read_shard(*self._place_of(shard))
+        source, number = self._place_of(shard)
+        return source.documents(number)
 
-    def _place_of(self, shard: int) -> tuple[Path, Header, int, str]:
-        """Return root and manifest of the corpus that has a shard, its number there, and the corpus's path."""
+    def _place_of(self, shard: int) -> tuple[StoredCorpus, int]:
         if not 0 <= shard < len(self._places):
             raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
-        source, number = self._places[shard]
-        return source.root, source.header, number, source.path
+        return self._places[shard]
 
     def _place(self, document: int) -> str:
         shard, row = self._at(document)
-        _, _, number, path = self._place_of(shard)
-        return f"{path}: shard {number}, its document {row}"
+        source, number = self._places[shard]
+        return f"{source.path}: shard {number}, its document {row}"
 
     def _at(self, document: int) -> tuple[int, int]:
         """Return the shard of the document at a stored position, and its place in it."""
@@ -221,19 +222,19 @@ class Corpus(BaseCorpus):
         header = self.stored_header
         if not header.has(name):
             return None
-        parts = []
-        for shard, info in enumerate(header.shards):
-            root, stored, number, path = self._place_of(shard)
-            if name in info.checksums:
-                parts.append(read_columns(root, stored, number, [name], path)[name])
-            else:  # where only some joined corpora store groups, each document of the others is a group of its own
-                parts.append(shuffle_keys(0, *header.shard_starts[shard : shard + 2].tolist()))
+        # Where only some joined corpora store groups, each document of the others is a group of its own.
+        parts = [
+            source.columns(number, [name])[name]
+            if name in source.header.shards[number].checksums
+            else shuffle_keys(0, *header.shard_starts[shard : shard + 2].tolist())
+            for shard, (source, number) in enumerate(self._places)
+        ]
         return np.concatenate(parts)
 
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        root, header, number, path = self._place_of(shard)
-        return read_strings(root, header, number, "ids", path)
+        source, number = self._place_of(shard)
+        return source.strings(number, "ids")
 
     def ids_at(self, documents: Iterable[int]) -> list[Any]:
         """Return the ids of the documents at some positions, in that order, see `ids`."""
@@ -262,22 +263,17 @@ class Corpus(BaseCorpus):
 
     def texts(self, shard: int) -> list[str]:
         """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
-        root, header, number, path = self._place_of(shard)
-        return cast("list[str]", read_strings(root, header, number, "texts", path))
+        source, number = self._place_of(shard)
+        return cast("list[str]", source.strings(number, "texts"))
 
     def text(self, document: int) -> str:
         """Return the text of the document at a position, see `texts`; its shard's are read together."""
         return self.texts_at([self._position(document)])[0]
 
-    @property
-    def has_groups(self) -> bool:
-        """Whether groups of documents were kept; folds keep each group together."""
-        return all("groups" in shard.checksums for shard in self.stored_header.shards)
-
     def groups(self, shard: int) -> np.ndarray:
         """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
-        root, header, number, path = self._place_of(shard)
-        return cast(np.ndarray, read_strings(root, header, number, "groups", path))
+        source, number = self._place_of(shard)
+        return cast(np.ndarray, source.strings(number, "groups"))
 
     def __len__(self) -> int:
         return self.n_documents
@@ -297,7 +293,8 @@ class Corpus(BaseCorpus):
         if isinstance(document, slice):
             return [self[position] for position in range(self.n_documents)[document]]
         position = self._position(document)
-        return self._described(self.read(position, position + 1), self.ids_at([position])[0])
+        documents, (id_,) = self.read(position, position + 1), self.ids_at([position])
+        return StoredDocument.of(documents, id_, self._words, self.header.classes)
 
     def __iter__(self) -> Iterator[StoredDocument]:
         """Yield the documents in their stored order; each shard is read once."""
@@ -307,10 +304,7 @@ class Corpus(BaseCorpus):
             if start < stop:
                 documents = self.read(start, stop)
                 for i, id_ in enumerate(self.ids_of(start, stop)):
-                    yield self._described(documents[i : i + 1], id_)
-
-    def _described(self, documents: AnyDocuments, id_: int | str) -> StoredDocument:
-        return StoredDocument.of(documents, id_, self._words, self.header.classes)
+                    yield StoredDocument.of(documents[i : i + 1], id_, self._words, self.header.classes)
 
     @cached_property
     def _words(self) -> list[str] | None:

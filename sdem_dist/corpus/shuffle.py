@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -11,12 +11,12 @@ from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
-from sdem_dist.corpus.manifest import SHARDS, CorpusStats, ShardInfo
-from sdem_dist.corpus.rows import KeyedRows, alike, cut
+from sdem_dist.corpus.manifest import SHARDS, Classes, ShardInfo
+from sdem_dist.corpus.rows import KeyedRows, alike
 from sdem_dist.corpus.shards import write_shard
 from sdem_dist.storage.arrays import REQUESTS
 from sdem_dist.storage.encoding import JsonObject
@@ -26,9 +26,11 @@ from sdem_dist.storage.urls import is_url
 if TYPE_CHECKING:
     from sdem_dist.engine.executor import Executor
 
-
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 RANK_BITS, KEYS_AT_A_TIME = 16, 1 << 20
+PIECE_BYTES = 1 << 18  # of what is read together, about: a shard needs some of the documents of each sorted stretch
+TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
+ROWS = "rows"
 
 
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
@@ -75,11 +77,6 @@ def keys_of_ranks(seed: int, n: int, ranks: Sequence[int]) -> list[int]:
     return [int(keys[i]) for i in starts + np.asarray(ranks, np.int64) - (ends - sizes)[bins]]
 
 
-PIECE_BYTES = 1 << 18  # of what is read together, about: a shard needs some of the documents of each sorted stretch
-Piece = tuple[int, int, int, int]
-"""Documents of a file by ascending key: where they begin and end in it, their first and last key."""
-
-
 class SortedRows:
     """Documents by key, beyond a limit of memory in a file.
 
@@ -88,34 +85,40 @@ class SortedRows:
 
     `path`: a file to write, or the one with `pieces`.
     `memory_limit`: bytes of documents to hold in memory.
+    `pieces`: of documents by ascending key: where they begin and end in the file, their first and last key.
     """
 
-    def __init__(self, path: Path, memory_limit: int = 0, pieces: Sequence[Piece] = ()) -> None:
+    def __init__(self, path: Path, memory_limit: int = 0, pieces: Sequence[tuple[int, int, int, int]] = ()) -> None:
         self._path, self._memory_limit = path, memory_limit
         self.pieces = list(pieces)
-        self._held: list[KeyedRows] = []
+        self._in_memory: list[KeyedRows] = []
         self._n_bytes = 0
-        self._order: tuple[np.ndarray, np.ndarray] | None = None
+        self._order: tuple[np.ndarray, np.ndarray] | None = None  # and keys, of those in memory, once they are read
         self._lock = Lock()
 
+    @classmethod
+    def of_folder(cls, folder: Path) -> SortedRows:
+        """Return the documents of `SortedDocuments.write_rows`."""
+        return cls(folder / ROWS, pieces=json.loads((folder / SUMMARY).read_text(encoding="utf-8"))["pieces"])
+
     def add(self, rows: KeyedRows) -> None:
-        self._held.append(rows)
+        self._in_memory.append(rows)
         self._n_bytes += rows.nbytes
         if self._n_bytes > self._memory_limit:
             self.flush()
 
     def flush(self) -> None:
-        held, self._held, n_bytes, self._n_bytes = alike(self._held), [], self._n_bytes, 0
-        if not held:
+        if not self._in_memory:
             return
-        order = np.argsort(np.concatenate([rows.keys for rows in held]))
+        rows, (order, _), n_bytes = alike(self._in_memory), _order_of(self._in_memory), self._n_bytes
+        self._in_memory, self._n_bytes = [], 0
         step = max(1, len(order) * PIECE_BYTES // max(1, n_bytes))
         with self._path.open("ab") as file:
             for first in range(0, len(order), step):
-                rows, place = KeyedRows.gathered(held, order[first : first + step]), file.tell()
-                file.write(json.dumps(rows.layout).encode() + b"\n")
-                rows.write(file)
-                self.pieces.append((place, file.tell(), int(rows.keys[0]), int(rows.keys[-1])))
+                piece, place = KeyedRows.gathered(rows, order[first : first + step]), file.tell()
+                file.write(json.dumps(piece.layout).encode() + b"\n")
+                piece.write(file)
+                self.pieces.append((place, file.tell(), int(piece.keys[0]), int(piece.keys[-1])))
 
     def between(self, first: int, stop: int) -> list[KeyedRows]:
         """Return the documents with keys from `first` up to `stop`, in parts that are not sorted among each other."""
@@ -124,94 +127,96 @@ class SortedRows:
             if low < stop and high >= first:
                 content = BytesIO(read_values(self._path, np.uint8, place, end).data)
                 rows = KeyedRows.read(content, json.loads(content.readline()))
-                parts.append(rows.slice(*_range(rows.keys, first, stop)))
-        if self._held:
+                parts += _chosen(
+                    [rows], (np.arange(rows.n_documents), rows.keys), first, stop
+                )  # a copy: no piece is held
+        if self._in_memory:
             with self._lock:
                 if self._order is None:
-                    self._held = alike(self._held)
-                    keys = np.concatenate([rows.keys for rows in self._held])
-                    order = np.argsort(keys)
-                    self._order = order, keys[order]
-            order, keys = self._order
-            chosen = order[slice(*_range(keys, first, stop))]
-            if len(chosen):
-                parts.append(KeyedRows.gathered(self._held, chosen))
+                    self._in_memory = alike(self._in_memory)
+                    self._order = _order_of(self._in_memory)
+            parts += _chosen(self._in_memory, self._order, first, stop)
         return parts
 
 
-def _range(keys: np.ndarray, first: int, stop: int) -> tuple[int, int]:
-    """Return which of ascending keys are from `first` up to `stop`, which may be 2**64."""
-    end = len(keys) if stop >= 1 << 64 else int(np.searchsorted(keys, np.uint64(stop)))
-    return int(np.searchsorted(keys, np.uint64(first))), end
-
-
-GROUPS = "groups.npy"
-ROWS = "rows"
-TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
-
-
-def write_groups(folder: Path, keys: np.ndarray, hashes: np.ndarray) -> None:
-    """Write the hashes of the groups of documents with these keys beside their rows."""
+def _order_of(parts: Sequence[KeyedRows]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the order of documents by key, and the keys in it."""
+    keys = np.concatenate([rows.keys for rows in parts])
     order = np.argsort(keys)
-    np.save(folder / GROUPS, np.stack([keys[order], hashes[order]]))
+    return order, keys[order]
 
 
-def _groups_between(folders: Iterable[Path], first: int, stop: int) -> np.ndarray | None:
-    """Return hashes of `write_groups` of documents with keys from `first` up to `stop`, by key; None without any."""
-    files = [folder / GROUPS for folder in folders if (folder / GROUPS).is_file()]
-    parts = [load_array(file) if is_url(file) else np.load(file, mmap_mode="r") for file in files]
-    if not parts:
-        return None
-    keys, hashes = np.concatenate([part[:, slice(*_range(part[0], first, stop))] for part in parts], axis=1)
-    return np.asarray(hashes[np.argsort(keys)])
+def _chosen(
+    parts: Sequence[KeyedRows], by_key: tuple[np.ndarray, np.ndarray], first: int, stop: int
+) -> list[KeyedRows]:
+    """Return the rows with keys from `first` up to `stop`, which may be 2**64, as one part or none."""
+    order, keys = by_key
+    end = len(keys) if stop >= 1 << 64 else np.searchsorted(keys, np.uint64(stop))
+    chosen = order[np.searchsorted(keys, np.uint64(first)) : end]
+    return [KeyedRows.gathered(parts, chosen)] if len(chosen) else []
+
+
+class Kind(NamedTuple):
+    """What all documents of a corpus have alike."""
+
+    features: int
+    targets: int = 0
+    weights: bool = False
+    labels: bool = False
+    groups: bool = False
+    ids: str = "positions"  # or "integers", "strings"
 
 
 @dataclass(frozen=True)
-class SortedDocuments(CorpusStats):
+class SortedDocuments:
     """Checked documents that wait for their shards.
 
+    `class_counts`: documents of each of the `classes`.
+    `weighted`: entries are real weights.
     `seed`: of their order; None: that of the input.
     `memory`: the documents, where this process has them; else `folders` with those of each task, and `scratch`.
     `positions`: the place of each label's code among the classes; None: codes are these places already.
     """
 
+    kind: Kind
+    n_documents: int
+    n_nonzeros: int
+    classes: Classes
+    class_counts: tuple[int, ...]
+    weighted: bool
+    dense: bool
     seed: int | None
     memory: SortedRows | None = None
     positions: np.ndarray | None = None
     folders: Sequence[Path] = ()
     scratch: Path | None = None
 
-    def _bounds(self, ends: Sequence[int]) -> list[int]:
-        """Return the keys between which documents lie that end at these ranks."""
-        ranks = list(ends[:-1])
-        return [0, *(ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)), 1 << 64]
-
-    @property
-    def _kind(self) -> JsonObject:
-        return {"dense": self.dense, "labelled": bool(self.classes), "weights": self.has_weights}
-
-    def final(self, rows: KeyedRows) -> KeyedRows:
-        """Return documents with their final labels and dtypes."""
-        data = rows.data.astype(np.float32, copy=False) if self.weighted and not self.dense else rows.data
-        if self.positions is None:
-            return replace(rows, data=data)
-        return replace(rows, data=data, labels=np.where(rows.labels < 0, np.int32(-1), self.positions[rows.labels]))
+    def _between(self, first: int, stop: int) -> list[KeyedRows]:
+        """Return the documents of a range of keys with their final labels and dtypes."""
+        assert self.memory is not None
+        parts = self.memory.between(first, stop)
+        if self.weighted and not self.dense:
+            parts = [replace(rows, data=rows.data.astype(np.float32, copy=False)) for rows in parts]
+        if (places := self.positions) is None:
+            return parts
+        return [replace(r, labels=np.where(r.labels < 0, np.int32(-1), places[r.labels])) for r in parts]
 
     def write_rows(self, folder: Path) -> JsonObject:
         """Write the documents of a task to a file; return what is known of them, as JSON."""
-        assert self.memory is not None
         rows = SortedRows(folder / ROWS, 1 << 62)
-        for part in self.memory.between(0, 1 << 64):
-            rows.add(self.final(part))
+        for part in self._between(0, 1 << 64) if self.n_documents else ():
+            rows.add(part)
         rows.flush()
-        return {
-            "pieces": rows.pieces,
-            "n_documents": self.n_documents,
-            "n_nonzeros": self.n_nonzeros,
-            "class_counts": list(self.class_counts),
-            "n_targets": self.n_targets,
-            "has_weights": self.has_weights,
-        }
+        names = ("kind", "n_documents", "n_nonzeros", "class_counts", "classes", "weighted")
+        return {"pieces": rows.pieces, **{name: getattr(self, name) for name in names}}
+
+    def _jobs(self, sizes: list[int], step: int) -> Iterator[tuple[int, list[int], tuple[int, int]]]:
+        """Yield `step` shards at a time: the number of the first, their sizes, and the keys between which they lie."""
+        firsts = range(0, len(sizes), step)
+        ranks = np.cumsum(sizes)[[first - 1 for first in firsts[1:]]].tolist()
+        bounds = ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)
+        for first, between in zip(firsts, pairwise([0, *bounds, 1 << 64]), strict=True):
+            yield first, sizes[first : first + step], between
 
     def write_in_threads(
         self,
@@ -219,31 +224,25 @@ class SortedDocuments(CorpusStats):
         sizes: list[int],
         n_jobs: int | None,
         texts: Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]] | None = None,
-        groups: Callable[[KeyedRows], np.ndarray] | None = None,
     ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
         """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts.
 
-        `texts`: from rows to the joined bytes of their texts, and the offsets of each. `groups`: to their hashes.
+        `texts`: from rows to the joined bytes of their texts, and the offsets of each.
         """
         from sdem_dist.kernels.csr import add_each  # numba comes with it
         from sdem_dist.storage.threads import in_threads
 
-        assert self.memory is not None
-        memory = self.memory
-        frequency, counting = None if self.dense else np.zeros(self.n_features, np.int64), Lock()
+        frequency, counting = np.zeros(self.kind.features, np.int64), Lock()
 
-        def write(job: tuple[int, tuple[int, int]]) -> ShardInfo:
-            rows = self.final(_sorted(memory.between(*job[1])))
-            if frequency is not None:
-                with counting:
-                    add_each(frequency, rows.counted_words(self.has_weights))
-            joined = None if texts is None else texts(rows)
-            hashes = None if groups is None else groups(rows)
-            return write_shard(parent, job[0], rows, self.n_features, **self._kind, texts=joined, groups=hashes)
+        def write(job: tuple[int, list[int], tuple[int, int]]) -> ShardInfo:
+            first, of_job, between = job
+            ((info, words),) = _write(parent, first, of_job, self._between(*between), self.kind, self.dense, texts)
+            with counting:
+                add_each(frequency, words)
+            return info
 
-        jobs = enumerate(pairwise(self._bounds(np.cumsum(sizes).tolist())))
-        with closing(in_threads(jobs, lambda: write, n_jobs)) as shards:
-            return tuple(shards), frequency
+        with closing(in_threads(self._jobs(sizes, 1), lambda: write, n_jobs)) as shards:
+            return tuple(shards), None if self.dense else frequency
 
     def write_by_tasks(
         self, executor: Executor, place: Path, parent: Path, sizes: list[int]
@@ -253,65 +252,52 @@ class SortedDocuments(CorpusStats):
 
         assert self.scratch is not None
         step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
-        groups = [sizes[i : i + step] for i in range(0, len(sizes), step)]
-        firsts = range(0, len(sizes), step)
-        bounds = pairwise(self._bounds(np.cumsum([sum(group) for group in groups]).tolist()))
-        jobs = (
-            (place / SHARDS, self.scratch, list(self.folders), between, first, group, self.n_features, self._kind)
-            for first, group, between in zip(firsts, groups, bounds, strict=True)
-        )
-        frequency = None if self.dense else np.zeros(self.n_features, np.int64)
-        shards: list[ShardInfo] = []
-        for first, written in zip(firsts, in_order(executor, write_shards, jobs), strict=True):
-            shards += [ShardInfo(**info) for info in written]
-            if frequency is not None:
-                words, documents = load_array(_frequencies(self.scratch, first))
-                frequency[words] += documents
-        return tuple(shards), frequency
+        fixed = place / SHARDS, self.scratch, list(self.folders), self.kind, self.dense
+        tasks = ((*fixed, *job) for job in self._jobs(sizes, step))
+        frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
+        for infos, counts in in_order(executor, write_shards, tasks):
+            shards += [ShardInfo(**info) for info in infos]
+            words, documents = load_array(counts)
+            frequency[words] += documents
+        return tuple(shards), None if self.dense else frequency
 
 
-def _sorted(parts: list[KeyedRows]) -> KeyedRows:
-    rows = KeyedRows.concatenate(parts)
-    return rows if len(parts) == 1 else rows.take(np.argsort(rows.keys))
-
-
-def rows_of_folder(folder: Path) -> SortedRows:
-    """Return the documents of `SortedDocuments.write_rows`."""
-    summary = json.loads((folder / SUMMARY).read_text(encoding="utf-8"))
-    return SortedRows(folder / ROWS, pieces=summary["pieces"])
+def _write(
+    parent: Path,
+    first: int,
+    sizes: list[int],
+    parts: list[KeyedRows],
+    kind: Kind,
+    dense: bool,
+    texts: Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]] | None = None,
+) -> Iterator[tuple[ShardInfo, np.ndarray]]:
+    """Write consecutive shards; yield the entry of each in the manifest, and its words as frequencies count them."""
+    parts, (order, _) = alike(parts), _order_of(parts)
+    for number, stop in enumerate(np.cumsum(sizes).tolist()):
+        rows = KeyedRows.gathered(parts, order[stop - sizes[number] : stop])
+        of_rows = None if texts is None else texts(rows)
+        info = write_shard(parent, first + number, rows, kind, dense, of_rows)
+        yield info, np.zeros(0, np.int64) if dense else rows.counted_words(kind.weights)
 
 
 def write_shards(
     place: Path,
     scratch: Path,
     folders: list[Path],
-    between: tuple[int, int],
+    kind: Kind,
+    dense: bool,
     first: int,
     sizes: list[int],
-    n_features: int,
-    kind: JsonObject,
-) -> list[JsonObject]:
-    """Write consecutive shards from number `first` on; return their entries in the manifest.
-
-    Their document frequencies are left in a file of `scratch`.
-    """
+    between: tuple[int, int],
+) -> tuple[list[JsonObject], Path]:
+    """Write shards from number `first` on; return their entries, and a file with words and the documents of each."""
 
     def read(folder: Path) -> list[KeyedRows]:
-        return rows_of_folder(folder).between(*between)
+        return SortedRows.of_folder(folder).between(*between)
 
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
-        rows = _sorted([part for parts in pool.map(read, folders) for part in parts])
-    groups = _groups_between(folders, *between)
-    infos, ends = [], np.cumsum(sizes)
-    for number, part in enumerate(cut([rows], sizes)):
-        own = None if groups is None else groups[ends[number] - sizes[number] : ends[number]]
-        info = write_shard(place, first + number, part, n_features, **kind, groups=own)
-        infos.append({**vars(info), "checksums": dict(info.checksums)})
-    if not kind["dense"]:
-        words = rows.counted_words(kind["weights"]).astype(np.int64)
-        save_array(_frequencies(scratch, first), np.stack(np.unique(words, return_counts=True)))
-    return infos
-
-
-def _frequencies(scratch: Path, first: int) -> Path:
-    return scratch / f"frequencies-{first}.npy"
+        parts = [part for of_folder in pool.map(read, folders) for part in of_folder]
+    infos, words = zip(*_write(place, first, sizes, parts, kind, dense), strict=True)
+    counts = scratch / f"frequencies-{first}.npy"
+    save_array(counts, np.stack(np.unique(np.concatenate(words).astype(np.int64), return_counts=True)))
+    return [{**vars(info), "checksums": dict(info.checksums)} for info in infos], counts

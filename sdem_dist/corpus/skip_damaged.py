@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import NamedTuple, cast
+from typing import cast
 
 import numpy as np
 
@@ -22,43 +22,40 @@ class Problem:
     message: str
 
 
-class ShardStatus(NamedTuple):
-    shard: int
-    problem: str  # what is wrong with it; empty: nothing
-    class_counts: tuple[int, ...]  # its documents of each class, where nothing is wrong
+def problem_of(read: Callable[[], object]) -> str:
+    """Return what keeps something from being read, or an empty text.
 
-
-def verify_shard(corpus: Corpus, shard: int) -> ShardStatus:
-    """Read one shard and compare it with its checksums.
-
-    Raises UnreadableError: the storage cannot be read at the moment; the shard may be sound.
+    Raises UnreadableError: the storage cannot be read at the moment; the corpus may be sound.
     """
     try:
-        labels = corpus.read_shard(shard).labels
+        read()
     except UnreadableError:
         raise
     except CorpusError as error:
-        return ShardStatus(shard, str(error), ())
-    labels = np.zeros(0, np.int32) if labels is None else labels[labels >= 0]
-    return ShardStatus(shard, "", tuple(np.bincount(labels, minlength=len(corpus.header.classes)).tolist()))
+        return str(error)
+    return ""
 
 
-def without_damaged(corpus: Corpus, statuses: Sequence[ShardStatus]) -> Corpus:
+def verify_shard(corpus: Corpus, shard: int) -> str:
+    """Compare the documents of one shard with its checksums; return and raise as `problem_of`."""
+    return problem_of(partial(corpus.read_shard, shard))
+
+
+def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
     """Return the sound shards of a corpus as a corpus, or the corpus itself if all are.
 
-    `statuses`: one for every shard, in order.
+    `problems`: of every shard, in order, see `verify_shard`.
     Raises CorpusError: no document is left.
     """
-    undamaged = [status for status in statuses if not status.problem]
-    if len(undamaged) == len(statuses):
+    undamaged = [shard for shard, problem in enumerate(problems) if not problem]
+    if len(undamaged) == len(problems):
         return corpus
     if len(corpus.paths) > 1 or corpus.name:
-        problem = next(status.problem for status in statuses if status.problem)
+        problem = next(filter(None, problems))
         raise CorpusError(f"{corpus!r} has a damaged shard: {problem}; of parts and joined corpora none is left out")
-    if not any(corpus.header.shards[status.shard].n_documents for status in undamaged):
-        raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {statuses[0].problem}")
-    counts = np.array([status.class_counts for status in undamaged], np.int64).sum(axis=0)
-    return corpus.of_shards([status.shard for status in undamaged], counts.tolist())
+    if not any(corpus.header.shards[shard].n_documents for shard in undamaged):
+        raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {problems[0]}")
+    return corpus.of_shards(undamaged)
 
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:
@@ -69,29 +66,24 @@ def check_corpus(corpus: Corpus) -> Iterator[Problem]:
     CorpusError
         The manifest cannot be read.
     """
-    header = corpus.header
+    header, damaged = corpus.header, False
     counts = np.zeros(len(header.classes), np.int64)
-    damaged = False
-    for shard, record in enumerate(header.shards):
-        columns = {"texts_bytes": corpus.texts, "groups": corpus.groups}
-        readers = [corpus.ids, *(read for name, read in columns.items() if name in record.checksums)]
-        status = verify_shard(corpus, shard)
-        damaged |= bool(status.problem)
-        counts += status.class_counts or 0
-        problems = [status.problem, *(_problem_of(partial(read, shard)) for read in readers)]
-        yield from (Problem(shard, problem) for problem in problems if problem)
+
+    def count(shard: int) -> None:
+        labels = corpus.read_shard(shard).labels
+        if labels is not None:
+            counts[:] += np.bincount(labels[labels >= 0], minlength=len(counts))
+
+    for shard, info in enumerate(header.shards):
+        optional = {"texts_bytes": corpus.texts, "groups": corpus.groups}
+        readers = [count, corpus.ids, *(read for name, read in optional.items() if name in info.checksums)]
+        problems = list(filter(None, (problem_of(partial(read, shard)) for read in readers)))
+        damaged |= bool(problems)
+        yield from (Problem(shard, problem) for problem in problems)
     if not damaged and counts.tolist() != list(header.class_counts):
         yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
     tables = [corpus.vocabulary] if header.layout == DENSE else [corpus.vocabulary, lambda: corpus.document_frequency]
-    yield from (Problem(None, problem) for problem in map(_problem_of, tables) if problem)
-
-
-def _problem_of(read: Callable[[], object]) -> str:
-    try:
-        read()
-    except CorpusError as error:
-        return str(error)
-    return ""
+    yield from (Problem(None, problem) for problem in map(problem_of, tables) if problem)
 
 
 def missing_values(corpus: Corpus) -> np.ndarray:

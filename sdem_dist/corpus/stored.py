@@ -1,49 +1,108 @@
-"""One corpus at a path, opened, and one document of it for people."""
+"""One corpus at a path, opened: what its files hold, read and verified."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from weakref import WeakValueDictionary
 
 import numpy as np
 
-from sdem_dist.corpus.base import AnyDocuments
+from sdem_dist.corpus.checks import find_problem
 from sdem_dist.corpus.manifest import (
+    DENSE,
     DOCUMENT_FREQUENCY,
     MANIFEST,
+    SHARDS,
     VOCABULARY,
-    Classes,
-    ClassLabel,
     Header,
-    LabelSet,
+    index_dtype,
+    shard_name,
     vocabulary_hash,
 )
-from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c, decode_strings
 from sdem_dist.storage.publish import set_aside
 from sdem_dist.storage.urls import is_url
 
-# A manifest may have megabytes, and many tasks open the same corpus: a process parses it once and holds it here.
-_opened: dict[str, tuple[tuple[int, ...], StoredCorpus]] = {}
-MAX_OPENED = 32
-# To see whether a corpus at a URL has changed costs requests: tasks share what was opened while any of them uses it.
-_urls: WeakValueDictionary[str, StoredCorpus] = WeakValueDictionary()
-PRINTED_WORDS = 12
+DAMAGED = (
+    "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
+    "make it again (training can leave damaged shards out: skip_damaged)"
+)
+NOT_STORED = {
+    "texts": "holds no texts: they are kept by sdem ingest --keep-text",
+    "groups": "has no groups: they are kept by sdem ingest --group COLUMN",
+}
 
 
 @dataclass(frozen=True)
 class StoredCorpus:
-    """What was opened at a path: the folder of the contents, and the manifest."""
+    """What was opened at a path: the folder of the contents, and the manifest.
+
+    All methods raise CorpusError: an array is missing, has another shape or dtype than the manifest says, does not
+    match its checksum or holds values that no corpus may hold. The message names corpus, shard and array.
+    """
 
     path: str
     root: Path
     header: Header
+
+    def documents(self, shard: int) -> Documents | DenseDocuments:
+        header, dense = self.header, self.header.layout == DENSE
+        names = ["values"] if dense else ["data", "indices", "indptr"]
+        optional = {"labels": header.classes, "targets": header.n_targets, "weights": header.has("weights")}
+        columns = self.columns(shard, [*names, *(name for name, present in optional.items() if present)])
+        documents = DenseDocuments(**columns) if dense else Documents(n_features=header.n_features, **columns)
+        if (problem := find_problem(documents, len(header.classes))) is not None:
+            raise CorpusError(f"{self.path}: shard {shard}: {problem}")
+        return documents
+
+    def columns(self, shard: int, names: Iterable[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
+        """Read arrays of a shard; `n_bytes` is the length of joined strings."""
+        from sdem_dist.storage import arrays
+
+        header, info = self.header, self.header.shards[shard]
+        n = info.n_documents
+        kinds: dict[str, arrays.Kind] = {
+            "values": ((n, header.n_features), info.data_dtype),
+            "data": ((info.n_nonzeros,), info.data_dtype),
+            "indices": ((info.n_nonzeros,), index_dtype(header.n_features)),
+            "indptr": ((n + 1,), np.int64),
+            "labels": ((n,), np.int32),
+            "targets": ((n, header.n_targets), np.float64),
+            "weights": ((n,), np.float64),
+            "ids": ((n,), np.int64),
+            "groups": ((n,), np.uint64),
+        }
+        for strings in ("ids", "texts"):
+            kinds |= {f"{strings}_offsets": ((n + 1,), np.int64), f"{strings}_bytes": ((n_bytes,), np.uint8)}
+        try:
+            columns = arrays.read_arrays(self.root / SHARDS / shard_name(shard), {name: kinds[name] for name in names})
+        except CorpusError as error:
+            name = Path(error.path or "").name
+            raise type(error)(f"{self.path}: shard {shard}: array {name!r}: {error.problem}") from error
+        for name, array in columns.items():
+            if crc32c(array) != info.checksums.get(name):
+                raise CorpusError(f"{self.path}: shard {shard}: array {name!r} {DAMAGED}")
+        return columns
+
+    def strings(self, shard: int, name: str) -> np.ndarray | list[str]:
+        """Read the "ids", "texts" or "groups" of a shard's documents: numbers, or strings."""
+        checksums = self.header.shards[shard].checksums
+        if f"{name}_bytes" in checksums:
+            (offsets,) = self.columns(shard, [f"{name}_offsets"]).values()
+            (joined,) = self.columns(shard, [f"{name}_bytes"], int(offsets[-1])).values()
+            try:
+                return decode_strings(joined, offsets)
+            except ValueError as error:
+                raise CorpusError(f"{self.path}: shard {shard}: array '{name}_offsets': {error}") from error
+        if name not in checksums and name in NOT_STORED:
+            raise CorpusError(f"{self.path} {NOT_STORED[name]}")
+        return self.columns(shard, [name])[name]
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
@@ -56,46 +115,47 @@ class StoredCorpus:
             offsets = read_array(folder / "offsets", (n_features + 1,), np.int64)
             encoded = read_array(folder / "bytes", (int(offsets[-1]),), np.uint8), offsets
             if vocabulary_hash(n_features, encoded) != self.header.vocabulary_hash:
-                raise CorpusError("it does not match the manifest's vocabulary_hash: a file is damaged or missing")
+                raise CorpusError(f"it {DAMAGED}")
             return decode_strings(*encoded)
         except ValueError as error:
             raise CorpusError(f"{self.path}: the vocabulary cannot be read: {error}") from error
 
     def document_frequency(self) -> np.ndarray:
-        """Read in how many documents each column occurs; CorpusError where that is damaged, or the corpus dense."""
+        """Read in how many documents each column occurs; a dense corpus has no such array."""
         from sdem_dist.storage.arrays import read_array
 
         if self.header.document_frequency_checksum is None:
             raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
         frequency = read_array(self.root / DOCUMENT_FREQUENCY, (self.header.n_features,), np.int64)
         if crc32c(frequency) != self.header.document_frequency_checksum:
-            raise CorpusError(
-                f"{self.path}: array {DOCUMENT_FREQUENCY!r} does not match its checksum: a file is damaged or missing, or "
-                "the corpus was replaced since it was opened: open it again"
-            )
+            raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} {DAMAGED}")
         return frequency
+
+
+# To see whether a corpus at a URL has changed costs requests: tasks share what was opened while any of them uses it.
+_urls: WeakValueDictionary[str, StoredCorpus] = WeakValueDictionary()
 
 
 def stored_corpus(path: str, share: bool) -> StoredCorpus:
     """Open a corpus, or return what this process has opened already; at a URL only with `share`."""
-    identity: tuple[int, ...] = ()  # changes when another corpus replaces this one
-    with suppress(OSError, ValueError):
-        status = os.stat(os.path.join(path, "zarr.json"))
-        identity = status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-    if not identity:
-        contents = _urls.get(path) if share else None
-        if contents is None:
-            contents = _open(path)
-            if share:
-                _urls[path] = contents
-        return contents
-    cached = _opened.get(path)
-    if cached is None or cached[0] != identity:
-        cached = identity, _open(path)
-        while len(_opened) >= MAX_OPENED:
-            _opened.pop(next(iter(_opened)), None)
-        _opened[path] = cached
-    return cached[1]
+    if not is_url(path):
+        try:
+            status = os.stat(os.path.join(path, "zarr.json"))
+        except (OSError, ValueError):
+            return _open(path)  # which says what is wrong
+        return _open_once(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+    corpus = _urls.get(path) if share else None
+    if corpus is None:
+        corpus = _open(path)
+        if share:
+            _urls[path] = corpus
+    return corpus
+
+
+@lru_cache(maxsize=32)  # a manifest may have megabytes, and many tasks open the same corpus
+def _open_once(path: str, identity: tuple[int, ...]) -> StoredCorpus:
+    """Open a corpus; `identity` changes when another replaces it."""
+    return _open(path)
 
 
 def _open(path: str) -> StoredCorpus:
@@ -123,42 +183,3 @@ def _check_folder(path: Path) -> None:
         )
     if not (path / "zarr.json").exists():
         raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
-
-
-@dataclass(frozen=True, repr=False)
-class StoredDocument:
-    """What a corpus holds of a document.
-
-    `counts`: count or weight of each word, the largest first; of columns by number where they have no names. Of a table
-    all values.
-    `targets`: numbers to be predicted.
-    """
-
-    counts: Mapping[str | int, float]
-    id: int | str
-    label: ClassLabel | LabelSet | None = None
-    targets: tuple[float, ...] = ()
-
-    @classmethod
-    def of(cls, documents: AnyDocuments, id_: int | str, words: list[str] | None, classes: Classes) -> StoredDocument:
-        if isinstance(documents, DenseDocuments):
-            entries = list(enumerate(documents.values[0].tolist()))
-        else:
-            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
-            entries = sorted(pairs, key=lambda entry: (-entry[1], entry[0]))
-        labels, targets = documents.labels, documents.targets if isinstance(documents, Documents) else None
-        return cls(
-            {i if words is None else words[i]: count for i, count in entries},
-            id_,
-            None if labels is None or labels[0] < 0 else classes[int(labels[0])],
-            () if targets is None else tuple(targets[0].tolist()),
-        )
-
-    def __repr__(self) -> str:
-        parts = [f"id {one_line(self.id)}"]
-        parts += [] if self.label is None else [f"label {one_line(self.label)}"]
-        parts += [f"targets {', '.join(f'{t:g}' for t in self.targets)}"] if self.targets else []
-        words = ", ".join(f"{one_line(word)} {n:g}" for word, n in list(self.counts.items())[:PRINTED_WORDS])
-        n_more = len(self.counts) - PRINTED_WORDS
-        words += f", and {n_more:,} more" if n_more > 0 else ""
-        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"

@@ -35,11 +35,11 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
     """Return a table of pandas as numbers.
 
     `categories`: a numbering to keep; unknown values become missing. By default the values that occur, sorted.
-    Raises ValueError: two columns have one name, or one holds what cannot be sorted and stored, or another kind of
+    Raises CorpusError: two columns have one name, or one holds what cannot be sorted and stored, or another kind of
     values than it did.
     """
     if not frame.columns.is_unique:
-        raise ValueError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
+        raise CorpusError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
     if categories is None:
         categories = {i: np.array(values) for i, values in categories_by_column(frame).items()}
         for i, column in categories.items():
@@ -77,7 +77,7 @@ def _categories(column: pd.Series) -> list[object]:
         return [False, True]
     if len(kinds) > 1 or not kinds <= {str, int, float}:
         names = sorted(kind.__name__ for kind in kinds)
-        raise ValueError(
+        raise CorpusError(
             f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
             "type or all booleans; turn the column into one of these (dates into numbers, such as days since the first)"
         )
@@ -88,7 +88,7 @@ def _number(column: pd.Series) -> np.ndarray:
     try:
         return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
     except (TypeError, ValueError) as error:
-        raise ValueError(f"column {column.name!r} must hold numbers: {error}") from error
+        raise CorpusError(f"column {column.name!r} must hold numbers: {error}") from error
 
 
 def _numbered(column: pd.Series, categories: np.ndarray) -> np.ndarray:
@@ -99,7 +99,7 @@ def _numbered(column: pd.Series, categories: np.ndarray) -> np.ndarray:
     if len(codes) and len(categories) and codes.max() < 0:
         kinds, new_kinds = _kinds(categories.tolist()), _kinds(column.dropna().unique().tolist())
         if new_kinds and not kinds & new_kinds:
-            raise ValueError(
+            raise CorpusError(
                 f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, and held {', '.join(kinds)} when "
                 "its categories were numbered: turn it into the same"
             )
@@ -111,21 +111,6 @@ def _kinds(values: list[object]) -> set[str]:
     return {"number" if type(v) in (int, float) else type(v).__name__ for v in values}
 
 
-def corpus_of_table(
-    frame: pd.DataFrame, dense: bool, vocabulary: Sequence[str] | None, vectorizer: JsonObject | None
-) -> tuple[np.ndarray, Sequence[str] | None, JsonObject | None]:
-    """Return a table's values, and the vocabulary and `vectorizer` for its corpus; a numbering in `vectorizer` is kept.
-
-    Raises CorpusError: as `encoded_table`, or the table cannot be a sparse corpus, or its columns are not those of the
-    numbering.
-    """
-    try:
-        table = encoded_table(frame, numbering(vectorizer))
-    except ValueError as error:
-        raise CorpusError(str(error)) from error
-    return table.values, *facts_of_table(table.names, table.categories, dense, vocabulary, vectorizer)
-
-
 def facts_of_table(
     names: list[object],
     categories: Mapping[int, np.ndarray],
@@ -133,7 +118,10 @@ def facts_of_table(
     vocabulary: Sequence[str] | None,
     vectorizer: JsonObject | None,
 ) -> tuple[Sequence[str] | None, JsonObject | None]:
-    """Return the vocabulary and `vectorizer` for a table's corpus; raises as `corpus_of_table`."""
+    """Return the vocabulary and `vectorizer` for a table's corpus; a numbering in `vectorizer` is kept.
+
+    Raises CorpusError: the table cannot be a sparse corpus, or its columns are not those of the numbering.
+    """
     named = all(isinstance(name, str) for name in names)
     if vectorizer is not None and vectorizer.get("kind") != TABLE:
         raise CorpusError("vectorizer says how text became words, and X is a table of pandas: leave it at None")

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.corpus.folds import GroupsAt, groups_at
-from sdem_dist.corpus.publishing import MEMORY_LIMIT, destination, reopened, write_contents
+from sdem_dist.corpus.publishing import MEMORY_LIMIT, WriteShards, destination, reopened, write_contents
 from sdem_dist.corpus.reader import Corpus
-from sdem_dist.corpus.shards import TextsAt, ids_of_rows
-from sdem_dist.corpus.tables import corpus_of_table, is_table
+from sdem_dist.corpus.tables import encoded_table, facts_of_table, is_table, numbering
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject
+from sdem_dist.storage.urls import place as to_place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -43,7 +43,7 @@ def write_corpus(
     ids: Sequence[int | str] | np.ndarray | None = None,
     targets: ArrayLike | None = None,
     sample_weight: ArrayLike | None = None,
-    groups: ArrayLike | GroupsAt | None = None,
+    groups: ArrayLike | None = None,
     vectorizer: Mapping[str, object] | None = None,
     made_by: JsonObject | None = None,
     weighted: bool | None = None,
@@ -54,7 +54,7 @@ def write_corpus(
     shard_documents: int | None = None,
     overwrite: bool = False,
     before_publishing: Callable[[], object] | None = None,
-    texts: TextsAt | None = None,
+    texts: Callable[[np.ndarray | list[str]], tuple[np.ndarray, np.ndarray]] | None = None,
     n_jobs: int | None = None,
     client: Client | None = None,
 ) -> Corpus:
@@ -65,9 +65,9 @@ def write_corpus(
     path : str or Path
         Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears there only when complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
-        Counts or weights, never negative (but see `dense`). A batch is a pair ``(X, y)``, a triple ``(X, y, ids)``,
-        ``(X, y, ids, targets)`` or ``(X, y, ids, targets, sample_weight)``, of any length; the corpus does not depend
-        on how the documents are cut into batches.
+        Counts or weights, never negative (but see `dense`). A batch is a tuple ``(X, y)``, ``(X, y, ids)`` and so on up
+        to ``(X, y, ids, targets, sample_weight, groups)``, of any length; the corpus does not depend on how the
+        documents are cut into batches.
         Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for
@@ -85,8 +85,7 @@ def write_corpus(
         Weights of documents, never negative, which training and evaluation use. Document frequencies
         leave out documents of weight 0.
     groups : array-like of shape (n_documents,), optional
-        The group of each document of a matrix, such as its author: folds keep groups together. Only a hash of a name is
-        stored. Or a function from ids to such hashes.
+        The group of each document, such as its author: folds keep groups together. Only a hash of a name is stored.
     vectorizer, made_by : dict, optional
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
         ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
@@ -113,7 +112,8 @@ def write_corpus(
         Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
         Its workers compute the parts of a dask array, DataFrame or bag of batches, and write them; all
-        see the folder of `path`. `y`, `ids`, `targets` and `sample_weight` may be cut as `X`. The corpus is the same.
+        see the folder of `path`. `y`, `ids`, `targets`, `sample_weight` and `groups` may be cut as `X`. The corpus is
+        the same.
 
     Returns
     -------
@@ -128,58 +128,54 @@ def write_corpus(
     from sdem_dist.corpus.labels import as_column
 
     y = cast("ArrayLike | None", as_column(y))
-    if shard_documents is not None and not is_count(shard_documents):
-        raise CorpusError(f"shard_documents is {shard_documents!r}; a shard holds one document or more")
-    if n_jobs is not None and not is_count(n_jobs):
-        raise CorpusError(f"n_jobs is {n_jobs!r}; one thread or more writes")
+    for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
+        if number is not None and not is_count(number):
+            raise CorpusError(f"{name} is {number!r}, not a whole number of 1 or more")
     if not isinstance(random_state, Integral) or isinstance(random_state, bool):
         raise CorpusError(f"random_state is {random_state!r}, not an integer")
     if dense and targets is not None:
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
-    if client is not None:
-        if groups is not None or before_publishing is not None or texts is not None:
-            raise CorpusError(
-                "a client's workers write no groups and no texts, and call nothing before publishing: leave client out"
-            )
-        from sdem_dist.corpus.by_tasks import Storing, write_collection
-
-        return write_collection(
-            path,
-            X,
-            (y, ids, targets, sample_weight),
-            client,
-            Storing(None if classes is None else tuple(classes), weighted, dense, unlabelled),
-            vocabulary=vocabulary,
-            vectorizer=plain_json(vectorizer, "vectorizer"),
-            made_by=plain_json(made_by, "made_by"),
-            seed=int(random_state) if shuffle else None,
-            shard_documents=shard_documents,
-            overwrite=overwrite,
-        )
-    if is_table(X):
-        X, vocabulary, vectorizer = corpus_of_table(X, dense, vocabulary, vectorizer)
+    columns, seed = (y, ids, targets, sample_weight, groups), int(random_state) if shuffle else None
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
-    with destination(path, overwrite) as (place, scratch):
-        collected = collect(
-            batches(X, y, ids, targets, sample_weight),
-            scratch / "rows",
-            MEMORY_LIMIT,
-            classes,
-            weighted,
-            seed=int(random_state) if shuffle else None,
-            dense=dense,
-            unlabelled=unlabelled,
-        )
-        hashes = groups_at(groups, ids, collected.n_documents)
+    if client is not None:
+        if texts is not None:
+            raise CorpusError("a client's workers write no texts: leave client out")
+        from sdem_dist.corpus.by_tasks import Storing, categories_of, collect_by_tasks, is_frame, parts_of
+        from sdem_dist.engine.dask import DaskExecutor
+
+        executor, parts = DaskExecutor(client), parts_of(X, columns)
+        how = Storing(None if classes is None else tuple(classes), weighted, dense, unlabelled)
+        if is_frame(X):
+            known = numbering(vectorizer)
+            how = replace(how, categories=categories_of(X, client, executor) if known is None else known)
+            names: list[object] = list(cast(Any, X).columns)
+            vocabulary, vectorizer = facts_of_table(names, how.categories or {}, dense, vocabulary, vectorizer)
+    elif is_table(X):
+        table = encoded_table(cast(Any, X), numbering(vectorizer))
+        X, facts = table.values, (table.names, table.categories, dense, vocabulary, vectorizer)
+        vocabulary, vectorizer = facts_of_table(*facts)
+    with destination(path, overwrite, shared=client is not None) as (place, scratch):
+        write_shards: WriteShards
+        if client is not None:
+            documents = collect_by_tasks(executor, client, parts, how, scratch, seed)
+            write_shards = partial(documents.write_by_tasks, executor, to_place(place))
+        else:
+            documents = collect(
+                batches(X, columns),
+                scratch / "rows",
+                MEMORY_LIMIT,
+                classes,
+                weighted,
+                seed=seed,
+                dense=dense,
+                unlabelled=unlabelled,
+            )
+            texts_of = None if texts is None else lambda rows: texts(rows.plain_ids)
+            write_shards = partial(documents.write_in_threads, n_jobs=n_jobs, texts=texts_of)
         header = write_contents(
             place,
-            collected,
-            partial(
-                collected.write_in_threads,
-                n_jobs=n_jobs,
-                texts=None if texts is None else lambda rows: texts(ids_of_rows(rows)),
-                groups=None if hashes is None else lambda rows: hashes(ids_of_rows(rows)),
-            ),
+            documents,
+            write_shards,
             vocabulary=vocabulary,
             vectorizer=vectorizer,
             made_by=made_by,

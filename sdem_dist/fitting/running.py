@@ -159,8 +159,7 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
     header, n = corpus.header, len(corpus.header.shards)
     tasks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
     statuses = [executor.result(task) for task in tasks]
-    problems = [status.problem for status in statuses if status.problem]
-    undamaged = without_damaged(corpus, statuses)
+    problems, undamaged = list(filter(None, statuses)), without_damaged(corpus, statuses)
     if problems:
         event = ShardsLeftOut(len(problems), header.n_documents - undamaged.n_documents, tuple(problems))
         for callback in callbacks:

@@ -84,7 +84,29 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
     """
     prefix = f".{path.name}.{purpose}-"
     folder = path.parent / f"{prefix}{identity}"
-    with _owned(place(path), folder, prefix) if is_url(path) else _locked(path, folder, prefix) as remove:
+    mark, descriptor = secrets.token_hex(8).encode(), -1
+    if is_url(path):
+        path, ours = place(path), re.compile(re.escape(prefix) + "[0-9a-f]{32}")
+        for name in buckets.children(str(path.parent))[0]:
+            if ours.fullmatch(name) and name != folder.name:
+                buckets.remove(str(path.with_name(name)))
+        buckets.put(str(folder / OWNER), mark)
+    else:
+        clear_abandoned(path.parent, prefix, 32, folder.name)
+        folder.mkdir(exist_ok=True, mode=0o700)
+        descriptor = opened(folder)
+
+    def remove() -> None:
+        if not is_url(path):
+            shutil.rmtree(folder, ignore_errors=True)
+            return
+        with suppress(OSError, BucketError):
+            if buckets.get(str(folder / OWNER)) == mark:
+                buckets.remove(str(folder))
+
+    try:
+        if descriptor >= 0:
+            _lock(descriptor, path)
         try:
             yield folder
         except ClusterError:
@@ -93,39 +115,17 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
             remove()
             raise
         remove()
-
-
-@contextmanager
-def _locked(path: Path, folder: Path, prefix: str) -> Iterator[Callable[[], None]]:
-    clear_abandoned(path.parent, prefix, 32, folder.name)
-    folder.mkdir(exist_ok=True, mode=0o700)
-    descriptor = opened(folder)
-    try:
-        with suppress(OSError):  # a file system without locks
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise SdemError(f"another process makes {path} just now, from the same sources") from error
-        yield lambda: shutil.rmtree(folder, ignore_errors=True)
     finally:
-        os.close(descriptor)
+        if descriptor >= 0:
+            os.close(descriptor)
 
 
-@contextmanager
-def _owned(url: Path, folder: Path, prefix: str) -> Iterator[Callable[[], None]]:
-    ours = re.compile(re.escape(prefix) + "[0-9a-f]{32}")
-    for name in buckets.children(str(url.parent))[0]:
-        if ours.fullmatch(name) and name != folder.name:
-            buckets.remove(str(url.with_name(name)))
-    mark = secrets.token_hex(8).encode()
-    buckets.put(str(folder / OWNER), mark)
-
-    def remove() -> None:
-        with suppress(OSError, BucketError):
-            if buckets.get(str(folder / OWNER)) == mark:
-                buckets.remove(str(folder))
-
-    yield remove
+def _lock(descriptor: int, path: Path) -> None:
+    with suppress(OSError):  # a file system without locks
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise SdemError(f"another process makes {path} just now, from the same sources") from error
 
 
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
@@ -140,41 +140,36 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
         if is_url(folder) or all(_checksum(folder / name) == n for name, n in summary[CHECKSUMS].items()):
             return summary
     if is_url(folder):
-        with tempfile.TemporaryDirectory(prefix="sdem-") as here:
-            return _fill(Path(here), folder, make)
-    with suppress(FileNotFoundError):
-        damaged = folder.rename(_unique(folder))  # at once: another process may be about to look
-        shutil.rmtree(damaged, ignore_errors=True)
-    partial = _unique(folder)
-    partial.mkdir(parents=True)
+        here = Path(tempfile.mkdtemp(prefix="sdem-"))
+    else:
+        with suppress(FileNotFoundError):
+            damaged = folder.rename(_unique(folder))  # at once: another process may be about to look
+            shutil.rmtree(damaged, ignore_errors=True)
+        here = _unique(folder)
+        here.mkdir(parents=True)
     try:
-        return _fill(partial, folder, make)
+        summary = make(here)
+        files = sorted(file for file in here.iterdir() if file.is_file())
+        summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
+        (here / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
+        if is_url(folder):
+            map_requests(lambda file: buckets.put_new(str(folder / file.name), file), files, folder)
+            buckets.put_new(str(folder / SUMMARY), here / SUMMARY)
+            return summary
+        for file in [*files, here / SUMMARY, here]:  # a loss of power leaves the name of a file first
+            to_disk(file)
+        try:
+            here.rename(folder)
+        except OSError:
+            if not (folder / SUMMARY).exists():
+                raise
+        return summary
     finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        shutil.rmtree(here, ignore_errors=True)
 
 
 def _unique(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-
-
-def _fill(here: Path, folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
-    """Fill a folder of this machine, and give it the name `folder` or put its files there."""
-    summary = make(here)
-    files = sorted(file for file in here.iterdir() if file.is_file())
-    summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
-    (here / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
-    if is_url(folder):
-        map_requests(lambda file: buckets.put_new(str(folder / file.name), file), files, folder)
-        buckets.put_new(str(folder / SUMMARY), here / SUMMARY)
-        return summary
-    for file in [*files, here / SUMMARY, here]:  # a loss of power leaves the name of a file first
-        to_disk(file)
-    try:
-        here.rename(folder)
-    except OSError:
-        if not (folder / SUMMARY).exists():
-            raise
-    return summary
 
 
 def _checksum(file: Path) -> int:

@@ -19,7 +19,7 @@ from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.publishing import WriteShards, destination, reopened, write_contents
 from sdem_dist.corpus.rows import KeyedRows
-from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
+from sdem_dist.corpus.shuffle import Kind, SortedDocuments, stored_keys
 from sdem_dist.corpus.writer import plain_json
 from sdem_dist.counted import counted
 from sdem_dist.engine.executor import Executor, in_order
@@ -355,12 +355,11 @@ class IngestRun:
             order: np.ndarray = by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]
             return order
 
-        spool, groups, sources = self._spool, second.groups, second.rows
+        spool, sources = self._spool, second.rows
         write_shards = partial(
             documents.write_in_threads,
             n_jobs=self.n_jobs,
             texts=None if spool is None else lambda rows: spool.at(sources[positions(rows)]),
-            groups=None if groups is None else lambda rows: groups[positions(rows)],
         )
         return documents, second.n_empty, write_shards
 
@@ -389,15 +388,13 @@ class IngestRun:
             summaries.append(summary)
             wrote(summary["n_documents"])
         documents = SortedDocuments(
+            kind=Kind(*summaries[0]["kind"]),
             n_documents=n_documents,
-            n_features=placing.n_features,
             n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
             classes=tuple(name for _, name in placing.classes or ()),
             class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
             weighted=not placing.whole,
             dense=False,
-            n_targets=max(summary["n_targets"] for summary in summaries),
-            has_weights=self.counting.reading.weight is not None,
             seed=placing.seed,
             folders=folders,
             scratch=root,

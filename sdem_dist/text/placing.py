@@ -16,7 +16,7 @@ from sdem_dist.corpus.labels import column_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet, index_dtype
 from sdem_dist.corpus.publishing import MEMORY_LIMIT
 from sdem_dist.corpus.rows import Canonical
-from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys, write_groups
+from sdem_dist.corpus.shuffle import SortedDocuments
 from sdem_dist.documents import offsets_of
 from sdem_dist.storage.encoding import JsonObject, decode_strings
 from sdem_dist.storage.kept import SUMMARY, at_hand, once
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
 MAX_RUNS = 2  # runs whose columns are in memory at a time
 ColumnsOf = Callable[[int], np.ndarray]
 """Returns the column of every node of a run, -1 for those left out, int32."""
-Batch = tuple[Any, np.ndarray | None, np.ndarray, np.ndarray | None, np.ndarray | None]
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,6 @@ class SecondPass:
     n_jobs: int | None = 1
     n_empty: int = 0
     _rows: list[np.ndarray] = field(default_factory=list)
-    _groups: list[np.ndarray] = field(default_factory=list)
     _latest: dict[int, np.ndarray] = field(default_factory=dict)
 
     def documents(self, file: Path, first: int, wrote: Callable[[int], None]) -> SortedDocuments:
@@ -91,11 +89,7 @@ class SecondPass:
         """Positions in the part of the documents, once they have been read."""
         return np.concatenate(self._rows)
 
-    @property
-    def groups(self) -> np.ndarray | None:
-        return np.concatenate(self._groups) if self._groups else None
-
-    def _batches(self, wrote: Callable[[int], None]) -> Iterator[Batch]:
+    def _batches(self, wrote: Callable[[int], None]) -> Iterator[tuple[Any, ...]]:
         if self.placing.classes is None:
             classes = np.array(self.labels, np.float64)
         else:
@@ -108,8 +102,6 @@ class SecondPass:
                 if not len(rows):
                     continue
                 self._rows.append(positions)
-                if beside.groups is not None:
-                    self._groups.append(beside.groups[rows])
                 self.n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
                 of_rows = classes[beside.labels[rows]]
                 labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
@@ -117,7 +109,8 @@ class SecondPass:
                 if beside.id_offsets is not None:
                     ids = np.array(decode_strings(beside.ids, beside.id_offsets), object)[rows]
                 wrote(len(rows))
-                yield counts, labels, ids, targets, None if beside.weights is None else beside.weights[rows]
+                weights, groups = (None if c is None else c[rows] for c in (beside.weights, beside.groups))
+                yield counts, labels, ids, targets, weights, groups
         self._latest.clear()
 
     def _block(self, number: int) -> tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]:
@@ -167,9 +160,6 @@ def place_split(
             columns = None if terms is None else replace(terms, folder=here).of_run
             second = SecondPass(here, tally.n_blocks, list(tally.classes), placing, columns, first[0])
             documents = second.documents(partial_folder / "unsorted", first[1], lambda n: None)
-            if second.groups is not None:
-                stop = first[1] + documents.n_documents
-                write_groups(partial_folder, stored_keys(placing.seed, first[1], stop), second.groups)
             written = documents.write_rows(partial_folder)
         (partial_folder / "unsorted").unlink(missing_ok=True)
         return {**written, "n_empty": second.n_empty}

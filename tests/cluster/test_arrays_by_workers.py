@@ -109,9 +109,9 @@ def test_an_array_is_trained_on_with_weights(tmp_path, client):
 
 
 def test_ids_and_targets_beside_an_array(tmp_path, client):
-    ids, targets = [f"né{i}" for i in range(300)], RNG.normal(size=(300, 2))
-    write_corpus(tmp_path / "here", COUNTS, LABELS, ids=ids, targets=targets)
-    beside = {"ids": ids, "targets": da.from_array(targets, chunks=(70, 1))}
+    ids, targets, groups = [f"né{i}" for i in range(300)], RNG.normal(size=(300, 2)), np.arange(300) // 7
+    write_corpus(tmp_path / "here", COUNTS, LABELS, ids=ids, targets=targets, groups=groups)
+    beside = {"ids": ids, "targets": da.from_array(targets, chunks=(70, 1)), "groups": groups}
     there = write_corpus(tmp_path / "there", da.from_array(COUNTS, chunks=70), LABELS, client=client, **beside)
     assert there.header.uid == open_corpus(tmp_path / "here").header.uid
 
@@ -125,7 +125,7 @@ def test_a_bag_of_batches(tmp_path, client):
     assert there.header.uid == open_corpus(tmp_path / "here").header.uid
     with pytest.raises(CorpusError, match="bring labels"):
         write_corpus(tmp_path / "c", bag, LABELS, client=client)
-    with pytest.raises(CorpusError, match="different kinds of ids: integers, positions"):
+    with pytest.raises(CorpusError, match="in ids: positions, not integers"):
         write_corpus(tmp_path / "c", db.from_sequence([batches[0], batches[2][:2]]), client=client)
 
 

@@ -16,8 +16,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sdem_dist.corpus import Corpus, check_corpus, open_corpus, write_corpus
+from sdem_dist.corpus.checks import find_problem
 from sdem_dist.corpus.manifest import Header, ShardInfo
-from sdem_dist.corpus.shards import find_problem
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays, buckets
@@ -113,14 +113,14 @@ def edit_manifest(path: Path, **entries) -> None:
     [
         ({"format_version": 8}, "made by another version"),
         ({"format_version": 3}, "made by another version .* make it again from its sources"),
-        ({"document_frequency_checksum": None}, "inconsistent: document frequencies"),
+        ({"document_frequency_checksum": None}, "inconsistent"),
         ({"format_version": None}, "made by another version"),
         ({"format": "other"}, "not a corpus"),
-        ({"n_documents": N + 1}, "inconsistent: its shards hold 60 documents"),
+        ({"n_documents": N + 1}, "inconsistent"),
         ({"n_nonzeros": -1}, "malformed"),
-        ({"classes": [0, 1, 1]}, "a class is named twice"),
-        ({"classes": [[0], 1, 2]}, "some classes are sets of labels"),
-        ({"class_counts": [99, 2, 3]}, "class_counts sum to more"),
+        ({"classes": [0, 1, 1]}, "inconsistent"),
+        ({"classes": [[0], 1, 2]}, "inconsistent"),
+        ({"class_counts": [99, 2, 3]}, "inconsistent"),
         ({"shards": None}, "malformed"),
         ({"weighted": True}, "does not have the uid"),
         ({"classes": ["a", "b", "c"]}, "does not have the uid"),
@@ -149,14 +149,11 @@ def test_what_is_no_corpus(tmp_path, path):
     [
         ({"indptr": [0, 3, 2, 4]}, "indptr"),
         ({"indptr": [1, 2, 3, 4]}, "indptr"),
-        ({"indices": [0, 1, 0, 5]}, "beyond the 5 features"),
+        ({"indices": [0, 1, 0, 5]}, "indices"),
         ({"indices": [1, 0, 0, 1]}, "ascend"),
         ({"indices": [1, 1, 0, 1]}, "ascend"),
-        ({"data": np.float32([1, -1, 1, 1])}, "negative or non-finite"),
-        ({"data": np.float32([1, np.nan, 1, 1])}, "negative or non-finite"),
-        ({"data": np.float32([1, 1, np.inf, 1])}, "negative or non-finite"),
-        ({"labels": np.int32([0, 2, 0])}, "outside -1 to 1"),
-        ({"labels": np.int32([0, -2, 0])}, "outside -1 to 1"),
+        *(({"data": np.float32([1, value, 1, 1])}, "data") for value in (-1, np.nan, np.inf)),
+        *(({"labels": np.int32([0, label, 0])}, "not from -1 to 1") for label in (2, -2)),
     ],
 )
 def test_values_unfit_for_kernels(kind, message):
@@ -193,11 +190,11 @@ def dense(**changes) -> np.ndarray:
 @pytest.mark.parametrize(
     ("X", "options", "message"),
     [
-        (dense(a=(2, 1, -1)), {}, "document 2 holds the entry -1"),
-        (dense(a=(3, 0, np.nan)), {}, "document 3 holds the entry nan"),
-        (dense(a=(1, 2, np.inf)), {}, "document 1 holds the entry inf"),
-        (dense(a=(1, 2, 1e300)), {}, "document 1 holds the entry 1e"),
-        (iter([(dense(), None), (dense(a=(2, 0, -3)), None)]), {}, "document 6 holds the entry -3"),
+        (dense(a=(2, 1, -1)), {}, r"document 2 .* holds the entry -1"),
+        (dense(a=(3, 0, np.nan)), {}, r"document 3 .* holds the entry nan"),
+        (dense(a=(1, 2, np.inf)), {}, r"document 1 .* holds the entry inf"),
+        (dense(a=(1, 2, 1e300)), {}, r"document 1 .* holds the entry 1e"),
+        (iter([(dense(), None), (dense(a=(2, 0, -3)), None)]), {}, r"document 6 .* holds the entry -3"),
         (dense(), {"y": [0, 1]}, "labels of shape"),
         (dense(), {"y": [0, 1, 0, 1, 0]}, "4 documents and y has 5"),
         (dense(), {"y": [0, 1, 0, None]}, "document 3: None cannot be a class label"),
@@ -206,11 +203,11 @@ def dense(**changes) -> np.ndarray:
         (dense(), {"y": list("abca"), "classes": ["a", "a"]}, "names 'a' twice"),
         (dense(), {"classes": ["a"]}, "no labels"),
         (dense(), {"y": np.array(["a", 1, 2, 3], object)}, "cannot be sorted"),
-        (iter([(dense(), [1] * 4), (dense()[:, :2], [1] * 4)]), {}, "from document 4 on has 2 features, not 3"),
-        (iter([(dense(), [1] * 4), (dense(), None)]), {}, "some batches have labels"),
-        (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "positions as ids, where strings came before"),
+        (iter([(dense(), [1] * 4), (dense()[:, :2], [1] * 4)]), {}, "from document 4 on .* features: 2, not 3"),
+        (iter([(dense(), [1] * 4), (dense(), None)]), {}, "labels: False, not True"),
+        (iter([(dense(), None, list("abcd")), (dense(), None)]), {}, "ids: positions, not strings"),
         (iter([dense()]), {}, "batch 0 of X is not a pair"),
-        (iter([(dense(), None)]), {"y": [1]}, "bring labels, ids, targets and weights with each batch"),
+        (iter([(dense(), None)]), {"y": [1]}, "with each batch"),
         (["a text", "more"], {"y": [0, 1]}, "a list of texts, and write_corpus takes numbers: sdem ingest"),
         (iter([]), {}, "no documents"),
         (np.zeros((0, 3)), {}, "no documents"),

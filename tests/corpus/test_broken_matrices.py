@@ -45,19 +45,19 @@ def lil():
 
 
 BROKEN = {
-    "beyond uint16": (lambda: csr([0, 2, 65536 + 3, 1, 4, 131072 + 5]), r"row 0 .* column 65539 of 30"),
-    "negative": (lambda: csr([0, 2, 3, 1, -4, 5]), r"row 1 .* column -4 of 30"),
-    "falling": (lambda: csr(indptr=(0, 7, 6)), r"falls at row 1"),
-    "too far": (lambda: csr(indptr=(0, 3, 9)), r"too few from row 1"),
-    "far": (lambda: csr(indptr=(0, 3, FAR)), r"too few from row 1"),
-    "a late start": (lambda: csr(indptr=(1, 3, 6)), r"begins with 1"),
-    "a row too many": (lambda: csr(indptr=(0, 3, 6, 6)), r"where 3 and"),
+    "beyond uint16": (lambda: csr([0, 2, 65536 + 3, 1, 4, 131072 + 5]), r"column 65539 of 30"),
+    "negative": (lambda: csr([0, 2, 3, 1, -4, 5]), r"column -4 of 30"),
+    "falling": (lambda: csr(indptr=(0, 7, 6)), r"falls at 1"),
+    "too far": (lambda: csr(indptr=(0, 3, 9)), r"too few"),
+    "far": (lambda: csr(indptr=(0, 3, FAR)), r"too few"),
+    "a late start": (lambda: csr(indptr=(1, 3, 6)), r"indptr is not 3"),
+    "a row too many": (lambda: csr(indptr=(0, 3, 6, 6)), r"indptr is not 3"),
     "too few values": (lambda: csr(n_entries=4), r"too few"),
-    "csc": (lambda: with_changed(sp.csc_matrix(np.eye(3)), "indices", 1, FAR), rf"column 1 .* row {FAR} of 3"),
+    "csc": (lambda: with_changed(sp.csc_matrix(np.eye(3)), "indices", 1, FAR), rf"row {FAR} of 3"),
     "bsr": (lambda: with_changed(sp.bsr_matrix(np.ones((4, 4)), blocksize=(2, 2)), "indices", 3, 2), r"column 2 of 2"),
     "coo, row": (lambda: coo("row", FAR), r"entry 1 lies in row"),
     "coo, column": (lambda: coo("column", -1), r"entry 1 lies in column -1 of 3"),
-    "lil": (lil, r"row 1: entry 0 lies in column 70000"),
+    "lil": (lil, r"entry 0 lies in column 70000"),
 }
 
 
@@ -76,7 +76,7 @@ def test_a_dask_array_of_broken_blocks(tmp_path):
     import dask.array as da
 
     broken = da.from_array(np.ones((2, 30)), chunks=(2, 30)).map_blocks(lambda _: BROKEN["negative"][0]())
-    with pytest.raises(CorpusError, match="row 1"):
+    with pytest.raises(CorpusError, match="column -4"):
         write_corpus(tmp_path / "c", broken)
 
 

@@ -51,7 +51,7 @@ def test_a_corpus_keeps_groups_and_folds_follow_them(documents, tmp_path):
     assert np.array_equal(np.concatenate([corpus.groups(i) for i in range(3)]), group_hashes(of_stored))
     assert together(corpus.folds(K).numbers, of_stored)
     plain = write_corpus(tmp_path / "plain.zarr", X, y, shard_documents=150)
-    assert plain.header.uid != corpus.header.uid and not plain.has_groups
+    assert plain.header.uid != corpus.header.uid
     given = plain.folds(K, groups=of_stored)
     assert together(given.numbers, of_stored) and not together(plain.folds(K).numbers, of_stored)
     again = type(given)(*given.__reduce__()[1])
@@ -62,6 +62,8 @@ def test_a_corpus_keeps_groups_and_folds_follow_them(documents, tmp_path):
     named = [f"d{i}" for i in range(400)]
     by_name = write_corpus(tmp_path / "named.zarr", X, y, ids=named, groups=groups)
     assert together(by_name.folds(K).numbers, groups[[int(name[1:]) for name in by_name.ids_of(0, 400)]])
+    parts = [(X[i:j], y[i:j], None, None, None, groups[i:j]) for i, j in ((0, 130), (130, 400))]
+    assert write_corpus(tmp_path / "parts.zarr", parts, shard_documents=150).header.uid == corpus.header.uid
 
 
 def test_a_search_and_its_rows_in_memory(documents):
@@ -102,8 +104,6 @@ def test_mistakes(documents, tmp_path):
     X, y, groups = documents
     with pytest.raises(CorpusError, match="groups"):
         write_corpus(tmp_path / "c.zarr", X, y, groups=groups[:5])
-    with pytest.raises(CorpusError, match="ids have to differ"):
-        write_corpus(tmp_path / "c.zarr", X, y, ids=["same"] * 400, groups=groups)
     corpus = write_corpus(tmp_path / "plain.zarr", X, y)
     with pytest.raises(ValueError, match="400 documents"):
         Folds(corpus, K, groups=groups[:5])
@@ -142,7 +142,7 @@ def test_groups_stay_together_beside_a_corpus_without(tmp_path, first):
     joined = concat(parts if first == 0 else parts[::-1])
     kept, alone = np.split(joined.all_groups(), 2)[:: -1 if first else 1]
     assert np.array_equal(kept, parts[0].all_groups()) and len(set(alone)) == 12
-    assert not joined.has_groups and together(joined.folds(4).numbers, joined.all_groups())
+    assert together(joined.folds(4).numbers, joined.all_groups())
 
 
 def test_groups_of_labelled_documents_beside_a_corpus_without(tmp_path):

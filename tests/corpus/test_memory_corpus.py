@@ -93,7 +93,7 @@ def test_the_callers_matrix_is_left_alone():
 @pytest.mark.parametrize(
     ("matrix", "labels", "weights", "message"),
     [
-        (-X, Y, None, "row 0 of the matrix .* holds the entry -"),
+        (-X, Y, None, "the matrix: document 0 .* holds the entry -"),
         (X * -0.5, Y, None, "not negative"),
         (X * np.nan, Y, None, "holds the entry nan: .* are finite"),
         (X, Y + 1, None, "outside -1 to 2"),

@@ -107,9 +107,9 @@ def test_what_cannot_be_written(tmp_path, targets, said):
 
 
 def test_batches_that_differ(tmp_path):
-    with pytest.raises(CorpusError, match="from document 100 on has 0 targets, not 2"):
+    with pytest.raises(CorpusError, match="from document 100 on .* targets: 0, not 2"):
         write_corpus(tmp_path / "c.zarr", [(X[:100], None, None, R[:100]), (X[100:], None)])
-    with pytest.raises(CorpusError, match="bring labels, ids, targets and weights with each batch"):
+    with pytest.raises(CorpusError, match="with each batch"):
         write_corpus(tmp_path / "c.zarr", [(X, None)], targets=R)
     with pytest.raises(CorpusError, match="for sparse corpora"):
         write_corpus(tmp_path / "c.zarr", X.toarray(), targets=R, dense=True)
