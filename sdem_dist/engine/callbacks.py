@@ -1,4 +1,4 @@
-"""Progress for people, a bar or plain lines, and the log of a run as lines of JSON."""
+"""Progress for people, bars or plain lines, and the log of a run as lines of JSON."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import time
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+import msgspec
+
+from sdem_dist import glossary
 from sdem_dist.counted import counted
 from sdem_dist.engine.events import (
     Callback,
@@ -28,19 +30,24 @@ from sdem_dist.engine.events import (
     TaskRetried,
     WorkerLost,
 )
-from sdem_dist.engine.plan import VALIDATION, brief, outcome
+from sdem_dist.engine.plan import VALIDATION
 from sdem_dist.errors import BucketError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.publish import free_space
 from sdem_dist.storage.urls import is_url, place
 
-if TYPE_CHECKING:
-    from rich.progress import TaskID
-
-
 SHORT = 1.0  # seconds of rounds after which a stage that is not monitored gets a line; quicker ones get none
 MANY_EPOCHS = 20
-PAUSE = 0.1  # seconds between two pictures of a bar: in a notebook each is a message to the browser
+PAUSE = 0.1  # seconds between two pictures of bars: in a notebook each is a message to the browser
+PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: objects cannot be appended to
+
+
+def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
+    """Return what fits on a line: the metrics `main_metrics`, those of held-out documents if there are any."""
+    validated = any(name.startswith(VALIDATION) for name in event.metrics)
+    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
+    figures = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
+    return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
 
 
 class LogLines:
@@ -52,136 +59,120 @@ class LogLines:
         self._seconds = 0.0
 
     def __call__(self, event: Event) -> None:
+        line = self._line(event)
+        if line:
+            print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
+
+    def _line(self, event: Event) -> str:
+        """Return what an event is worth to people; empty if nothing."""
         if isinstance(event, StageStarted):
             self._stage, self._seconds = event, 0.0
+        stage = self._stage
         if isinstance(event, WorkerLost):
-            self._write(f"lost the worker {event.worker}; what it was doing is done again elsewhere")
-        elif isinstance(event, TaskRetried):
-            self._write(f"a task failed and is tried again: {event.error}")
-        elif self._stage is not None and self._stage.monitored:
-            self._monitored(event)
-        elif self._stage is not None and isinstance(event, RoundEnded):
-            before, self._seconds = self._seconds, self._seconds + event.seconds
-            if before < SHORT <= self._seconds:
-                self._write(f"{event.stage}: {counted(self._stage.n_epochs, 'epoch')}")
-
-    def _monitored(self, event: Event) -> None:
+            return f"lost the worker {event.worker}; what it was doing is done again elsewhere"
+        if isinstance(event, TaskRetried):
+            return f"a task failed and is tried again: {event.error}"
+        if stage is None:
+            return ""
+        if not stage.monitored:
+            before, self._seconds = (
+                self._seconds,
+                self._seconds + (event.seconds if isinstance(event, RoundEnded) else 0),
+            )
+            return f"{stage.stage}: {counted(stage.n_epochs, 'epoch')}" if before < SHORT <= self._seconds else ""
         if isinstance(event, StageStarted):
             rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
-            self._write(
-                f"{event.stage}: {counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round, "
-                f"{counted(event.n_workers, 'thread')}" + (f", from epoch {event.epoch + 1}" if event.epoch else "")
-            )
-        elif isinstance(event, EpochEnded) and self._stage is not None and _worth_a_line(event, self._stage):
-            line = brief(event, self._stage.main_metrics)
-            self._write(f"{event.stage}  {line}  {event.documents_per_second:,.0f} documents/s")
-        elif isinstance(event, CheckpointWritten):
-            self._write(f"checkpoint {event.path}")
-        elif isinstance(event, StageEnded) and event.why:
-            self._write(f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}")
-
-    def _write(self, line: str) -> None:
-        print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
-
-
-def _worth_a_line(event: EpochEnded, stage: StageStarted) -> bool:
-    """Whether an epoch gets a line: of many quick ones without a figure, one in ten does."""
-    has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
-    return has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0
+            goes_on = f", from epoch {event.epoch + 1}" if event.epoch else ""
+            sizes = f"{counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round"
+            return f"{event.stage}: {sizes}, {counted(event.n_workers, 'thread')}{goes_on}"
+        if isinstance(event, EpochEnded):
+            # Of many quick epochs without a figure, one in ten gets a line.
+            has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
+            if has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0:
+                rate = f"{event.documents_per_second:,.0f} documents/s"
+                return f"{event.stage}  {brief(event, stage.main_metrics)}  {rate}"
+        if isinstance(event, CheckpointWritten):
+            return f"checkpoint {event.path}"
+        if isinstance(event, StageEnded) and event.why:
+            return f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}"
+        return ""
 
 
-class _TerminalLines:
-    """Bars of `rich` in a terminal, below each other."""
+class Bar(msgspec.Struct):
+    """The bar of a stage."""
 
-    def __init__(self) -> None:
-        from rich.console import Console
-        from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn
-
-        columns = TextColumn("{task.description}"), BarColumn(), TimeElapsedColumn()
-        self._progress = Progress(*columns, console=Console(stderr=True))
-        self._bar: TaskID | None = None
-
-    def begin(self) -> None:
-        if self._bar is None:
-            self._progress.start()
-        self._bar = self._progress.add_task("")
-
-    def remove(self) -> None:
-        if self._bar is not None:
-            self._progress.remove_task(self._bar)
-
-    def draw(self, text: str, done: int, total: int) -> None:
-        assert self._bar is not None
-        self._progress.update(self._bar, description=text, completed=done, total=total)
-
-    def stop(self) -> None:
-        self._progress.stop()
-
-
-class _CellLines:
-    """Bars in the cell of a notebook, below each other."""
-
-    def __init__(self) -> None:
-        self._cell: Any = None
-        self._removed = False
-
-    def begin(self) -> None:
-        if not self._removed:
-            self._cell = None
-        self._removed = False
-
-    def remove(self) -> None:
-        self._removed = True  # the next bar takes its place
-
-    def draw(self, text: str, done: int, total: int) -> None:
-        display = import_module("IPython.display")
-        picture = display.HTML(f'<progress value="{done}" max="{total}"></progress> {html.escape(text)}')
-        if self._cell is None:
-            self._cell = display.display(picture, display_id=True)
-        else:
-            self._cell.update(picture)
-
-    def stop(self) -> None:
-        pass
+    text: str
+    done: int
+    total: int
 
 
 class ProgressBar:
-    """Show a bar over the rounds of each stage; of a stage that is monitored it stays, with the latest metrics."""
+    """Show a bar over the rounds of each stage; of a stage that is monitored it stays, with the latest metrics.
+
+    The bars stand below each other: in a terminal by `rich`, in a notebook in the output of the cell.
+    """
 
     def __init__(self, prefix: str = "") -> None:
-        self._lines, self._prefix = _CellLines() if in_notebook() else _TerminalLines(), prefix
+        self._prefix, self._bars, self._drawn = prefix, list[Bar](), 0.0
         self._stage: StageStarted | None = None
-        self._text, self._done, self._total, self._drawn = "", 0, 1, 0.0
+        self._screen: Any = None  # the display of a cell, or a terminal's
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
-            self._lines.begin()
-            self._stage, self._text, self._done, self._total = event, event.stage, event.done, max(1, event.total)
-            self._draw()
-        elif isinstance(event, RoundEnded):
-            self._done += 1
-            if time.monotonic() - self._drawn > PAUSE:
-                self._draw()
-        elif isinstance(event, EpochEnded) and self._stage is not None and self._stage.monitored:
-            self._text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
-        elif isinstance(event, StageEnded) and self._stage is not None and not self._stage.monitored:
-            self._lines.remove()
-            self._stage = None
-        elif isinstance(event, StageEnded):
-            self._text, self._total = self._text + outcome(event), max(1, self._done)
-            self._draw()
+            if self._stage is not None and not self._stage.monitored:
+                self._bars.pop()  # the next bar takes its place
+            self._stage = event
+            self._bars.append(Bar(event.stage, event.done, max(1, event.total)))
         elif isinstance(event, RunEnded):
             self.stop()
+        if self._stage is None:
+            return
+        bar = self._bars[-1]
+        if isinstance(event, RoundEnded):
+            bar.done += 1
+            if time.monotonic() - self._drawn <= PAUSE:
+                return
+        elif isinstance(event, EpochEnded) and self._stage.monitored:
+            bar.text = f"{event.stage}  {brief(event, self._stage.main_metrics)}"
+        elif isinstance(event, StageEnded):
+            bar.text, bar.total = bar.text + (f"  stopped, {event.then}" if event.then else ""), max(1, bar.done)
+        if isinstance(event, StageStarted | RoundEnded | StageEnded):
+            self._draw()
 
     def _draw(self) -> None:
-        if self._stage is not None:
-            self._lines.draw(self._prefix + self._text, self._done, self._total)
-            self._drawn = time.monotonic()
+        texts, self._drawn = [self._prefix + bar.text for bar in self._bars], time.monotonic()
+        if in_notebook():
+            display, both = import_module("IPython.display"), list(zip(self._bars, texts, strict=True))
+            rows = [f'<progress value="{b.done}" max="{b.total}"></progress> {html.escape(text)}' for b, text in both]
+            picture = display.HTML("<br>".join(rows))
+            if self._screen is None:
+                self._screen = display.display(picture, display_id=True)
+            else:
+                self._screen.update(picture)
+            return
+        from rich.console import Console
+        from rich.live import Live
+        from rich.progress_bar import ProgressBar as RichBar
+        from rich.table import Table
+        from rich.text import Text
+
+        grid = Table.grid(padding=(0, 1))
+        for bar, text in zip(self._bars, texts, strict=True):
+            grid.add_row(Text(text), RichBar(bar.total, bar.done, width=40))
+        if self._screen is None:
+            self._screen = Live(console=Console(stderr=True), auto_refresh=False)
+            self._screen.start()
+        self._screen.update(grid, refresh=True)
 
     def stop(self) -> None:
         """Leave the terminal as it was, also after a training that failed."""
-        self._draw()
-        self._lines.stop()
+        if self._stage is not None and not self._stage.monitored:
+            self._bars.pop()
+        self._stage = None
+        if self._screen is not None:
+            self._draw()
+            if not in_notebook():
+                self._screen.stop()
 
 
 def in_notebook() -> bool:
@@ -207,76 +198,54 @@ def progress_callback(prefix: str = "") -> Iterator[Callback]:
         bar.stop()
 
 
-PUT_SECONDS = 5.0  # seconds after which a log in a bucket is written again: objects cannot be appended to
-
-
 class JsonLines:
     """Append every event of a run to a file, a JSON object per line, as it happens.
 
     Each has ``event``, the name of its class, ``time`` in UTC, and the event's own fields. A disk that fills up during
-    the run ends the log with a warning, and not the run. At a URL the last seconds of a run that is killed are missing.
+    the run ends the log with a warning, and not the run. A file is opened for each line, so that written lines survive
+    the death of this process. An object at a URL is written whole every few seconds: the last seconds of a run that is
+    killed are missing.
 
     `path`: made where it is absent; a resumed run goes on in the same file.
     """
 
     def __init__(self, path: str | Path) -> None:
-        self._path = place(path)
-        self._ended = False
-        self._log = _Object(str(self._path)) if is_url(path) else _File(self._path)
+        self._path, self._is_object = place(path), is_url(path)
+        self._ended, self._content, self._written = False, b"", 0.0  # of an object all, of a file nothing
+        if self._is_object:
+            with suppress(FileNotFoundError):
+                self._content = buckets.get(str(self._path))
+        else:
+            self._path.parent.mkdir(parents=True, exist_ok=True)
+            with self._path.open("ab+") as file:
+                file.seek(max(0, file.tell() - 1))
+                self._content = b"" if file.read() in (b"", b"\n") else b"\n"  # a run that was killed while it wrote
+        self._append(b"", last=True)  # a path that cannot be written is noticed before the run
 
     def __call__(self, event: Event) -> None:
         if self._ended:
             return
-        entry: dict[str, Any] = {
-            "event": type(event).__name__,
-            "time": datetime.now(UTC).isoformat(timespec="milliseconds"),
-            **asdict(event),
-        }
+        now = datetime.now(UTC).isoformat(timespec="milliseconds")
+        entry = {"event": type(event).__name__, "time": now, **msgspec.structs.asdict(event)}
         try:
-            self._log.append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
+            self._append((json.dumps(entry, default=str) + "\n").encode(), last=isinstance(event, RunEnded))
         except (OSError, BucketError) as error:
             self._ended = True  # only the last line may be cut short
             reason = (error.strerror if isinstance(error, OSError) else None) or error
-            room = "" if is_url(self._path) else free_space(self._path.absolute().parent)
+            room = "" if self._is_object else free_space(self._path.absolute().parent)
             warnings.warn(f"the log {self._path} ends here, and the run goes on: {reason}{room}", stacklevel=2)
 
     def failed(self) -> None:
         """Write what waits; `fit` calls it where it does not reach its end."""
         with suppress(OSError, BucketError):  # the failure itself says more
-            self._log.append(b"", last=True)
+            self._append(b"", last=True)
 
-
-class _File:
-    """A file that is opened for each line, so that written lines survive the death of this process."""
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with path.open("ab+") as file:  # a path that cannot be written is noticed before the run
-            if file.tell():
-                file.seek(-1, 2)
-                if file.read(1) != b"\n":  # a run that was killed while it wrote
-                    file.write(b"\n")
-
-    def append(self, line: bytes, last: bool) -> None:
-        with self._path.open("ab") as out:
-            out.write(line)
-
-
-class _Object:
-    """An object that is written whole every few seconds, and after the last line."""
-
-    def __init__(self, url: str) -> None:
-        self._url, self._content = url, bytearray()
-        with suppress(FileNotFoundError):
-            self._content += buckets.get(url)
-        self._put()  # one that cannot be written is noticed before the run
-
-    def append(self, line: bytes, last: bool) -> None:
+    def _append(self, line: bytes, *, last: bool) -> None:
         self._content += line
-        if last or time.monotonic() - self._written >= PUT_SECONDS:
-            self._put()
-
-    def _put(self) -> None:
-        buckets.put(self._url, bytes(self._content))
-        self._written = time.monotonic()
+        if not self._is_object:
+            with self._path.open("ab") as out:
+                out.write(self._content)
+            self._content = b""
+        elif last or time.monotonic() - self._written >= PUT_SECONDS:
+            buckets.put(str(self._path), self._content)
+            self._written = time.monotonic()

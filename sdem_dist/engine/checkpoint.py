@@ -15,7 +15,6 @@ from typing import Any, Generic, NamedTuple, cast
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.engine.plan import StageResult
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
 from sdem_dist.learners.protocol import State
 from sdem_dist.records import plain
@@ -42,34 +41,30 @@ class SavedState(NamedTuple, Generic[State]):
     path: str  # absolute: processes have working directories of their own
     contents: int | None  # checksum of the file's table of contents: on another machine another file may have its name
     state_type: type[State]
-    n_blocks: int
 
-    @property
     def is_visible(self) -> bool:
         """Whether this process sees the file, and not another one of that name."""
         return self.contents is not None and contents_checksum(self.path) == self.contents
 
-    def block(self, number: int) -> State:
+    def block(self, number: int, n_blocks: int) -> State:
         """Return one block of the state.
 
         Raises OSError: the file cannot be read here; another try may succeed.
         Raises ModelError: it is damaged, or holds something else.
         """
-        name = _prefix(number, self.n_blocks)
         try:
             if contents_checksum(self.path) not in (self.contents, None):  # reading None says why
                 raise ModelError(
                     f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SHARED_FOLDER_HINT}"
                 )
-            arrays, _ = _read(self.path, CHECKPOINT, self.state_type, name)
-            return _restored(self.path, self.state_type, arrays, name)
+            return _read(self.path, CHECKPOINT, self.state_type, _prefix(number, n_blocks))[0]
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
             # A new one: it would be its own context otherwise, and such a cycle cannot travel from a worker.
             what = f"{cause.strerror or cause}, as {socket.gethostname()} sees it ({SHARED_FOLDER_HINT})"
-            number = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors gives none
-            raise OSError(cause.errno or number, what, self.path) from None
+            code = errno.ENOENT if isinstance(cause, FileNotFoundError) else errno.EIO  # safetensors gives none
+            raise OSError(cause.errno or code, what, self.path) from None
 
 
 class Progress(NamedTuple):
@@ -156,7 +151,7 @@ class Checkpoints:
         write_archive(path, CHECKPOINT, arrays(), {"run": stage.run, "progress": to_json(progress._asdict())})
         self._remove([old for number, *_, old in self._checkpoints() if number == stage.number][: -self.keep])
         self._last = time.monotonic()
-        return SavedState(str(path), contents_checksum(path), stage.state_type, stage.n_blocks)
+        return SavedState(str(path), contents_checksum(path), stage.state_type)
 
     def latest(
         self, stage: StageRecord[State], n_epochs: int
@@ -170,7 +165,7 @@ class Checkpoints:
         if not paths:
             return None
         path = paths[-1].absolute()
-        arrays, metadata = _read(path, CHECKPOINT, stage.state_type, "best")
+        best, metadata = _read(path, CHECKPOINT, stage.state_type, "best", optional=True)
         check_run(path, stage.run, metadata)
         try:
             progress = Progress(**from_json(metadata["progress"]))
@@ -181,32 +176,24 @@ class Checkpoints:
                 f"the newest checkpoint in {self.folder} has run {counted(progress.epoch, 'epoch')}, more than the "
                 f"{n_epochs} asked for: ask for as many, or choose another checkpoint folder"
             )
-        best = _restored(path, stage.state_type, arrays, "best") if arrays else None
-        return progress, SavedState(str(path), contents_checksum(path), stage.state_type, stage.n_blocks), best
+        return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
-    def write_result(self, run: Json, stage: int, result: StageResult[State] | dict[str, float]) -> None:
-        """Publish what a finished stage gave, or the metrics of a scoring."""
-        arrays = dict(_named(result.state, "state")) if isinstance(result, StageResult) else {}
-        values = result.history if isinstance(result, StageResult) else result
+    def write_result(self, run: Json, stage: int, state: State | None, values: object) -> None:
+        """Publish what a finished stage gave, its state and history, or the metrics of a scoring."""
+        arrays = {} if state is None else dict(_named(state, "state"))
         write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(values)})
 
-    def result(self, run: Json, stage: int, state_type: type[State]) -> StageResult[State] | None:
-        """Return what a stage gave, or None where it has not finished; raises as `latest` does."""
-        path = self._result(stage)
-        if not path.exists():
-            return None
-        arrays, metadata = _read(path, RESULT, state_type, "state")
-        check_run(path, run, metadata)
-        return StageResult(_restored(path, state_type, arrays, "state"), from_json(metadata.get("result")))
+    def result(self, run: Json, stage: int, state_type: type[Any] | None = None) -> tuple[Any, Any] | None:
+        """Return what `write_result` was given; None where a stage has not finished. Raises as `latest` does.
 
-    def metrics(self, run: Json, stage: int) -> dict[str, float] | None:
-        """Return the metrics that a scoring gave, or None where it has not finished."""
+        `state_type`: None for a scoring, which has no state.
+        """
         path = self._result(stage)
         if not path.exists():
             return None
-        _, metadata = read_archive(path, RESULT, [])
+        state, metadata = _read(path, RESULT, state_type, "state")
         check_run(path, run, metadata)
-        return dict(from_json(metadata.get("result")))
+        return state, from_json(metadata.get("result"))
 
     def remove_before(self, stage: int) -> None:
         self._remove([path for number, *_, path in self._checkpoints() if number < stage])
@@ -230,29 +217,31 @@ def _prefix(block: int, n_blocks: int) -> str:
     return "state" if n_blocks == 1 else f"state_{block}"
 
 
-def _named(state: object, name: str) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the fields of a state, or of a block of one, as arrays with names that begin with `name`."""
+def _named(state: object, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
+    """Yield the fields of a state, or of a block of one, as arrays with names that begin with `prefix`."""
     for field, value in cast(Any, state)._asdict().items():
-        yield f"{name}_{field}", np.asarray(value)
+        yield f"{prefix}_{field}", np.asarray(value)
 
 
 def _read(
-    path: str | Path, kind: str, state_type: type[Any], name: str
-) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
-    """Return what `named` wrote under `name`, and the metadata; ModelError says what to do with a damaged file."""
+    path: str | Path, kind: str, state_type: type[Any] | None, prefix: str, *, optional: bool = False
+) -> tuple[Any, dict[str, Any]]:
+    """Return the state that `_named` wrote, and the metadata; ModelError says what to do with a damaged file.
+
+    `state_type`: None: the file has no state, and None stands for it. `optional`: so where it may have none.
+    """
+    names = [] if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
     try:
-        return read_archive(path, kind, [f"{name}_{field}" for field in state_type._fields])
+        arrays, metadata = read_archive(path, kind, names)
     except ModelError as error:
         if isinstance(error.__cause__, OSError):
             raise
         raise ModelError(f"{error}; {_REMEDY[kind]}") from error
-
-
-def _restored(path: str | Path, state_type: type[State], arrays: Mapping[str, np.ndarray], name: str) -> State:
-    """Return the state whose fields have names that begin with `name`."""
+    if state_type is None or (optional and not arrays):
+        return None, metadata
     try:
-        values = [arrays[f"{name}_{field}"] for field in cast(Any, state_type)._fields]
-        return state_type(*(float(v) if v.ndim == 0 else v for v in values))
+        values = [arrays[name] for name in names]
+        return state_type(*(float(v) if v.ndim == 0 else v for v in values)), metadata
     except (KeyError, TypeError) as error:
         raise _mismatch(path, error) from error
 
@@ -262,36 +251,30 @@ def _mismatch(path: str | Path, error: Exception) -> ModelError:
 
 
 def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> None:
-    """Raise OtherRunError unless a file was written by the run `run`."""
-    if metadata.get("run") != run:
-        where = f" ({differing})" if (differing := _differences(run, metadata.get("run"))) else ""
-        raise OtherRunError(
-            f"{path} was written by a run with other settings or on another corpus{where}: "
-            "resume with the same ones, or choose another checkpoint folder"
-        )
+    """Raise OtherRunError unless a file was written by the run `run`; it names the first settings that differ."""
+    before = metadata.get("run")
+    if before == run:
+        return
+    a, b = ({} if not isinstance(r, dict) else dict(_leaves(r)) for r in (run, before))
+    differing = [name for name in sorted({*a, *b}) if (name in a, a.get(name)) != (name in b, b.get(name))]
+    texts = [
+        f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
+        for name in differing[:3]
+    ]
+    where = f" ({'; '.join(texts + ['...'] * (len(differing) > 3))})" if a and b else ""
+    raise OtherRunError(
+        f"{path} was written by a run with other settings or on another corpus{where}: "
+        "resume with the same ones, or choose another checkpoint folder"
+    )
 
 
 def identity(**parts: object) -> Json:
     """Return whatever decides the bits of a run as JSON."""
-    return cast(Json, to_json(json.loads(json.dumps(parts, default=_described))))
 
+    def described(value: object) -> object:
+        return str(value) if (fields := plain(value)) is value else fields
 
-def _differences(now: object, then: object, most: int = 3) -> str:
-    """Return in words where two identities differ, the first few; empty if nothing is known of one."""
-    if not isinstance(now, dict) or not isinstance(then, dict):
-        return ""
-    a, b = dict(_leaves(now)), dict(_leaves(then))
-    texts = [
-        f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
-        for name in sorted({*a, *b})
-        if (name in a, a.get(name)) != (name in b, b.get(name))
-    ]
-    return "; ".join(texts[:most] + ["..."] * (len(texts) > most))
-
-
-def _described(value: object) -> object:
-    described = plain(value)
-    return str(value) if described is value else described
+    return cast(Json, to_json(json.loads(json.dumps(parts, default=described))))
 
 
 def _leaves(tree: Json, path: str = "") -> Iterator[tuple[str, object]]:

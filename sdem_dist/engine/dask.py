@@ -4,7 +4,8 @@ import asyncio
 import logging
 import time
 import uuid
-from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
@@ -17,7 +18,7 @@ from distributed.comm import CommClosedError
 
 from sdem_dist import compat
 from sdem_dist.engine.events import Event, TaskRetried, WorkerJoined, WorkerLost
-from sdem_dist.engine.executor import Handle, of_this_process
+from sdem_dist.engine.executor import Executor, Handle, of_this_process
 from sdem_dist.errors import ClusterError, UnreadableError
 from sdem_dist.learners.protocol import Lane
 
@@ -26,84 +27,191 @@ WAIT_FOR_WORKERS = 60.0
 SILENCE = 300.0
 ALL_WORKERS_SECONDS = 120.0
 """Seconds to wait when all workers are asked at once; a run can do without the answers of workers that hang."""
-
-Reply = TypeVar("Reply")
+TRANSIENT = (OSError, MemoryError, UnreadableError)
+"""Errors that another try may not meet: storage that hiccups, a worker that is full.  Others would fail anywhere."""
+TRIES = 3
+RETRY_SECONDS = 0.5  # pause of a worker before the second try of a task; before the third it is twice as long
+TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
+"""How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in
+the driver's process, they take its memory."""
+Value = TypeVar("Value")
 _log = logging.getLogger(__name__)
 
 
-class ClusterMonitor:
-    """Every `PULSE` seconds of waiting the scheduler is asked for its workers: silence or a lack of them ends the wait.
+class DaskExecutor(Executor):
+    """A connected client as an executor.
 
-    A scheduler that hangs closes no connection, so Dask alone would wait for it without an end.
+    Tasks are pure and refer to the corpus by path and to the model by a future, so that Dask recomputes what a lost
+    worker held.  Nothing is pinned: affinity only asks for the worker that probably has a range cached.
 
-    `run`: part of the keys of the run's tasks. `wait_for_workers`, `silence`: see `DaskExecutor`.
-    `workers`: addresses when last looked; those that stay keep their position. `n_threads`: of all of them.
-    `events`: what happened to them. `address`: the scheduler's.
+    A task may take hours, so waiting for it has no deadline of its own. But every `PULSE` seconds of waiting the
+    scheduler is asked for its workers: silence or a lack of them ends the wait. A scheduler that hangs closes no
+    connection, so Dask alone would wait for it without an end.
+
+    `client`: synchronous; stays open.
+    `wait_for_workers`: seconds that the cluster may be without any worker, at the beginning and in the middle.
+    Default: Dask's configuration ``sdem-dist.wait-for-workers`` (``DASK_SDEM_DIST__WAIT_FOR_WORKERS``), or 60.
+    `silence`: seconds that the scheduler may take to answer. Default: ``sdem-dist.silence``, or 300.
+    `workers`: addresses when last looked; those that stay keep their position. `n_workers`: threads of all, at least 1.
     Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
     """
 
-    def __init__(self, client: Client, run: str, wait_for_workers: float | None, silence: float | None) -> None:
-        self._client, self._run = client, run
-        self._wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
+    max_pending_rounds = 1
+
+    def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
+        self._client, self.address = client, compat.scheduler_address(client)
+        self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
+        self.wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
         self.silence = _seconds("silence", silence, SILENCE)
-        self.address = compat.scheduler_address(client)
         self.workers: list[str] = []
-        self.n_threads = 0
-        self.events: list[Event] = []
+        self._events: list[Event] = []
         self._disturbed = False
         self._last_look = self._last_running = time.monotonic()
         client.sync(self._look)
         if not self.workers:
-            _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self._wait_for_workers)
+            _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self.wait_for_workers)
             # A cluster that adapts starts workers only where there is work.
-            wanted = client.submit(int, key=f"first-worker-{run}")
+            wanted = client.submit(int, key=f"first-worker-{self._run}")
             client.sync(self._first_worker)
             wanted.release()
+        client.subscribe_topic(self._run, self._record_retry)
+        with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
+            self._task_stream(count=0)  # from now on it records what `transfer_seconds` reads
 
-    def alive(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
-        """Wait for ``start()`` for as long as the scheduler answers and has workers."""
-        value: Reply = self._client.sync(self._while_alive, start)
-        return value
+    def memory_bytes(self) -> int:
+        described = self._ask(partial(compat.described_workers, self._client))
+        limits = [worker["memory_limit"] for worker in described.values() if worker["memory_limit"]]
+        # Workers without a limit share what their machine has.
+        unlimited = Counter(_host(address) for address, worker in described.items() if not worker["memory_limit"])
+        if unlimited:
+            sizes = self.run_on_all_workers(of_this_process)
+            limits.append(min(sizes, default=of_this_process()) // max(unlimited.values()))
+        return int(min(limits, default=of_this_process()))
 
-    def ask(self, question: Callable[[], Awaitable[Reply]]) -> Reply:
-        value: Reply = self._client.sync(self._reply, question)
-        return value
+    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
+        """See `Executor`. It is no task, which would wait for what others have the worker do.
 
-    def run_on_all_workers(self, function: Callable[..., Reply], *args: object) -> list[Reply]:
-        """Run a function in a thread of every worker: on one of each host first, whose files the others then find.
-
-        It is no task, which would wait for what others have the worker do. Returns what each returned, without those
-        that failed or were lost: what fails here fails in a task of the run, which says more. Empty if one does not
-        answer in time.
+        What fails here fails in a task of the run, which says more.
         """
         self._client.sync(self._look)  # a worker lost meanwhile is not asked
-        first = {worker.rpartition(":")[0]: worker for worker in reversed(self.workers)}.values()
-        values: list[Reply] = []
-        for group in (list(first), [worker for worker in self.workers if worker not in first]):
-            while workers := [worker for worker in group if worker in self.workers]:
-                options: dict[str, Any] = {"workers": workers, "on_error": "ignore", "asynchronous": True}
-                run = partial(self._client.run, _in_thread, function, *args, **options)
-                results = self.alive(partial(self._answers, run, workers))
-                if results is not None:
-                    values += results.values()
-                    break
-                if all(worker in self.workers for worker in workers):
-                    return []
+        first = list({_host(worker): worker for worker in reversed(self.workers)}.values())
+        values: list[Value] = []
+        for group in (first, [worker for worker in self.workers if worker not in first]):
+            answers = self._alive(partial(self._answers, group, function, *args))
+            if answers is None:
+                return []
+            values += answers
         return values
 
-    async def _answers(
-        self, run: Callable[[], Awaitable[Mapping[str, Reply]]], workers: list[str]
-    ) -> Mapping[str, Reply] | None:
-        """Return what workers answer; None if one does not in time, or is lost: Dask would keep calling it for 30 s."""
-        pending, deadline = asyncio.ensure_future(run()), time.monotonic() + ALL_WORKERS_SECONDS
-        try:
-            while not pending.done() and time.monotonic() < deadline and set(workers) <= set(self.workers):
-                await asyncio.wait({pending}, timeout=PULSE / 4)
-            return pending.result() if pending.done() else None
-        finally:
-            pending.cancel()
+    async def _answers(self, workers: list[str], function: Callable[..., Value], *args: object) -> list[Value] | None:
+        """Return what workers answer, but for those lost meanwhile; None if one does not answer in time.
 
-    async def _while_alive(self, start: Callable[[], Awaitable[Reply]]) -> Reply:
+        Each is called by itself: Dask would call a lost one for 30 s, and the others wait for it.
+        """
+        ask = partial(self._client.run, _in_thread, function, *args, on_error="ignore", asynchronous=True)
+        calls = {worker: asyncio.ensure_future(ask(workers=[worker])) for worker in workers}
+        deadline, answers = time.monotonic() + ALL_WORKERS_SECONDS, []
+        try:
+            while waiting := [call for worker, call in calls.items() if not call.done() and worker in self.workers]:
+                if time.monotonic() >= deadline:
+                    return None
+                await asyncio.wait(waiting, timeout=PULSE / 4)
+            for call in calls.values():
+                if call.done() and call.exception() is None:
+                    answers += call.result().values()
+            return answers
+        finally:
+            for call in calls.values():
+                call.cancel()
+
+    def drain_events(self) -> list[Event]:
+        events = list(self._events)
+        del self._events[: len(events)]  # others may be appended meanwhile
+        return events
+
+    def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
+        """Submit ``function(*args)`` under a key of its own that names the work."""
+        self.n_remembered += 1  # the scheduler keeps those behind a result
+        restrictions: dict[str, object] = {}
+        if affinity is not None and self.workers:
+            preferred = self.workers[min(int(affinity * len(self.workers)), len(self.workers) - 1)]
+            restrictions = {"workers": [preferred], "allow_other_workers": True}
+        # The function comes first: Dask groups its measurements by what precedes the first number.
+        key = f"{function.__name__}-{self._run}-{self.n_remembered}{_lanes_in_words(args)}"
+        # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission
+        # (updates of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as
+        # equal, and statistics would wait for neighbours to be merged with.
+        priority = int(affinity is None)
+        try:
+            return self._client.submit(
+                _attempt, self._run, function, *args,
+                key=key, pure=False, priority=priority, fifo_timeout=0, **restrictions,
+            )  # fmt: skip
+        except ClosedClientError as error:
+            raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
+
+    def result(self, handle: Handle[Value]) -> Value:
+        """Wait for a future and return its value.
+
+        A task that fails with one of `TRANSIENT` is tried `TRIES` times in all.
+
+        Raises ClusterError: the scheduler was lost or fell silent, there were no workers for too long, or a task killed
+        several workers in turn.
+        """
+        return cast(Value, self._watched(handle, lambda: self._client.gather(handle, asynchronous=True)))
+
+    def wait(self, handle: Handle[object]) -> None:
+        future = cast("Future[Any]", handle)
+        error = self._watched(future, lambda: future.exception(asynchronous=True))
+        if error is not None or future.cancelled():
+            self.result(future)  # raises, with the traceback of the worker
+
+    def put(self, value: Value) -> Handle[Value]:
+        """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
+        # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
+        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
+            return super().put(value)
+
+    def transfer_seconds(self, since: float) -> float:
+        return sum(
+            span["stop"] - span["start"]
+            for task in self._task_stream(start=since)
+            for span in task["startstops"]
+            if span["action"] == "transfer" and self._run in str(task["key"])
+        )
+
+    def _task_stream(self, **which: Any) -> Any:
+        # Within the client's event loop, its method returns something to await.
+        return self._ask(lambda: self._client.get_task_stream(**which))
+
+    def _record_retry(self, logged: tuple[float, dict[str, Any]]) -> None:
+        self._events.append(TaskRetried(logged[1]["failures"], logged[1]["error"]))
+
+    def _watched(self, handle: Handle[Any], start: Callable[[], Awaitable[Any]]) -> Any:
+        try:
+            return self._alive(start)
+        except KilledWorker as error:
+            raise ClusterError(
+                f"{error.allowed_failures + 1} workers died one after the other while they had the task {error.task!r}, "
+                f"the last was {error.last_worker.address}. The documents of this task, or of one queued beside it, "
+                "may crash compiled code or need more memory than a worker has; the workers' logs say more"
+            ) from error
+        except (CancelledError, CommClosedError, ClosedClientError) as error:
+            raise ClusterError(
+                f"the scheduler at {self.address} was lost, or forgot what it had, while the task "
+                f"{cast('Future[Any]', handle).key!r} was under way: {error}"
+            ) from error
+
+    def _alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
+        """Wait for ``start()`` for as long as the scheduler answers and has workers."""
+        value: Value = self._client.sync(self._while_alive, start)
+        return value
+
+    def _ask(self, question: Callable[[], Awaitable[Value]]) -> Value:
+        value: Value = self._client.sync(self._reply, question)
+        return value
+
+    async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
         work = asyncio.ensure_future(start())
         try:
             while not work.done():
@@ -116,7 +224,7 @@ class ClusterMonitor:
 
     async def _first_worker(self) -> None:
         while not self.workers:
-            await asyncio.sleep(min(PULSE, self._wait_for_workers / 4))
+            await asyncio.sleep(min(PULSE, self.wait_for_workers / 4))
             await self._look()
 
     async def _look(self) -> None:
@@ -124,10 +232,15 @@ class ClusterMonitor:
         present = await self._reply(partial(compat.threads_of_workers, self._client))
         self._last_look = time.monotonic()
         lost = [worker for worker in self.workers if worker not in present]
-        self.events += [WorkerLost(worker) for worker in lost]
-        self.events += [WorkerJoined(worker) for worker in present if worker not in self.workers]
-        self.workers = _in_stable_order(self.workers, present)
-        self.n_threads = sum(present.values())
+        self._events += [WorkerLost(worker) for worker in lost]
+        self._events += [WorkerJoined(worker) for worker in present if worker not in self.workers]
+        # Workers that stay keep their position, and so the ranges they have cached; a new one takes a lost one's. Where
+        # one joins, about half of all ranges move; with rendezvous hashing fewer would, but of two tasks a worker one
+        # gets four or five in every round, and the others wait for it.
+        new = iter(sorted(set(present) - set(self.workers)))
+        positions = [worker if worker in present else next(new, None) for worker in self.workers]
+        self.workers = [worker for worker in positions if worker is not None] + list(new)
+        self.n_workers = max(1, sum(present.values()))
         running = await self._reply(partial(compat.running_workers, self._client))
         disturbed_before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
@@ -135,18 +248,18 @@ class ClusterMonitor:
             if disturbed_before or self._disturbed:
                 with suppress(ValueError):  # a scheduler that refuses functions
                     await self._reply(partial(self._client.run_on_scheduler, compat.let_others_run, self._run))
-        elif self._last_look - self._last_running >= self._wait_for_workers:
+        elif self._last_look - self._last_running >= self.wait_for_workers:
             what = (
                 f"has had all of its {len(present)} workers paused, which Dask does to workers short of memory, for "
-                f"{self._wait_for_workers:g} s; give each more memory"
+                f"{self.wait_for_workers:g} s; give each more memory"
                 if present
-                else f"has had no worker for {self._wait_for_workers:g} s; start workers or ask whoever runs the cluster"
+                else f"has had no worker for {self.wait_for_workers:g} s; start workers or ask whoever runs the cluster"
             )
             raise ClusterError(
                 f"the scheduler at {self.address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
             )
 
-    async def _reply(self, question: Callable[[], Awaitable[Reply]]) -> Reply:
+    async def _reply(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return await asyncio.wait_for(question(), self.silence)
         except TimeoutError as error:
@@ -162,165 +275,17 @@ class ClusterMonitor:
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
 
-async def _in_thread(function: Callable[..., Reply], *args: object) -> Reply:
+async def _in_thread(function: Callable[..., Value], *args: object) -> Value:
     """Keep long work, such as compiling, off a worker's event loop, which has to answer the scheduler meanwhile."""
     return await asyncio.to_thread(function, *args)
 
 
+def _host(address: str) -> str:
+    return address.rpartition(":")[0]
+
+
 def _seconds(name: str, value: float | None, default: float) -> float:
     return float(dask.config.get(f"sdem-dist.{name}", default)) if value is None else value
-
-
-def _in_stable_order(earlier: list[str], present: Iterable[str]) -> list[str]:
-    """Return the workers present such that those known keep their position, and so the ranges they have cached.
-
-    A new worker takes the position of a lost one. Where one joins, about half of all ranges move; with rendezvous
-    hashing fewer would, but of two tasks a worker one gets four or five in every round, and the others wait for it.
-    """
-    new = iter(sorted(set(present) - set(earlier)))
-    ordered = [worker if worker in present else next(new, None) for worker in earlier]
-    return [worker for worker in ordered if worker is not None] + list(new)
-
-
-TRANSIENT = (OSError, MemoryError, UnreadableError)
-"""Errors that another try may not meet: storage that hiccups, a worker that is full.  Others would fail anywhere."""
-TRIES = 3
-RETRY_SECONDS = 0.5  # pause of a worker before the second try of a task; before the third it is twice as long
-TASK_STREAM = {f"distributed.scheduler.dashboard.{page}.task-stream-length": 4_000 for page in ("status", "tasks")}
-"""How many tasks' measurements a scheduler keeps, 2.5 KB each.  Dask's default is 100,000; where the scheduler is in
-the driver's process, they take its memory."""
-Value = TypeVar("Value")
-
-
-class DaskExecutor:
-    """A connected client as an executor.
-
-    Tasks are pure and refer to the corpus by path and to the model by a future, so that Dask recomputes what a lost
-    worker held.  Nothing is pinned: affinity only asks for the worker that probably has a range cached.
-
-    A task may take hours, so waiting for it has no deadline of its own; see `ClusterMonitor`.
-
-    `client`: synchronous; stays open.
-    `wait_for_workers`: seconds that the cluster may be without any worker, at the beginning and in the middle.
-    Default: Dask's configuration ``sdem-dist.wait-for-workers`` (``DASK_SDEM_DIST__WAIT_FOR_WORKERS``), or 60.
-    `silence`: seconds that the scheduler may take to answer. Default: ``sdem-dist.silence``, or 300.
-    Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
-    """
-
-    max_pending_rounds = 1
-
-    def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
-        self._client = client
-        self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
-        self._n_submitted = 0
-        self._monitor = ClusterMonitor(client, self._run, wait_for_workers, silence)
-        client.subscribe_topic(self._run, partial(_record_retry, self._monitor.events))
-        with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
-            self._task_stream(count=0)  # from now on it records what `transfer_seconds` reads
-
-    @property
-    def n_workers(self) -> int:
-        """How many threads the workers had when last looked, at least 1."""
-        return max(1, self._monitor.n_threads)
-
-    @property
-    def n_remembered(self) -> int:
-        """How many tasks there were: the scheduler keeps those behind a result."""
-        return self._n_submitted
-
-    @property
-    def memory_bytes(self) -> int:
-        workers = self._monitor.ask(partial(compat.described_workers, self._client))
-        limits = [worker["memory_limit"] for worker in workers.values() if worker["memory_limit"]]
-        # Workers without a limit share what their machine has.
-        unlimited = [address for address, worker in workers.items() if not worker["memory_limit"]]
-        ask = partial(self._client.run, of_this_process, workers=unlimited, on_error="ignore", asynchronous=True)
-        machines = self._monitor.ask(ask) if unlimited else {}
-        hosts = [address.rpartition(":")[0] for address in unlimited]
-        limits += [size // hosts.count(address.rpartition(":")[0]) for address, size in machines.items()]
-        return int(min(limits, default=of_this_process()))
-
-    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """Run ``function(*args)`` on every worker: on one of each host first, whose files the others then find."""
-        return self._monitor.run_on_all_workers(function, *args)
-
-    def drain_events(self) -> list[Event]:
-        """Return what has happened to workers and tasks since this was last called."""
-        events = list(self._monitor.events)
-        del self._monitor.events[: len(events)]  # others may be appended meanwhile
-        return events
-
-    def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
-        """Submit ``function(*args)`` under a key of its own that names the work."""
-        self._n_submitted += 1
-        restrictions: dict[str, object] = {}
-        if affinity is not None and (workers := self._monitor.workers):
-            preferred = workers[min(int(affinity * len(workers)), len(workers) - 1)]
-            restrictions = {"workers": [preferred], "allow_other_workers": True}
-        # The function comes first: Dask groups its measurements by what precedes the first number.
-        key = f"{function.__name__}-{self._run}-{self._n_submitted}{_lanes_in_words(args)}"
-        # Tasks that merge or report are short, and others wait for them.  All others run in the order of submission
-        # (updates of blocks, too, when nothing else of their round is left): Dask takes what comes within 100 ms as
-        # equal, and statistics would wait for neighbours to be merged with.
-        priority = int(affinity is None)
-        try:
-            return self._client.submit(
-                _attempt, self._run, function, *args,
-                key=key, pure=False, priority=priority, fifo_timeout=0, **restrictions,
-            )  # fmt: skip
-        except ClosedClientError as error:
-            raise ClusterError(f"the client of the scheduler at {self._monitor.address} was closed: {error}") from error
-
-    def result(self, handle: Handle[Value]) -> Value:
-        """Wait for a future and return its value.
-
-        A task that fails with one of `TRANSIENT` is tried `TRIES` times in all.
-
-        Raises ClusterError: the scheduler was lost or fell silent, there were no workers for too long, or a task killed
-        several workers in turn.
-        """
-        return cast(Value, self._watched(handle, lambda: self._client.gather(handle, asynchronous=True)))
-
-    def wait(self, handle: Handle[object]) -> None:
-        """Wait for a future, leaving its value on its worker; raises as `result` does."""
-        future = cast("Future[Any]", handle)
-        error = self._watched(future, lambda: future.exception(asynchronous=True))
-        if error is not None or future.cancelled():
-            self.result(future)  # raises, with the traceback of the worker
-
-    def put(self, value: Value) -> Handle[Value]:
-        """Submit a value as a task of its own, so that Dask can restore it where a scattered copy would be lost."""
-        # Dask warns of values in tasks from 10 MB on; a state is as large as it is.
-        with dask.config.set({"distributed.admin.large-graph-warning-threshold": "1TB"}):
-            return self.submit(_identity, value)
-
-    def transfer_seconds(self, since: float) -> float:
-        """Return the seconds that workers spent on fetching results from each other since a time."""
-        return sum(
-            span["stop"] - span["start"]
-            for task in self._task_stream(start=since)
-            for span in task["startstops"]
-            if span["action"] == "transfer" and self._run in str(task["key"])
-        )
-
-    def _task_stream(self, **which: Any) -> Any:
-        # Within the client's event loop, its method returns something to await.
-        return self._monitor.ask(lambda: self._client.get_task_stream(**which))
-
-    def _watched(self, handle: Handle[Any], start: Callable[[], Awaitable[Any]]) -> Any:
-        try:
-            return self._monitor.alive(start)
-        except KilledWorker as error:
-            raise ClusterError(
-                f"{error.allowed_failures + 1} workers died one after the other while they had the task {error.task!r}, "
-                f"the last was {error.last_worker.address}. The documents of this task, or of one queued beside it, "
-                "may crash compiled code or need more memory than a worker has; the workers' logs say more"
-            ) from error
-        except (CancelledError, CommClosedError, ClosedClientError) as error:
-            raise ClusterError(
-                f"the scheduler at {self._monitor.address} was lost, or forgot what it had, while the task "
-                f"{cast('Future[Any]', handle).key!r} was under way: {error}"
-            ) from error
 
 
 def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
@@ -337,10 +302,6 @@ def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
     return function(*args)
 
 
-def _record_retry(events: list[Event], logged: tuple[float, dict[str, Any]]) -> None:
-    events.append(TaskRetried(logged[1]["failures"], logged[1]["error"]))
-
-
 def scratch_folder() -> str | None:
     """Return where temporary files of a cluster go: the folder or URL ``sdem-dist.scratch`` of Dask's configuration.
 
@@ -350,20 +311,16 @@ def scratch_folder() -> str | None:
     return None if folder is None else str(folder)
 
 
-def _identity(value: Value) -> Value:
-    return value
-
-
-def _lanes_in_words(args: tuple[object, ...]) -> str:
+def _lanes_in_words(args: Iterable[object]) -> str:
     """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
     lanes = list(_lanes(args))
     if not lanes:
         return ""
     first, last = lanes[0], lanes[-1]
-    which = f"lane {first.lane}" if first.lane == last.lane else f"lanes {first.lane} to {last.lane}"
-    when = f"round {first.round}" if first.round == last.round else f"rounds {first.round} to {last.round}"
-    start, stop = min(lane.start for lane in lanes), max(lane.stop for lane in lanes)
-    return f" ({which} of {when} of epoch {first.epoch}, from 0; documents {start} to {stop})"
+    return (
+        f" (lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, from 0; "
+        f"documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"
+    )
 
 
 def _lanes(args: Iterable[object]) -> Iterator[Lane]:

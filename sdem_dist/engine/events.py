@@ -1,141 +1,111 @@
 """What happens during a fit, as frozen values that callbacks receive."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import msgspec
 
-@dataclass(frozen=True, slots=True)
-class RunStarted:
+
+class Event(msgspec.Struct, frozen=True):
+    """Anything that happens during a fit; epochs, rounds, lanes and stages are counted from 0."""
+
+
+class RunStarted(Event, frozen=True):
     """A fit begins, or goes on from what its checkpoint folder holds; its stages follow."""
 
-    n_workers: int
-    """Tasks that can run at once."""
+    n_workers: int  #: Tasks that can run at once.
 
 
-@dataclass(frozen=True, slots=True)
-class StageStarted:
+class StageStarted(Event, frozen=True):
     """A stage begins, or goes on from a checkpoint."""
 
     stage: str
-    number: int
-    """Its place among the fit's stages, from 0. Stages that an earlier run finished count, but send no event again."""
-    monitored: bool
-    """Whether its history is that of the fit."""
-    main_metrics: tuple[str, ...]
-    """Names of the metrics that people want to see while it runs."""
+    number: int  #: Its place in the fit. Stages that an earlier run finished count, but send no event again.
+    monitored: bool  #: Whether its history is that of the fit.
+    main_metrics: tuple[str, ...]  #: Names of the metrics that people want to see while it runs.
     n_epochs: int
-    n_rounds: int
-    """Rounds an epoch; the first epoch may have more."""
+    n_rounds: int  #: Rounds an epoch; the first epoch may have more.
     n_lanes: int
     n_workers: int
-    epoch: int
-    """First epoch that will be run, from 0."""
-    round: int
-    """First round of it that will be run, from 0."""
-    done: int
-    """Rounds that were run before, of all epochs."""
-    total: int
-    """Rounds of all epochs."""
+    epoch: int  #: First epoch that will be run.
+    round: int  #: First round of it that will be run.
+    done: int  #: Rounds that were run before, of all epochs.
+    total: int  #: Rounds of all epochs.
 
 
-@dataclass(frozen=True, slots=True)
-class ShardsLeftOut:
+class ShardsLeftOut(Event, frozen=True):
     """Damaged shards are left out of training, as the user asked; comes before `RunStarted`."""
 
     n_shards: int
     n_documents: int
-    problems: tuple[str, ...]
-    """What is wrong with each."""
+    problems: tuple[str, ...]  #: What is wrong with each.
 
 
-@dataclass(frozen=True, slots=True)
-class Compiled:
+class Compiled(Event, frozen=True):
     """Every process has compiled a learner's kernels, or loaded what another of its machine had compiled."""
 
-    stage: str
-    """The first stage of the fit that needs them."""
+    stage: str  #: The first stage of the fit that needs them.
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class LanesEnded:
-    """A task of lanes was done; sent when its round has ended."""
+class LanesEnded(Event, frozen=True):
+    """A task of neighbouring lanes was done; sent when its round has ended. Seconds of cached documents are 0."""
 
     stage: str
     epoch: int
     round: int
-    lane: int
-    """First of its neighbouring lanes."""
+    lane: int  #: The first of them.
     n_lanes: int
     n_documents: int
-    worker: str
-    """Host and process."""
-    read: float
-    """Seconds of reading and verifying documents, 0 for what was cached."""
-    prepare: float
-    """Seconds of preparing them for the learner, 0 for what was cached."""
-    map: float
-    """Seconds of the learner's statistics."""
-    merge: float
-    """Seconds of combining them."""
+    worker: str  #: Host and process.
+    read: float  #: Seconds of reading and verifying documents.
+    prepare: float  #: Seconds of preparing them for the learner.
+    map: float  #: Seconds of the learner's statistics.
+    merge: float  #: Seconds of combining them.
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerJoined:
+class WorkerJoined(Event, frozen=True):
     """A worker has appeared; its address."""
 
     worker: str
 
 
-@dataclass(frozen=True, slots=True)
-class WorkerLost:
+class WorkerLost(Event, frozen=True):
     """A worker has gone; what it held is computed again."""
 
     worker: str
 
 
-@dataclass(frozen=True, slots=True)
-class TaskRetried:
+class TaskRetried(Event, frozen=True):
     """A task failed in a way that may pass, and is tried again."""
 
-    failures: int
-    """How often it has failed in a row."""
+    failures: int  #: How often it has failed in a row.
     error: str
 
 
-@dataclass(frozen=True, slots=True)
-class RoundEnded:
+class RoundEnded(Event, frozen=True):
     """The lanes of a round have been merged."""
 
     stage: str
     epoch: int
     round: int
-    seconds: float
-    """Wall time since the round before ended; of rounds that one task ran, their mean."""
-    n_workers: int
-    """Tasks that could run at once."""
-    merge: float
-    """Seconds of tasks that only combined statistics or updated the state."""
+    seconds: float  #: Wall time since the round before ended; of rounds that one task ran, their mean.
+    n_workers: int  #: Tasks that could run at once.
+    merge: float  #: Seconds of tasks that only combined statistics or updated the state.
 
 
-@dataclass(frozen=True, slots=True)
-class EpochEnded:
+class EpochEnded(Event, frozen=True):
     """An epoch is over."""
 
     stage: str
     epoch: int
-    seconds: float
-    """Wall time of the epoch's rounds, without evaluation."""
+    seconds: float  #: Wall time of the epoch's rounds, without evaluation.
     documents_per_second: float
-    transfer: float
-    """Seconds that workers spent on fetching results from each other, added up, since the epoch before ended."""
-    metrics: Mapping[str, float]
-    """What was evaluated after it, see ``sdem_dist.engine.plan``; empty where nothing was."""
+    transfer: float  #: Seconds that workers spent on fetching results from each other, added up.
+    metrics: Mapping[str, float]  #: What was evaluated after it, see ``sdem_dist.engine.plan``.
 
 
-@dataclass(frozen=True, slots=True)
-class CheckpointWritten:
+class CheckpointWritten(Event, frozen=True):
     """A checkpoint has been published."""
 
     stage: str
@@ -144,25 +114,19 @@ class CheckpointWritten:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class StageEnded:
+class StageEnded(Event, frozen=True):
     """A stage is over."""
 
     stage: str
     number: int
     n_epochs: int
-    reason: str
-    """``"epochs"``, ``"patience"``, or ``"callback"`` where one asked to stop."""
-    best_epoch: int
-    """The epoch, from 1, whose state is the result: the last, or with patience the best."""
-    why: str = ""
-    """Why it ended before its last epoch, for people; empty where it did not."""
-    then: str = ""
-    """What follows from that."""
+    reason: str  #: ``"epochs"``, ``"patience"``, or ``"callback"`` where one asked to stop.
+    best_epoch: int  #: The epoch, from 1, whose state is the result: the last, or with patience the best.
+    why: str = ""  #: Why it ended before its last epoch, for people; empty where it did not.
+    then: str = ""  #: What follows from that.
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(Event, frozen=True):
     """The training documents have been scored at a state, see ``sdem_dist.engine.trainer.Trainer.score``."""
 
     stage: str
@@ -171,29 +135,11 @@ class Scored:
     metrics: Mapping[str, float]
 
 
-@dataclass(frozen=True, slots=True)
-class RunEnded:
+class RunEnded(Event, frozen=True):
     """A fit is over."""
 
-    n_stages: int
-    """With those that an earlier run finished."""
+    n_stages: int  #: With those that an earlier run finished.
 
 
-Event = (
-    RunStarted
-    | StageStarted
-    | Compiled
-    | ShardsLeftOut
-    | WorkerJoined
-    | WorkerLost
-    | TaskRetried
-    | LanesEnded
-    | RoundEnded
-    | EpochEnded
-    | CheckpointWritten
-    | StageEnded
-    | Scored
-    | RunEnded
-)
 Callback = Callable[[Event], object]
 """Takes every event. One whose attribute `may_stop` is true may answer `EpochEnded` with True: the stage ends there."""

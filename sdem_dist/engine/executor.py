@@ -12,7 +12,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from types import TracebackType
 from typing import NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
@@ -39,28 +38,23 @@ BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge a
 @cache
 def of_this_process() -> int:
     """Return the bytes that this process may use: the machine's memory, its control groups' or its own limit."""
-    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-    limits = [int(text) for path in _limits() if (text := _text(path).strip()).isdigit()]
-    own = resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
-    return min([memory, *limits, *([own] if own != resource.RLIM_INFINITY else [])])
-
-
-def _limits() -> Iterator[Path]:
-    """Yield the files with the limits of the control groups of this process and those around it, versions 2 and 1."""
-    for line in _text(Path("/proc/self/cgroup")).splitlines():
+    limits = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for line in read_text(Path("/proc/self/cgroup")).splitlines():
         _, controllers, group = line.split(":", 2)
         inside = Path(group).relative_to("/")
-        for folder in (inside, *inside.parents):
-            if not controllers:
-                yield Path("/sys/fs/cgroup", folder, "memory.max")
-            elif "memory" in controllers.split(","):
-                yield Path("/sys/fs/cgroup/memory", folder, "memory.limit_in_bytes")
+        name = "memory/{}/memory.limit_in_bytes" if "memory" in controllers.split(",") else "{}/memory.max"
+        for folder in (inside, *inside.parents):  # limits of the groups around it hold, too; of versions 1 and 2
+            limit = read_text(Path("/sys/fs/cgroup", name.format(folder))).strip()
+            limits += [int(limit)] if limit.isdigit() else []
+    own = resource.getrlimit(resource.RLIMIT_AS)[0]  # ulimit -v
+    return min([*limits, *([own] if own != resource.RLIM_INFINITY else [])])
 
 
-def _text(path: Path) -> str:
+def read_text(path: Path) -> str:
+    """Return what a file of the system holds; nothing where it cannot be read from here."""
     try:
         return path.read_text(encoding="ascii")
-    except OSError:  # no control groups, or not visible from here
+    except OSError:
         return ""
 
 
@@ -106,35 +100,27 @@ class Reservation(NamedTuple):
     memory: int  # bytes that it knows the process to have
 
 
-class Reservations:
-    """Those of the runs under way in this process: the budget of its caches belongs to all of them together."""
-
-    def __init__(self) -> None:
-        self._by_run: dict[str, tuple[Reservation, float]] = {}
-        self._lock = threading.Lock()
-        usable_after_fork(self._lock)
-
-    def hold(self, reservation: Reservation) -> None:
-        """Make or renew a run's reservation; the caches get what all of them leave."""
-        with self._lock:
-            now = time.monotonic()
-            self._by_run[reservation.run] = reservation, now
-            self._by_run = {run: r for run, r in self._by_run.items() if now - r[1] < RESERVATION_SECONDS}
-            current = [r for r, _ in self._by_run.values()]
-            set_budget(cache_bytes(sum(r.needed for r in current), min(r.memory for r in current)))
-
-    def release(self, run: str) -> None:
-        """End a run's reservation. What is cached stays until others need the room."""
-        with self._lock:
-            self._by_run.pop(run, None)
+# Of the runs under way in this process, with their times: the budget of its caches belongs to all of them together.
+reservations: dict[str, tuple[Reservation, float]] = {}
+_lock = threading.Lock()
+usable_after_fork(_lock)
 
 
-reservations = Reservations()  # those of this process
+def reserve(reservation: Reservation) -> None:
+    """Make or renew a run's reservation in this process; the caches get what all of them leave."""
+    with _lock:
+        now = time.monotonic()
+        reservations[reservation.run] = reservation, now
+        for run in [run for run, (_, renewed) in reservations.items() if now - renewed >= RESERVATION_SECONDS]:
+            del reservations[run]
+        current = [r for r, _ in reservations.values()]
+        set_budget(cache_bytes(sum(r.needed for r in current), min(r.memory for r in current)))
 
 
 def release(run: str) -> None:
-    """End a run's reservation in the process where this runs."""
-    reservations.release(run)
+    """End a run's reservation in this process. What is cached stays until others need the room."""
+    with _lock:
+        reservations.pop(run, None)
 
 
 Value = TypeVar("Value")
@@ -149,24 +135,16 @@ class Handle(Protocol[Result]):
         """Whether its task has ended."""
 
 
-class Executor(Protocol):
-    """Run pure functions whose arguments may be results still to come."""
+class Executor:
+    """Runs pure functions whose arguments may be results still to come."""
 
-    @property
-    def n_workers(self) -> int:
-        """How many tasks run at once; nothing that changes a bit may depend on it."""
+    n_workers: int  # how many tasks run at once; nothing that changes a bit may depend on it
+    max_pending_rounds = 0  # rounds submitted before the current one ends, so that workers need not wait for the driver
+    n_remembered = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
 
-    @property
-    def max_pending_rounds(self) -> int:
-        """How many rounds are submitted before the current one ends, so that workers need not wait for the driver."""
-
-    @property
-    def n_remembered(self) -> int:
-        """How many of the tasks so far are kept while their results are, to compute them again; 0: none ever."""
-
-    @property
     def memory_bytes(self) -> int:
-        """How much memory the process with the least may use; nothing that changes a bit may depend on it."""
+        """Return how much memory the process with the least may use; nothing that changes a bit may depend on it."""
+        raise NotImplementedError
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Return a handle to ``function(*args)``.
@@ -175,30 +153,41 @@ class Executor(Protocol):
         `affinity`: place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running
         on one worker, where an earlier one ran; only a hint.
         """
+        raise NotImplementedError
 
     def result(self, handle: Handle[Value]) -> Value:
         """Wait for a handle and return its value, or raise what its task raised."""
+        raise NotImplementedError
 
     def wait(self, handle: Handle[object]) -> None:
         """Wait until a handle's task is done, leaving its value where it is, or raise what it raised."""
+        self.result(handle)
 
     def put(self, value: Value) -> Handle[Value]:
         """Return a handle to a value of the driver."""
+        return self.submit(_identity, value)
 
     def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
         """Run ``function(*args)`` in every process: in one of each machine first, whose files the others then find.
 
         Returns what each returned, without those that failed or were lost; empty if one does not answer.
         """
+        return [function(*args)]
 
     def drain_events(self) -> list[Event]:
         """Return what has happened to workers and tasks since this was last called."""
+        return []
 
     def transfer_seconds(self, since: float) -> float:
         """Return the seconds workers spent on fetching results from each other since a time, as `time.time` has it."""
+        return 0.0
 
 
-class InProcess:
+def _identity(value: Value) -> Value:
+    return value
+
+
+class InProcess(Executor):
     """Threads of this process; the kernels release the GIL.  Imports neither dask nor distributed.
 
     `n_threads`: None: as many as this process may use cores.
@@ -206,16 +195,14 @@ class InProcess:
     machine, or the control group of this process, has.
     """
 
-    max_pending_rounds = 0  # the driver is in this process, and a single thread runs them at once
-    n_remembered = 0  # a task that is done is forgotten
-
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
-        self.memory_bytes = of_this_process() if memory_bytes is None else memory_bytes
-        self._stop = threading.Event()
-        self._pool = (
-            ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,)) if self.n_workers > 1 else None
-        )
+        self._memory_bytes, self._stop = memory_bytes, threading.Event()
+        several = self.n_workers > 1
+        self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,)) if several else None
+
+    def memory_bytes(self) -> int:
+        return of_this_process() if self._memory_bytes is None else self._memory_bytes
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
         """Queue ``function(*args)``; with one thread, run it at once."""
@@ -234,26 +221,6 @@ class InProcess:
     def result(self, handle: Handle[Value]) -> Value:
         return cast("Future[Value]", handle).result()
 
-    def wait(self, handle: Handle[object]) -> None:
-        self.result(handle)
-
-    def put(self, value: Value) -> Future[Value]:
-        future: Future[Value] = Future()
-        future.set_result(value)
-        return future
-
-    def run_on_all_workers(self, function: Callable[..., Value], *args: object) -> list[Value]:
-        """Run ``function(*args)``."""
-        return [function(*args)]
-
-    def drain_events(self) -> list[Event]:
-        """Return nothing: threads do not come and go."""
-        return []
-
-    def transfer_seconds(self, since: float) -> float:
-        """Return 0: threads share their memory."""
-        return 0.0
-
     def close(self) -> None:
         """End the threads; a task that runs as soon as it checks."""
         self._stop.set()
@@ -263,9 +230,7 @@ class InProcess:
     def __enter__(self) -> InProcess:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *error: object) -> None:
         self.close()
 
 
@@ -286,13 +251,17 @@ def in_order(
     `jobs`: arguments; one that is a handle of the executor stands for its result.
     """
     waiting: deque[Handle[Value | SdemError]] = deque()
+    arguments = iter(jobs)
     try:
-        for job in jobs:
-            waiting.append(executor.submit(function, *job))
-            if len(waiting) >= MAX_PENDING * executor.n_workers:
-                yield _value(executor.result(waiting.popleft()))
-        while waiting:
-            yield _value(executor.result(waiting.popleft()))
+        while True:
+            while len(waiting) < MAX_PENDING * executor.n_workers and (job := next(arguments, None)) is not None:
+                waiting.append(executor.submit(function, *job))
+            if not waiting:
+                return
+            result = executor.result(waiting.popleft())
+            if isinstance(result, SdemError):
+                raise result
+            yield result
     except ClusterError:
         raise
     except Exception:
@@ -300,9 +269,3 @@ def in_order(
             with suppress(Exception):
                 executor.wait(handle)
         raise
-
-
-def _value(result: Value | SdemError) -> Value:
-    if isinstance(result, SdemError):
-        raise result
-    return result

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
-from sdem_dist import glossary
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine.events import EpochEnded, StageEnded
 from sdem_dist.learners.protocol import AnyLearner, Lane, Learner, Prepared, State, Statistics
 
 LANES_COMBINED = 4  # neighbouring lanes whose statistics are combined at once; part of the bits
-Item = TypeVar("Item")
 Part = TypeVar("Part")
 
 
@@ -34,10 +32,8 @@ class Plan:
 
     n_documents: int
     n_epochs: int
-    n_rounds: int
-    n_lanes: int
-    """`n_documents`, `n_epochs`, `n_rounds`, `n_lanes`: `n_rounds` an epoch, without the halves of the first;
-    `n_lanes` a round."""
+    n_rounds: int  # an epoch, without the halves of the first
+    n_lanes: int  # a round
     seed: int
     growth: int = 0  # how often the first round of the first epoch is halved; each halving adds a round
     n_blocks: int = 1  # parts of the vocabulary that are reduced and updated apart, for learners of wide models
@@ -72,8 +68,10 @@ class Plan:
     def range(self, lane: int, number: int, growth: int = 0) -> tuple[int, int]:
         """Return (start, stop) of one of a lane's ranges, of which the first is halved; empty if documents are few."""
         strip = self.n_rounds << growth  # in units of the smallest range
-        first, after = (lane * strip + _units(n, growth) for n in (number, number + 1))
-        return self.n_documents * first // (strip * self.n_lanes), self.n_documents * after // (strip * self.n_lanes)
+        # Ranges begin at 0, 1, 2, 4, ..., 2**growth, and then at multiples of that.
+        begins = [((n - growth) << growth if n > growth else (1 << n) >> 1) for n in (number, number + 1)]
+        start, stop = (self.n_documents * (lane * strip + begin) // (strip * self.n_lanes) for begin in begins)
+        return start, stop
 
     def ranges(self, lane: int) -> list[tuple[int, int]]:
         """Return (start, stop) of all ranges of a lane, in stored order."""
@@ -90,50 +88,29 @@ class Plan:
         return np.random.Generator(bits).permuted(ranges, axis=1).T
 
     def lanes(self, epoch: int, round_: int) -> list[Lane]:
-        growth = self._growth(epoch)
+        growth, lanes = self._growth(epoch), range(self.n_lanes)
         epoch += self.first
-        if growth:
-            spans = [self.range(lane, round_, growth) for lane in range(self.n_lanes)]
-        else:
-            spans = [self.range(lane, int(r)) for lane, r in enumerate(self.order(epoch)[round_])]
+        numbers = [round_] * self.n_lanes if growth else self.order(epoch)[round_].tolist()
+        spans = [self.range(lane, number, growth) for lane, number in zip(lanes, numbers, strict=True)]
         documents = sum(stop - start for start, stop in spans)
-        return [
-            Lane(epoch, round_, lane, start, stop, documents)
-            for lane, (start, stop) in enumerate(spans)
-            if stop > start
-        ]
+        return [Lane(epoch, round_, k, start, stop, documents) for k, (start, stop) in enumerate(spans) if stop > start]
 
 
-def _units(number: int, growth: int) -> int:
-    """Return where one of a strip's ranges begins."""
-    if number > growth:
-        return (number - growth) << growth
-    return 1 << (number - 1) if number else 0
-
-
-def cut(start: int, stop: int, longest: int) -> list[tuple[int, int]]:
-    """Cut documents that are only scored into ranges of `longest` or fewer."""
-    return [(first, min(first + longest, stop)) for first in range(start, stop, longest)]
-
-
-def reduce(
-    items: Sequence[Item], get: Callable[[Item], Part], combine: Callable[[Sequence[Part]], Part], at_once: int = 1
-) -> Part:
-    """Return the sum of neighbours, depth first: no more than a few parts are alive at once.
+def reduce(items: Iterable[Part], combine: Callable[[Sequence[Part]], Part], at_once: int = 1) -> Part:
+    """Return the sum of neighbours; items come one after the other, and few parts are alive at once.
 
     The shape of the sum depends on the number of lanes only, and so do the bits: `LANES_COMBINED` neighbours are
     combined at once, and their sums by pairs, level by level. A task may map or merge any aligned power of two of them.
 
-    `get`: returns the statistics of an item.
     `combine`: returns the statistics of several together. It is never called for one alone: how often that would happen
     depends on how lanes are bundled.
     `at_once`: `LANES_COMBINED` where items are lanes, 1 where they are sums of as many or more.
     """
     # Left to right like a binary counter.  A function that calls itself would be part of a cycle, and whole states
     # that it refers to would be kept until the garbage collector runs.
+    iterator = iter(items)
     trees: list[tuple[int, Part]] = []
-    for start in range(0, len(items), at_once):
-        neighbours = [get(item) for item in items[start : start + at_once]]
+    while neighbours := list(islice(iterator, at_once)):
         size, part = 1, combine(neighbours) if len(neighbours) > 1 else neighbours[0]
         del neighbours
         while trees and trees[-1][0] == size:
@@ -151,8 +128,7 @@ def reduce(
 class MadeByWorkers(Generic[State]):
     """A start that workers make themselves from a little data: nothing as wide as the model is sent."""
 
-    block: Callable[[int, int], State]
-    """Takes the number of a block and of all blocks, and returns that block of the state."""
+    block: Callable[[int, int], State]  # takes the number of a block and of all blocks, returns that block of the state
 
 
 @dataclass(frozen=True, eq=False)
@@ -170,7 +146,6 @@ class Stage(Generic[State, Statistics, Prepared]):
     """It sends an event for each epoch, and its history is that of the fit. Without `monitoring` of its own it is
     evaluated, and ended by patience, as the fit was told; other stages without one are not evaluated."""
     monitoring: Monitoring | None = None
-    """What is evaluated, and when to stop. None: what the fit was told if the stage is `monitored`, else nothing."""
     reweighed: Callable[[CorpusLike], CorpusLike] | None = None
     """Takes the validation documents of the fit, and returns them as this stage's documents are."""
 
@@ -183,10 +158,7 @@ class StageResult(NamedTuple, Generic[State]):
 
 
 AnyStage: TypeAlias = Stage[Any, Any, Any]  # a stage; only its learner looks into its states and statistics
-
-
 VALIDATION = "validation_"  # before the names of metrics of validation documents
-
 History = list[dict[str, float]]
 
 
@@ -208,7 +180,6 @@ class Monitoring:
     """What follows where the stage is stopped, for people: `best_epoch` counts from 1, and `after` is the next."""
 
     def should_evaluate(self, epoch: int, n_epochs: int) -> bool:
-        """Whether the state after an epoch, from 0, is evaluated."""
         return self.every > 0 and (epoch == n_epochs - 1 or (epoch + 1) % self.every == 0)
 
     def continued(self, history: Sequence[dict[str, float]], n_epochs: int, best_epoch: int) -> History:
@@ -221,43 +192,26 @@ class Monitoring:
             return list(history)
         return [*history[:-1], {name: history[-1][name] for name in ("epoch", "seconds")}]
 
-    def best(self, history: History, best_epoch: int) -> bool:
+    def is_best(self, history: History, best_epoch: int) -> bool:
         """Whether the last entry of a history is lower than that of the best epoch before it."""
         watched = f"{VALIDATION}{self.monitor}"
         if self.patience is None or watched not in history[-1]:
             return False
         return best_epoch < 0 or history[-1][watched] < (1.0 - self.improvement) * history[best_epoch][watched]
 
-    def exhausted(self, history: History, best_epoch: int) -> bool:
+    def is_exhausted(self, history: History, best_epoch: int) -> bool:
         if self.patience is None or best_epoch < 0:
             return False
-        watched = f"{VALIDATION}{self.monitor}"
-        return sum(watched in entry for entry in history[best_epoch + 1 :]) >= self.patience
+        return sum(f"{VALIDATION}{self.monitor}" in entry for entry in history[best_epoch + 1 :]) >= self.patience
 
     def reason_to_stop(self, reason: str, best_epoch: int, n_epochs: int) -> tuple[str, str]:
         """Return why a stage stopped after `n_epochs`, and what follows, for people; nothing where all were run."""
         if reason == "epochs":
             return "", ""
-        lower = f"{self.improvement:.0%} lower".replace("%", " %") if self.improvement else "lower"
-        why = (
-            "a callback asked"
-            if reason == "callback"
-            else f"the held-out loss is not {lower} than after epoch {best_epoch}"
-        )
-        return why, self.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs))
+        lower = f"{100 * self.improvement:.0f} % lower" if self.improvement else "lower"
+        loss = f"the held-out loss is not {lower} than after epoch {best_epoch}"
+        then = self.then.format(best_epoch=best_epoch, after=min(best_epoch + 1, n_epochs))
+        return "a callback asked" if reason == "callback" else loss, then
 
 
-UNSEEN = Monitoring(every=0)  # of a stage that is not monitored
-
-
-def brief(event: EpochEnded, main_metrics: tuple[str, ...]) -> str:
-    """Return what fits on a line: the metrics `main_metrics`, those of held-out documents if there are any."""
-    validated = any(name.startswith(VALIDATION) for name in event.metrics)
-    names = [(name, f"{VALIDATION if validated else ''}{name}") for name in main_metrics]
-    figures = [f"{glossary.short(name)} {event.metrics[full]:.4f}" for name, full in names if full in event.metrics]
-    return "  ".join([f"epoch {event.epoch + 1}", *(["held-out"] if validated else []), *figures])
-
-
-def outcome(event: StageEnded) -> str:
-    """Return what follows from a stage that ended before its last epoch; empty for others."""
-    return f"  stopped, {event.then}" if event.then else ""
+NOT_EVALUATED = Monitoring(every=0)  # of a stage that is not monitored

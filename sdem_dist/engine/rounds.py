@@ -2,15 +2,14 @@
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from itertools import takewhile
 from typing import Generic, NamedTuple
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.checkpoint import SavedState
 from sdem_dist.engine.executor import Executor, Handle
-from sdem_dist.engine.plan import LANES_COMBINED, Plan, cut
-from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics
+from sdem_dist.engine.plan import LANES_COMBINED, Plan
+from sdem_dist.learners.protocol import Lane, Prepared, State, Statistics
 
 TASKS_A_WORKER = 2  # in a round: one that ends early takes up what another has left
 SHORT_TASK = 0.25
@@ -22,23 +21,6 @@ SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and 
 
 Blocks = list[Handle[tasks.TaskResult[State]]]  # a state, block by block
 ScoredRanges = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges of documents it scores
-
-
-def state_from_driver(
-    executor: Executor, learner: Learner[State, Statistics, Prepared], state: State, n_blocks: int
-) -> Blocks[State]:
-    if n_blocks == 1:
-        return blocks_from_driver(executor, 1, lambda _: state)
-    return blocks_from_driver(executor, n_blocks, lambda b: tasks.wide(learner).block_of_state(state, b, n_blocks))
-
-
-def state_from_checkpoint(executor: Executor, saved: SavedState[State]) -> Blocks[State]:
-    """Have the workers read a checkpoint; where one does not see it, the driver reads and sends it."""
-    visible = executor.run_on_all_workers(tasks.is_visible, saved)
-    if not visible or not all(visible):
-        return blocks_from_driver(executor, saved.n_blocks, saved.block)
-    # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
-    return [executor.submit(tasks.saved_block, saved, b) for b in range(saved.n_blocks)]
 
 
 def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], State]) -> Blocks[State]:
@@ -67,18 +49,17 @@ class TaskSizes:
 
     def measured(self, n_rounds: int, timings: Sequence[tasks.TaskTiming], seconds: float) -> None:
         """Record what the tasks of `n_rounds` rounds took, and how long the driver waited for them."""
-        n_tasks, n_documents = sum(t.n_lanes > 0 for t in timings), sum(t.n_documents for t in timings)
+        n_documents = sum(t.n_documents for t in timings) / n_rounds
         # Rounds of the first epoch may grow: seconds are those of a full one.
-        growth = max(1.0, self._plan.n_documents / self._plan.n_rounds / max(1, n_documents / n_rounds))
+        growth = max(1.0, self._plan.n_documents / self._plan.n_rounds / max(1.0, n_documents))
         load = growth * sum(t.read + t.prepare for t in timings) / n_rounds
         # Caches make it short, but one worker would have to read what is in those of others: it is forgotten slowly.
         self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
         self._work_seconds = growth * sum(t.map + t.merge for t in timings) / n_rounds + self._load_seconds
-        shared = n_tasks > n_rounds
-        if shared:
-            self._shared_seconds = seconds
         # Where workers shared a round, none has all of its documents: one alone begins with a single round.
-        most = 1 if shared else max(self._n_together, 2 * n_rounds)
+        most = max(self._n_together, 2 * n_rounds)
+        if sum(t.n_lanes > 0 for t in timings) > n_rounds:
+            self._shared_seconds, most = seconds, 1
         self._n_together = max(1, min(most, int(SHORT_TASK / max(self._work_seconds, 1e-6))))
 
     @property
@@ -96,52 +77,7 @@ class TaskSizes:
         """Whether one task runs whole rounds. Threads of this process need no messages that could be saved."""
         if self._executor.max_pending_rounds == 0 or self._plan.n_blocks > 1:
             return False
-        limit = SHORT_TASK if self._plan.n_lanes == 1 else min(SHORT_TASK, self._shared_seconds)
-        return self._work_seconds < limit
-
-
-def submit_round(
-    inputs: tasks.TaskInput[State, Statistics, Prepared],
-    plan: Plan,
-    executor: Executor,
-    blocks: Blocks[State],
-    epoch: int,
-    round_: int,
-    bundle: int,
-) -> Blocks[State]:
-    """Submit the tasks of one round and return the handles of the state's blocks after it.
-
-    ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b.  For each of B blocks, sums are merged by 4 while more
-    than 4 are left (by 16 while more than 64), in a task each, and one task updates; with more than one block, ``M B``
-    tasks cut first.  Bundles of fewer than 4 lanes are not sums yet: if there are more lanes, ``ceil(L / 4)`` tasks
-    make them.  Where one bundle has all lanes, and the state is one block, one task does all that.
-    """
-    lanes = plan.lanes(epoch, round_)
-    if not lanes:  # more rounds than documents
-        return blocks
-    if len(lanes) <= bundle and plan.n_blocks == 1:
-        return submit_rounds(inputs, plan, executor, blocks, [lanes], bundle)
-    summed = bundle >= LANES_COMBINED
-    parts = [
-        executor.submit(
-            tasks.map_lanes, inputs, lanes[i : i + bundle], summed, *blocks, affinity=lanes[i].lane / plan.n_lanes
-        )
-        for i in range(0, len(lanes), bundle)
-    ]
-    learner, n = inputs.learner, plan.n_blocks
-    if n == 1:
-        return [_submit_update(learner, executor, blocks[0], parts, bundle, None)]
-    return [
-        _submit_update(
-            learner,
-            executor,
-            blocks[b],
-            [executor.submit(tasks.block_of, learner, part, b, n) for part in parts],
-            bundle,
-            b / n,  # or one worker might end up with all of them
-        )
-        for b in range(n)
-    ]
+        return self._work_seconds < (SHORT_TASK if self._plan.n_lanes == 1 else min(SHORT_TASK, self._shared_seconds))
 
 
 def submit_rounds(
@@ -152,37 +88,45 @@ def submit_rounds(
     rounds: Sequence[Sequence[Lane]],
     bundle: int,
 ) -> Blocks[State]:
-    """Submit one task of one round or more, whose lanes fit into a bundle; return the handle of the state after it."""
-    affinity = rounds[0][0].lane / plan.n_lanes
-    return [executor.submit(tasks.run_rounds, inputs, rounds, bundle >= LANES_COMBINED, *blocks, affinity=affinity)]
+    """Submit the tasks of a round and return the handles of the state's blocks after it.
+
+    Where one bundle has all lanes, and the state is one block, one task does all; then there may be several rounds.
+
+    Otherwise ``M = ceil(L / b)`` tasks map, for L lanes in bundles of b. Those of fewer than 4 lanes are not sums yet:
+    ``ceil(L / 4)`` tasks make them.  For each of B blocks, sums are merged by 4 while more than 4 are left (by 16 while
+    more than 64), in a task each, and one task updates; with more than one block, ``M B`` tasks cut first.
+    """
+    lanes, learner, n = rounds[0], inputs.learner, plan.n_blocks
+    if len(lanes) <= bundle and n == 1:
+        affinity = lanes[0].lane / plan.n_lanes
+        return [executor.submit(tasks.run_rounds, inputs, rounds, *blocks, affinity=affinity)]
+    bundles = [lanes[i : i + bundle] for i in range(0, len(lanes), bundle)]
+    summed = bundle >= LANES_COMBINED
+    mapped = [
+        executor.submit(tasks.map_lanes, inputs, b, summed, *blocks, affinity=b[0].lane / plan.n_lanes) for b in bundles
+    ]
+    after: Blocks[State] = []
+    for b, block in enumerate(blocks):
+        parts = mapped if n == 1 else [executor.submit(tasks.block_of, learner, part, b, n) for part in mapped]
+        for fan_in, at_once in fan_ins(len(parts), bundle):
+            groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
+            parts = [executor.submit(tasks.combine, learner, at_once, *group) for group in groups]
+        # Blocks ask for workers of their own, or one might end up with all of them.
+        after.append(executor.submit(tasks.update, learner, block, *parts, affinity=b / n if n > 1 else None))
+    return after
 
 
-def levels(n_parts: int, bundle: int) -> Iterator[tuple[int, int]]:
-    """Yield, for each level of tasks that combine, how many parts a task takes, and `reduce` at once."""
+def fan_ins(n_parts: int, bundle: int) -> list[tuple[int, int]]:
+    """Return, for each level of tasks that combine, how many parts a task takes, and `reduce` at once."""
+    levels = []
     if bundle < LANES_COMBINED:
-        if n_parts * bundle <= LANES_COMBINED:  # the update combines them
-            return
-        yield LANES_COMBINED // bundle, LANES_COMBINED
+        levels.append((LANES_COMBINED // bundle, LANES_COMBINED))
         n_parts = -(-n_parts * bundle // LANES_COMBINED)
     while n_parts > 4:
         fan_in = 16 if n_parts > 64 else 4  # few are merged on the workers that have them, many in fewer tasks
-        yield fan_in, 1
+        levels.append((fan_in, 1))
         n_parts = -(-n_parts // fan_in)
-
-
-def _submit_update(
-    learner: Learner[State, Statistics, Prepared],
-    executor: Executor,
-    state: Handle[tasks.TaskResult[State]],
-    parts: list[Handle[tasks.TaskResult[list[Statistics]]]],
-    bundle: int,
-    affinity: float | None,
-) -> Handle[tasks.TaskResult[State]]:
-    at_once = LANES_COMBINED if bundle < LANES_COMBINED else 1
-    for fan_in, group_size in levels(len(parts), bundle):
-        groups = [parts[i : i + fan_in] for i in range(0, len(parts), fan_in)]
-        parts, at_once = [executor.submit(tasks.combine, learner, group_size, *group) for group in groups], 1
-    return executor.submit(tasks.update, learner, at_once, state, *parts, affinity=affinity)
+    return levels
 
 
 class EndedRound(NamedTuple):
@@ -217,15 +161,18 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
         most_tasks: int,
     ) -> None:
         self._inputs, self._plan, self._executor, self._most_tasks = inputs, plan, executor, most_tasks
-        self._n_before = executor.n_remembered
         self._sizes = TaskSizes(plan, executor)
-        # The state before the first round under way is kept: what a lost worker held is recomputed from it.
-        self._states = deque([blocks])
         self._submitted: deque[_Submitted] = deque()
-        self._last_end = time.perf_counter()
+        self.replace_state(blocks)
 
     def __len__(self) -> int:
         return len(self._submitted)
+
+    def replace_state(self, blocks: Blocks[State]) -> None:
+        """Go on from other handles of the last state; nothing is under way."""
+        # The state before the first round under way is kept: what a lost worker held is recomputed from it.
+        self._states = deque([blocks])
+        self._n_before = self._executor.n_remembered
 
     @property
     def blocks(self) -> Blocks[State]:
@@ -237,24 +184,18 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
         """Whether too many tasks are remembered behind the state, since the first or `replace_state`."""
         return self._executor.n_remembered - self._n_before >= self._most_tasks
 
-    def submit(self, epoch: int, round_: int, left: int, ends: Callable[[int], bool]) -> int:
-        """Submit the next round, or as many as one task should run; return how many.
-
-        `left`: at most so many. `ends`: whether a task must end after a number of rounds.
-        """
-        n_lanes, most = self._sizes.n_lanes, min(left, self._sizes.n_rounds)
-        numbers = range(round_, round_ + next((n for n in range(1, most) if ends(n)), most))
+    def submit(self, epoch: int, round_: int, most: int) -> int:
+        """Submit the next round, or as many of the next `most` as one task should run; return how many."""
+        bundle, numbers = self._sizes.n_lanes, range(round_, round_ + min(most, self._sizes.n_rounds))
         rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
         if not self._submitted:
             self._last_end = time.perf_counter()
-        if len(rounds) > 1:
-            blocks = submit_rounds(self._inputs, self._plan, self._executor, self.blocks, rounds, n_lanes)
-        else:
-            blocks = submit_round(self._inputs, self._plan, self._executor, self.blocks, epoch, round_, n_lanes)
-        unchanged = blocks is self.blocks  # a round without documents
+        blocks, timings = self.blocks, []
+        if rounds:  # otherwise there are more rounds than documents
+            blocks = submit_rounds(self._inputs, self._plan, self._executor, blocks, rounds, bundle)
+            # Submitted before the tasks of later rounds, so that they run first, each where its block is.
+            timings = [self._executor.submit(tasks.timings_behind, block) for block in blocks]
         self._states.append(blocks)
-        # Submitted before the tasks of later rounds, so that they run first, each where its block is.
-        timings = [] if unchanged else [self._executor.submit(tasks.timings_behind, block) for block in blocks]
         self._submitted.append(_Submitted(epoch, numbers[: max(1, len(rounds))], timings))
         return len(self._submitted[-1].rounds)
 
@@ -270,27 +211,18 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
         each = len(timings) // len(rounds)  # of several rounds all have a bundle's and an update's
         return [EndedRound(epoch, r, tuple(timings[i * each : (i + 1) * each])) for i, r in enumerate(rounds)]
 
-    def replace_state(self, blocks: Blocks[State]) -> None:
-        """Go on from other handles of the last state; nothing is under way."""
-        self._states = deque([blocks])
-        self._n_before = self._executor.n_remembered
-
-    def state(self) -> State:
-        """Return the state after the last round submitted, in one piece."""
-        return self._joined(list(self.blocks))
-
-    def release_state(self) -> State:
-        """Return the same for the last time: each block is dropped when it has arrived."""
-        blocks = self.blocks
-        self._states = deque()
-        return self._joined(blocks)
-
     def block(self, number: int) -> State:
         return self._executor.result(self.blocks[number]).value
 
-    def _joined(self, blocks: Blocks[State]) -> State:
-        left = dict(enumerate(blocks))
-        blocks.clear()  # each is dropped when it has arrived
+    def state(self, *, last: bool = False) -> State:
+        """Return the state after the last round submitted, in one piece.
+
+        `last`: nobody asks again, and each block is dropped when it has arrived.
+        """
+        left = dict(enumerate(self.blocks))
+        if last:
+            self.blocks.clear()
+            self._states.clear()
 
         def get(number: int) -> State:
             return self._executor.result(left.pop(number)).value
@@ -299,7 +231,8 @@ class RoundPipeline(Generic[State, Statistics, Prepared]):
 
 
 def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
-    return [(start / n_documents, [(start, stop)]) for start, stop in cut(0, n_documents, SCORED_DOCUMENTS)]
+    starts = range(0, n_documents, SCORED_DOCUMENTS)
+    return [(start / n_documents, [(start, min(start + SCORED_DOCUMENTS, n_documents))]) for start in starts]
 
 
 def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:

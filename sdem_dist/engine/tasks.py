@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import cache
 from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
@@ -14,8 +15,7 @@ import numpy as np
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine.checkpoint import SavedState
-from sdem_dist.engine.executor import Reservation, reservations
+from sdem_dist.engine.executor import Reservation, reserve
 from sdem_dist.engine.plan import LANES_COMBINED, reduce
 from sdem_dist.errors import DocumentError, SdemError
 from sdem_dist.interrupts import reraise_interrupt
@@ -23,23 +23,6 @@ from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statisti
 
 Value = TypeVar("Value")
 Arguments = ParamSpec("Arguments")
-
-
-class _Readers:
-    """The threads of this process that read ahead.
-
-    Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
-    """
-
-    def __init__(self) -> None:
-        self.start()
-        os.register_at_fork(after_in_child=self.start)  # a forked child has none of its parent's threads
-
-    def start(self) -> None:
-        self.pool = ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
-
-
-_readers = _Readers()
 
 
 class TaskTiming(NamedTuple):
@@ -62,28 +45,34 @@ class TaskResult(NamedTuple, Generic[Value]):
     timings: tuple[TaskTiming, ...] = ()
 
 
-class _Stopwatch:
+class Stopwatch:
     """Adds up seconds by what they were spent on."""
 
     def __init__(self) -> None:
-        self.seconds = {"read": 0.0, "prepare": 0.0, "map": 0.0, "merge": 0.0}
+        self._seconds = {"read": 0.0, "prepare": 0.0, "map": 0.0, "merge": 0.0}
 
-    def __call__(
-        self,
-        name: str,
-        function: Callable[Arguments, Value],
-        *args: Arguments.args,
-        **kwargs: Arguments.kwargs,
-    ) -> Value:
-        started = time.perf_counter()
-        result = function(*args, **kwargs)
-        self.seconds[name] += time.perf_counter() - started
-        return result
+    def timed(self, name: str, function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
+        def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+            started = time.perf_counter()
+            result = function(*args, **kwargs)
+            self._seconds[name] += time.perf_counter() - started
+            return result
+
+        return run
 
     def timing(self, lanes: Sequence[Lane] = ()) -> TaskTiming:
         n_documents = sum(lane.stop - lane.start for lane in lanes)
         first = lanes[0].lane if lanes else -1
-        return TaskTiming(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self.seconds)
+        return TaskTiming(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self._seconds)
+
+
+@cache
+def _read_ahead(process: int) -> ThreadPoolExecutor:
+    """Return the threads of this process that read ahead; a forked child has none of its parent's.
+
+    Never shut down by tasks: joining a thread from wherever an unfinished generator happens to be closed can deadlock.
+    """
+    return ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
 
 
 class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
@@ -97,23 +86,22 @@ class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
         return blocks[0].value if len(blocks) == 1 else wide(self.learner).joined([b.value for b in blocks])
 
-    def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: _Stopwatch) -> Iterator[Prepared]:
+    def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: Stopwatch) -> Iterator[Prepared]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
-        reservations.hold(self.reservation)
+        reserve(self.reservation)
         names = self.corpus.cache_key, self.learner.cache_key
+        read = stopwatch.timed("read", self.corpus.read)
+        prepare = stopwatch.timed("prepare", self.learner.prepare)
 
         def load(start: int, stop: int) -> Prepared:
-            def make() -> Prepared:
-                return stopwatch("prepare", self.learner.prepare, stopwatch("read", self.corpus.read, start, stop))
-
-            return prepared_cache.get((*names, start, stop), make)
+            return prepared_cache.get((*names, start, stop), lambda: prepare(read(start, stop)))
 
         prefetched: Future[Prepared] | None = None
         for i, span in enumerate(spans):
             documents = load(*span) if prefetched is None else prefetched.result()
             following = spans[i + 1 : i + 2]
             absent = bool(following) and (*names, *following[0]) not in prepared_cache
-            prefetched = _readers.pool.submit(load, *following[0]) if absent else None
+            prefetched = _read_ahead(os.getpid()).submit(load, *following[0]) if absent else None
             yield documents
 
 
@@ -136,54 +124,43 @@ def compile_kernels(inputs: TaskInput[State, Statistics, Prepared], n_blocks: in
 
     Returns what kernels are compiled for, see `sdem_dist.compat.compile_target`.
     """
-    if (kind := kernels_of(inputs.learner)) in _compiled:
-        return compile_target()
     learner, corpus, lane = inputs.learner, inputs.corpus, Lane(0, 0, 0, 0, 1, 1)
-    blocks = [initial_block(learner, b, n_blocks) for b in range(n_blocks)]
-    state = inputs.state(blocks)
-    with naming_bad_document(learner, corpus, state, lane):
-        documents = learner.prepare(corpus.read(0, 1))
-        part = TaskResult([learner.map(state, documents, lane)] * 2)
-        update(learner, LANES_COMBINED, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
-        learner.evaluate(state, [documents])
-    _compiled.add(kind)
+    if (kind := kernels_of(learner)) not in _compiled:
+        blocks = [TaskResult(initial_block(learner, b, n_blocks)) for b in range(n_blocks)]
+        state = inputs.state(blocks)
+        with naming_bad_document(learner, corpus, state, lane):
+            documents = learner.prepare(corpus.read(0, 1))
+            part = TaskResult([learner.map(state, documents, lane)] * 2)
+            update(learner, blocks[0], part if n_blocks == 1 else block_of(learner, part, 0, n_blocks))
+            learner.evaluate(state, [documents])
+        _compiled.add(kind)
     return compile_target()
 
 
-def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> TaskResult[State]:
-    """Return a block of the state before the first document, made where it is needed."""
-    return TaskResult(learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks))
+def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> State:
+    """Return a block of the state before the first document."""
+    return learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks)
 
 
 def start_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> TaskResult[State]:
-    """Return a block of a start that is not the learner's own."""
+    """Return a block of the state at which rounds begin, made where it is needed: initial, read, or a start's."""
     return TaskResult(make(block, n_blocks))
-
-
-def saved_block(saved: SavedState[State], block: int) -> TaskResult[State]:
-    return TaskResult(saved.block(block))
-
-
-def is_visible(saved: SavedState[State]) -> bool:
-    """Whether this process sees a checkpoint."""
-    return saved.is_visible
 
 
 def map_lanes(
     inputs: TaskInput[State, Statistics, Prepared], lanes: Sequence[Lane], summed: bool, *blocks: TaskResult[State]
 ) -> TaskResult[list[Statistics]]:
     """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
-    stopwatch, state, learner = _Stopwatch(), inputs.state(blocks), inputs.learner
+    stopwatch, state, learner = Stopwatch(), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], stopwatch)
+    timed_map = stopwatch.timed("map", learner.map)
 
     def leaf(lane: Lane) -> Statistics:
         with naming_bad_document(learner, inputs.corpus, state, lane):
-            return stopwatch("map", learner.map, state, next(documents), lane)
+            return timed_map(state, next(documents), lane)
 
-    def combine(parts: Sequence[Statistics]) -> Statistics:
-        return stopwatch("merge", learner.combine, parts)
-
-    parts = [reduce(lanes, leaf, combine, LANES_COMBINED)] if summed else [leaf(lane) for lane in lanes]
+    leaves = map(leaf, lanes)
+    parts = [reduce(leaves, stopwatch.timed("merge", learner.combine), LANES_COMBINED)] if summed else list(leaves)
     return TaskResult(parts, (stopwatch.timing(lanes),))
 
 
@@ -191,44 +168,40 @@ def block_of(
     learner: Learner[State, Statistics, Prepared], part: TaskResult[list[Statistics]], block: int, n_blocks: int
 ) -> TaskResult[list[Statistics]]:
     """Return the statistics that one block needs, so that only these travel; timings come with the first block."""
-    return TaskResult(
-        [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value],
-        () if block else part.timings,
-    )
+    needed = [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value]
+    return TaskResult(needed, () if block else part.timings)
 
 
 def combine(
     learner: Learner[State, Statistics, Prepared], at_once: int, *parts: TaskResult[list[Statistics]]
 ) -> TaskResult[list[Statistics]]:
     """Return the sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
-    stopwatch = _Stopwatch()
-    combined = stopwatch("merge", _sum, learner, at_once, parts)
-    return TaskResult([combined], (*_timings(parts), stopwatch.timing()))
+    return _merged(parts, lambda items: [reduce(items, learner.combine, at_once)])
 
 
 def update(
-    learner: Learner[State, Statistics, Prepared],
-    at_once: int,
-    state: TaskResult[State],
-    *parts: TaskResult[list[Statistics]],
+    learner: Learner[State, Statistics, Prepared], state: TaskResult[State], *parts: TaskResult[list[Statistics]]
 ) -> TaskResult[State]:
-    """Return the next state from all statistics of a round, see `combine`."""
-    stopwatch = _Stopwatch()
-    new = stopwatch("merge", lambda: learner.update(state.value, _sum(learner, at_once, parts)))
-    return TaskResult(new, (*_timings(parts), stopwatch.timing()))
+    """Return the next state from all sums of a round."""
+    return _merged(parts, lambda items: learner.update(state.value, reduce(items, learner.combine)))
+
+
+def _merged(
+    parts: Sequence[TaskResult[list[Statistics]]], merge: Callable[[list[Statistics]], Value]
+) -> TaskResult[Value]:
+    """Return ``merge(items of all parts)``, with the timings behind it and its own."""
+    stopwatch = Stopwatch()
+    merged = stopwatch.timed("merge", merge)([item for part in parts for item in part.value])
+    return TaskResult(merged, (*(timing for part in parts for timing in part.timings), stopwatch.timing()))
 
 
 def run_rounds(
-    inputs: TaskInput[State, Statistics, Prepared],
-    rounds: Sequence[Sequence[Lane]],
-    summed: bool,
-    state: TaskResult[State],
+    inputs: TaskInput[State, Statistics, Prepared], rounds: Sequence[Sequence[Lane]], state: TaskResult[State]
 ) -> TaskResult[State]:
-    """Return the state after rounds of one bundle each, see `map_lanes` for `summed`; their timings follow in order."""
+    """Return the state after rounds, all lanes of each in this task; their timings follow in order, two a round."""
     timings: list[TaskTiming] = []
     for lanes in rounds:
-        part = map_lanes(inputs, lanes, summed, state)
-        state = update(inputs.learner, 1 if summed else LANES_COMBINED, state, part)
+        state = update(inputs.learner, state, map_lanes(inputs, lanes, True, state))
         timings += state.timings
     return TaskResult(state.value, tuple(timings))
 
@@ -242,21 +215,11 @@ def evaluate(
     inputs: TaskInput[State, Statistics, Prepared], ranges: Sequence[tuple[int, int]], *blocks: TaskResult[State]
 ) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
-    return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, _Stopwatch()))
+    return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, Stopwatch()))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:
     return np.asarray(np.sum(np.stack(parts), axis=0))
-
-
-def _sum(
-    learner: Learner[State, Statistics, Prepared], at_once: int, parts: Sequence[TaskResult[list[Statistics]]]
-) -> Statistics:
-    return reduce([item for part in parts for item in part.value], lambda item: item, learner.combine, at_once)
-
-
-def _timings(parts: Sequence[TaskResult[Value]]) -> list[TaskTiming]:
-    return [timing for part in parts for timing in part.timings]
 
 
 @contextmanager
@@ -267,8 +230,8 @@ def naming_bad_document(
 
     Errors of the package, storage and memory pass: they say where they come from, and are not the documents' fault.
 
-    Raises DocumentError: anything else went wrong. The message names the first document that fails alone, if there is
-    one.
+    Raises DocumentError: anything else went wrong. The message names the first document that fails alone, found by
+    halving; where no half fails alone, the first and last of those that fail together.
     """
     try:
         with reraise_interrupt():
@@ -286,25 +249,15 @@ def naming_bad_document(
                 return True
             return False
 
-        position = _first_bad(fails, lane.start, lane.stop)
-        place_of_all = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
-        what = place_of_all if position is None else corpus.place(position)
+        start, stop = lane.start, lane.stop
+        failing = (start, stop) if fails(start, stop) else None
+        while failing and stop - start > 1:
+            middle = (start + stop) // 2
+            failing = next((half for half in ((start, middle), (middle, stop)) if fails(*half)), None)
+            start, stop = failing or (start, stop)
+        together = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        what = corpus.place(start) if failing else together
         raise DocumentError(
             f"{what} cannot be trained on: {type(error).__name__}: {error} (in lane {lane.lane} of round {lane.round} of "
             f"epoch {lane.epoch}, counted from 0)"
         ) from error
-
-
-def _first_bad(fails: Callable[[int, int], bool], start: int, stop: int) -> int | None:
-    """Return the position that makes ranges fail, found by halving; None if no half fails alone."""
-    if not fails(start, stop):
-        return None
-    while stop - start > 1:
-        middle = (start + stop) // 2
-        if fails(start, middle):
-            stop = middle
-        elif fails(middle, stop):
-            start = middle
-        else:
-            return None
-    return start

@@ -29,7 +29,7 @@ from sdem_dist.cluster import connected
 from sdem_dist.engine.dask import DaskExecutor
 from sdem_dist.engine.events import Event, LanesEnded, RoundEnded
 from sdem_dist.engine.plan import LANES_COMBINED, Plan
-from sdem_dist.engine.rounds import TaskSizes, levels
+from sdem_dist.engine.rounds import TaskSizes, fan_ins
 from sdem_dist.fitting.plans import sequential
 
 
@@ -63,7 +63,7 @@ def epoch_seconds(costs: Costs, n_documents: int, n_workers: int, n_lanes: int, 
         heapq.heappush(free, ends[-1])
     mapped, level = max(ends), ends
     part = costs.merge + costs.statistics / costs.bandwidth * (1.0 - 1.0 / n_workers)
-    for fan_in, _ in levels(len(level), bundle):
+    for fan_in, _ in fan_ins(len(level), bundle):
         heads = [max(level[i : i + fan_in]) for i in range(0, len(level), fan_in)]
         level = [h + -(-len(heads) // n_workers) * fan_in * items * part + costs.task for h in heads]
         items = 1

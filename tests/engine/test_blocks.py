@@ -13,7 +13,7 @@ from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import InProcess, Reservation
 from sdem_dist.engine.plan import Plan
-from sdem_dist.engine.rounds import submit_round
+from sdem_dist.engine.rounds import submit_rounds
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import Merge
 from sdem_dist.learners.sdem import SdEM
@@ -104,8 +104,8 @@ def test_no_task_updates_all_words():
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
         source = tasks.TaskInput(learner, CORPUS, Reservation("run", 0, 1 << 30))
-        blocks = [executor.submit(tasks.initial_block, learner, b, 4) for b in range(4)]
-        submit_round(source, plan, executor, blocks, 0, 0, 4)
+        blocks = [executor.put(tasks.TaskResult(tasks.initial_block(learner, b, 4))) for b in range(4)]
+        submit_rounds(source, plan, executor, blocks, [plan.lanes(0, 0)], 4)
     assert sizes == [7, 8, 7, 8]
 
 

@@ -285,7 +285,7 @@ def test_infinite_losses_are_kept(tmp_path):
     record = StageRecord(0, "run", SdemState, 1)
     kept.write(record, progress, lambda _: learner.init(), None)
     found, saved, best = kept.latest(record, 1)
-    state = saved.block(0)
+    state = saved.block(0, 1)
     assert best is None and found.history[0]["nll"] == np.inf and np.isnan(found.history[0]["perplexity"])
     assert found.history[0]["x"] == -np.inf and found[:2] == (1, 0)
     for a, b in zip(state, learner.init(), strict=True):

@@ -16,7 +16,7 @@ from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
 from sdem_dist import MultinomialNB, write_corpus
-from sdem_dist.engine import rounds, tasks
+from sdem_dist.engine import rounds, tasks, trainer
 from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten
 from sdem_dist.engine.executor import InProcess
@@ -83,17 +83,17 @@ def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
     from sdem_dist.engine.rounds import RoundPipeline
 
     left = []
-    take = RoundPipeline.release_state
+    take = RoundPipeline.state
 
-    def watched(flight):
+    def watched(flight, last=False):
         blocks = [weakref.ref(block) for block in flight.blocks]
         result = elsewhere.result
         monkeypatch.setattr(
             elsewhere, "result", lambda h: left.append(sum(b() is not None for b in blocks)) or result(h)
         )
-        return take(flight)
+        return take(flight, last=last)
 
-    monkeypatch.setattr(RoundPipeline, "release_state", watched)
+    monkeypatch.setattr(RoundPipeline, "state", watched)
     fitted()
     assert left == list(range(N_BLOCKS, 0, -1)), "the one that is asked for, and those after it"
 
@@ -113,7 +113,7 @@ def test_a_block_is_sent_when_the_one_before_has_arrived():
 
 
 def test_a_process_that_holds_the_state_does_not_read_it_again(monkeypatch, tmp_path):
-    monkeypatch.setattr(rounds, "state_from_checkpoint", pytest.fail)
+    monkeypatch.setattr(trainer._StageRun, "_blocks_of", pytest.fail)
     fitted(checkpoint=tmp_path, checkpoint_rounds=1)
 
 
@@ -123,9 +123,9 @@ def test_the_best_state_goes_before_the_next_comes(monkeypatch):
     bests: list = []
     value = RoundPipeline.state
 
-    def watched(flight):
+    def watched(flight, last=False):
         assert all(best() is None for best in bests), "there are two"
-        found = value(flight)
+        found = value(flight, last=last)
         bests.append(weakref.ref(found.words))
         return found
 
@@ -172,14 +172,14 @@ def test_a_worker_that_does_not_see_the_file_says_so(tmp_path):
     state = MultinomialNB(n_epochs=1).fit(X, Y).state_
     kept = Checkpoints(tmp_path / "run")
     found = [kept.write(RECORD, Progress(epoch), lambda _: state, None) for epoch in (1, 2)]
-    assert found[0].is_visible and found[1].is_visible
+    assert found[0].is_visible() and found[1].is_visible()
     Path(found[1].path).rename(found[0].path)
-    assert not found[0].is_visible, "another file has its name"
+    assert not found[0].is_visible(), "another file has its name"
     with pytest.raises(ModelError, match="every worker sees the same files"):
-        found[0].block(0)
-    assert not found[1].is_visible
+        found[0].block(0, 1)
+    assert not found[1].is_visible()
     with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
-        found[1].block(0)
+        found[1].block(0, 1)
 
 
 def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path):
@@ -187,9 +187,9 @@ def test_storage_that_hiccups_is_not_taken_for_another_file(tmp_path):
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     Path(saved.path).unlink()
     Path(saved.path).symlink_to("/proc/self/mem")  # any read of its first bytes fails
-    assert not saved.is_visible
+    assert not saved.is_visible()
     with pytest.raises(OSError, match="os error .* as .* sees it") as caught:
-        saved.block(0)
+        saved.block(0, 1)
     assert caught.value.errno == errno.EIO and not isinstance(caught.value, ModelError)
 
 
@@ -201,13 +201,13 @@ def test_a_checkpoint_that_a_worker_cannot_read_is_tried_again(client, tmp_path)
     saved = Checkpoints(tmp_path).write(RECORD, Progress(1), lambda _: state, None)
     away = Path(saved.path).rename(tmp_path / "away")
     executor.drain_events()
-    handle = executor.submit(tasks.saved_block, saved, 0)
+    handle = executor.submit(tasks.start_block, saved.block, 0, 1)
     with pytest.raises(FileNotFoundError, match="every worker sees the same files"):
         executor.wait(handle)
     assert [type(event) for event in executor.drain_events()] == [TaskRetried] * (TRIES - 1)
     away.rename(saved.path)
     np.testing.assert_array_equal(
-        executor.result(executor.submit(tasks.saved_block, saved, 0)).value.words, state.words
+        executor.result(executor.submit(tasks.start_block, saved.block, 0, 1)).value.words, state.words
     )
 
 
@@ -217,7 +217,7 @@ def test_where_workers_do_not_see_the_folder_the_driver_sends_blocks(there, corp
 
     sent = []
     from_driver = rounds.blocks_from_driver
-    monkeypatch.setattr(rounds, "blocks_from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
+    monkeypatch.setattr(trainer, "blocks_from_driver", lambda *args: sent.append(args[1]) or from_driver(*args))
     settings = {"n_epochs": 2, "n_lanes": 4, "rounds_per_epoch": 2, "n_blocks": 3, **PAPER}
     folder = "/proc/self/cwd/run"  # another one for each process
     for process in ("driver", "worker"):

@@ -78,10 +78,10 @@ def not_read_yet():
 )
 def test_the_smallest_limit_of_the_control_groups_counts(groups, limits, expected, monkeypatch, not_read_yet):
     files = {"/proc/self/cgroup": groups} | {GROUPS + name: text for name, text in limits.items()}
-    monkeypatch.setattr(memory, "_text", lambda path: files.get(str(path), ""))
+    monkeypatch.setattr(memory, "read_text", lambda path: files.get(str(path), ""))
     assert memory.of_this_process() == expected
 
 
 def test_without_control_groups_the_machine_is_the_limit(monkeypatch, not_read_yet):
-    monkeypatch.setattr(memory, "_text", lambda path: "")
+    monkeypatch.setattr(memory, "read_text", lambda path: "")
     assert memory.of_this_process() > 1 << 28

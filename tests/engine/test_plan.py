@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sdem_dist.engine.plan import Plan, cut
+from sdem_dist.engine.plan import Plan
+from sdem_dist.engine.rounds import SCORED_DOCUMENTS, ranges_to_score
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import lane_key
 
@@ -115,8 +116,8 @@ def test_neighbouring_places_have_keys_of_their_own(places):
     assert len(set(keys)) == len(keys)
 
 
-@given(st.integers(0, 50), st.integers(0, 300), st.integers(1, 40))
-def test_ranges_that_are_only_scored_cover_everything_once(start, length, longest):
-    ranges = cut(start, start + length, longest)
-    assert [i for a, b in ranges for i in range(a, b)] == list(range(start, start + length))
-    assert all(0 < b - a <= longest for a, b in ranges)
+@pytest.mark.parametrize("n", [0, 1, SCORED_DOCUMENTS, SCORED_DOCUMENTS + 1, 5 * SCORED_DOCUMENTS - 1])
+def test_ranges_that_are_only_scored_cover_everything_once(n):
+    ranges = [r for _, one in ranges_to_score(n) for r in one]
+    assert [start for start, _ in ranges] == [0, *(stop for _, stop in ranges)][: len(ranges)]
+    assert all(0 < stop - start <= SCORED_DOCUMENTS for start, stop in ranges) and (not n or ranges[-1][1] == n)

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import InProcess, Reservation
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
-from sdem_dist.engine.rounds import TaskSizes, submit_round, submit_rounds
+from sdem_dist.engine.rounds import TaskSizes, submit_rounds
 from sdem_dist.learners.protocol import Lane
 
 
@@ -57,9 +57,12 @@ FEED = tasks.TaskInput(
 def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
     executor = Counting()
     plan = Plan(n_documents=n_documents or n_lanes, n_epochs=1, n_rounds=n_rounds, n_lanes=n_lanes, seed=0)
-    start = executor.put(tasks.TaskResult([]))
-    state = executor.result(submit_round(FEED, plan, executor, [start], 0, 0, bundle)[0]).value
-    return "".join(state), executor.submitted  # nothing if the round has no document
+    lanes, start = plan.lanes(0, 0), executor.put(tasks.TaskResult([]))
+    executor.submitted.clear()
+    if not lanes:
+        return "", []
+    state = executor.result(submit_rounds(FEED, plan, executor, [start], [lanes], bundle)[0]).value
+    return "".join(state), executor.submitted
 
 
 @given(st.integers(1, 700), st.integers(0, 10).map(lambda k: 2**k))
@@ -92,7 +95,7 @@ def test_the_tree_combines_four_lanes_and_then_pairs():
     ("n_lanes", "bundle", "maps", "combines"),
     [
         (1, 1, 0, 0),
-        (4, 1, 4, 0),
+        (4, 1, 4, 1),
         (4, 4, 0, 0),
         (16, 4, 4, 0),
         (64, 16, 4, 0),
@@ -124,18 +127,19 @@ def test_affinity_is_the_place_in_the_corpus_whatever_the_bundle():
 def test_few_parts_are_alive_at_once(n_items, at_once):
     alive, most = 0, 0
 
-    def get(i):
+    def items():
         nonlocal alive, most
-        alive += 1
-        most = max(most, alive)
-        return [i]
+        for i in range(n_items):
+            alive += 1
+            most = max(most, alive)
+            yield [i]
 
     def combine(parts):
         nonlocal alive
         alive -= len(parts) - 1
         return [i for part in parts for i in part]
 
-    assert reduce(range(n_items), get, combine, at_once) == list(range(n_items))
+    assert reduce(items(), combine, at_once) == list(range(n_items))
     assert most <= at_once + (n_items // at_once).bit_length()
 
 
@@ -150,7 +154,7 @@ def test_tasks_let_go_of_states_without_the_garbage_collector():
     try:
         timed = tasks.TaskResult(state)
         part = tasks.map_lanes(FEED, lanes, True, timed)
-        tasks.update(Adder(), 1, timed, part)
+        tasks.update(Adder(), timed, part)
         del state, timed
         assert known() is None
     finally:
@@ -232,7 +236,7 @@ def test_rounds_that_go_together_are_the_same(n_lanes, together):
     executor = Counting()
     apart = blocks = [executor.put(tasks.TaskResult([]))]
     for round_ in range(n_rounds):
-        apart = submit_round(FEED, plan, executor, apart, 0, round_, 1)
+        apart = submit_rounds(FEED, plan, executor, apart, [plan.lanes(0, round_)], 1)
     rounds = iter(plan.lanes(0, round_) for round_ in range(n_rounds))
     for n in together:
         blocks = submit_rounds(FEED, plan, executor, blocks, [next(rounds) for _ in range(n)], bundle)
@@ -248,7 +252,7 @@ def test_work_is_carried_to_the_state_of_its_round():
     assert combined.value == ["(a b c)"]
     assert list(combined.timings[:3]) == work
     assert combined.timings[3].n_lanes == 0
-    updated = tasks.update(Adder(), 1, tasks.TaskResult(["x"], (work[0],) * 9), combined)
+    updated = tasks.update(Adder(), tasks.TaskResult(["x"], (work[0],) * 9), combined)
     assert updated.value == ["x", "(a b c)"]
     assert tasks.timings_behind(updated)[:4] == combined.timings  # of its own round only
     assert len(updated.timings) == 5

@@ -11,7 +11,6 @@ from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
 from sdem_dist.engine import callbacks
-from sdem_dist.engine.checkpoint import Checkpoints
 from sdem_dist.engine.events import (
     CheckpointWritten,
     Compiled,
@@ -150,19 +149,6 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
     assert functions.count("run_rounds") == n_tasks[every]
 
 
-def test_rounds_that_go_one_by_one_do_not_look_at_all_that_follow(tmp_path, monkeypatch):
-    due, asked = Checkpoints.should_write, []
-
-    def counted(self, rounds_done, end_of_epoch):
-        asked.append(rounds_done)
-        return due(self, rounds_done, end_of_epoch)
-
-    monkeypatch.setattr(Checkpoints, "should_write", counted)
-    model = MultinomialNB(n_epochs=1, n_lanes=1, rounds_per_epoch=100, n_jobs=1, **ONE_STAGE)
-    model.fit(X, Y, checkpoint=tmp_path)
-    assert len(asked) <= 3 * 100
-
-
 def test_the_reason_of_the_end():
     events: list = []
     model = MultinomialNB(n_epochs=60, patience=1, n_lanes=1, **ONE_STAGE)
@@ -240,9 +226,9 @@ def test_a_bar_is_stopped_when_training_fails(monkeypatch):
     monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
     with pytest.raises(RuntimeError, match="midway"), callbacks.progress_callback("") as bar:  # noqa: PT012
         bar(StageStarted("train", 0, True, ("ncll",), 1, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
-        assert bar._lines._progress.live.is_started
+        assert bar._screen.is_started
         raise RuntimeError("midway")
-    assert not bar._lines._progress.live.is_started
+    assert not bar._screen.is_started
 
 
 def quiet_stage(write, seconds: list[float]) -> None:
@@ -286,8 +272,8 @@ def test_the_bar_of_a_stage_that_is_not_monitored_goes(monkeypatch):
     monkeypatch.setattr("sys.stderr", io.StringIO())
     bar = callbacks.ProgressBar()
     quiet_stage(bar, [0.6] * 3)
-    assert bar._lines._progress.tasks == []
     bar.stop()
+    assert bar._bars == []
 
 
 def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():

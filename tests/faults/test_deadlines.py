@@ -88,7 +88,7 @@ def test_long_honest_work_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setattr(cluster_monitor, "PULSE", 0.1)
     with cluster_of_processes(tmp_path) as (address, _, workers), connected(address) as client:
         executor = dask.DaskExecutor(client, wait_for_workers=30.0)
-        executor._monitor._wait_for_workers = executor._monitor.silence = 1.5
+        executor.wait_for_workers = executor.silence = 1.5
         assert executor.result(executor.submit(work.rest, 4.0)) in workers
 
 
@@ -148,7 +148,7 @@ def test_what_asked_for_a_worker_that_is_lost_or_paused_runs_elsewhere(lost, mon
         state = executor.put(1)
         for place in (0.0, 0.5):  # both have it
             assert executor.result(executor.submit(work.repeat, state, affinity=place)) == 1
-        asked, other = executor._monitor.workers
+        asked, other = executor.workers
         client.run(set_paused, True)
         wait_until(lambda: not client.cluster.scheduler.running, "both are paused")
         waiting = executor.submit(work.repeat, state, affinity=0.0)
@@ -167,7 +167,7 @@ def test_what_every_worker_is_asked_does_not_wait_for_one_that_is_lost(monkeypat
     monkeypatch.setattr(cluster_monitor, "ALL_WORKERS_SECONDS", 15.0)  # Dask itself calls a lost worker for 30 s
     with local_cluster(2) as (_, client):
         executor = dask.DaskExecutor(client)
-        other = client.run(os.getpid)[executor._monitor.workers[1]]
+        other = client.run(os.getpid)[executor.workers[1]]
         assert executor.run_on_all_workers(work.kill, other) == ["killed"], (
             "the first does it, and then the second is dead"
         )
