@@ -10,10 +10,9 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from multiprocessing import resource_tracker
 from pathlib import Path
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 from sdem_dist import compat
@@ -54,37 +53,33 @@ def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
             else f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
             f"{CLUSTERS}NAME for a cluster that is there"
         )
-    gateways = _dask_gateway()
+    try:
+        import aiohttp  # comes with dask-gateway
+        import dask_gateway
+    except ImportError as error:
+        raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
+    compat.close_gateways_by_hand(dask_gateway.Gateway)
+    refusals = (
+        dask_gateway.GatewayClusterError,
+        dask_gateway.GatewayServerError,
+        aiohttp.ClientError,
+        OSError,
+        ValueError,
+    )
     with ended_by_signals(), ExitStack() as ends:
         try:
-            cluster_type = gateways.GatewayCluster
+            cluster_type = dask_gateway.GatewayCluster
             cluster = cluster_type.from_name(name, address=url) if name else cluster_type(address=url)
             ends.enter_context(cluster)
             if n_workers is not None:
                 cluster.scale(n_workers)
             client = ends.enter_context(cluster.get_client(set_as_default=False))
-        except _refusals(gateways) as error:
+        except refusals as error:
             raise ClusterError(
                 f"the Dask Gateway at {url} gave no cluster ({type(error).__name__}: {error}); check the address, "
                 "how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
             ) from error
         yield client
-
-
-def _dask_gateway() -> ModuleType:
-    try:
-        import dask_gateway
-    except ImportError as error:
-        raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
-    compat.close_gateways_by_hand(dask_gateway.Gateway)
-    return dask_gateway
-
-
-def _refusals(gateways: ModuleType) -> tuple[type[Exception], ...]:
-    """Return what dask-gateway raises: its own errors, those of aiohttp, which comes with it, and Python's."""
-    import aiohttp
-
-    return OSError, ValueError, gateways.GatewayClusterError, gateways.GatewayServerError, aiohttp.ClientError
 
 
 @contextmanager
@@ -145,8 +140,6 @@ take 3 % of the processors on which scheduler and workers compute."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
-_log = logging.getLogger(__name__)
-STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 
 
 def configuration() -> dict[str, object]:
@@ -175,7 +168,7 @@ def connected(
     Raises
     ------
     ClusterError
-        The scheduler does not answer in time, or worker processes do not start, also at the third attempt.
+        The scheduler does not answer in time, or worker processes do not start.
     ValueError
         Both are given, and the address is not that of a gateway.
     """
@@ -215,26 +208,24 @@ def _local_cluster(n_workers: int) -> LocalCluster:
     from distributed import LocalCluster
 
     memory_limit = worker_memory(n_workers)
-    for left in reversed(range(STARTS)):
-        try:
-            return LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
-                silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
-                memory_limit=memory_limit,
-            )
-        except RuntimeError as error:  # Dask's, of processes that ended at once
-            if _runs_again_unguarded():
+    try:
+        return LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
+            silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
+            memory_limit=memory_limit,
+        )
+    except RuntimeError as error:  # Dask's, of processes that ended at once
+        path = getattr(sys.modules["__main__"], "__file__", None)
+        with suppress(OSError):  # a notebook, or a zipped application
+            if path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace"):
                 raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
-            if not left:
-                raise ClusterError(
-                    f"worker processes of this machine ended while they started, {STARTS} times in a row ({error}); the "
-                    f"system's log may say what killed them. Each may use {memory_limit / 2**30:.1f} GiB: try fewer workers"
-                ) from None
-            _log.warning("a worker process ended while it started (%s); starting again", error)
-    raise AssertionError("no attempt")
+        raise ClusterError(
+            f"worker processes of this machine ended while they started ({error}); the system's log may say what killed "
+            f"them. Each may use {memory_limit / 2**30:.1f} GiB: try again, or fewer workers"
+        ) from None
 
 
 def worker_memory(n_workers: int) -> int:
@@ -250,15 +241,6 @@ def worker_memory(n_workers: int) -> int:
             f"workers, and each takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or more memory"
         )
     return share
-
-
-def _runs_again_unguarded() -> bool:
-    """Whether the script of this process does everything again in each process that it starts."""
-    path = getattr(sys.modules["__main__"], "__file__", None)
-    try:
-        return path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace")
-    except OSError:  # a notebook, or a zipped application
-        return False
 
 
 def _remote_client(scheduler: str, timeout: float) -> Client:

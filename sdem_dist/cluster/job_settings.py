@@ -94,15 +94,13 @@ def jobqueue() -> ModuleType:
     import signal
     import threading
 
-    in_main = threading.current_thread() is threading.main_thread()
     before = signal.getsignal(signal.SIGINT)
     try:
         import dask_jobqueue
     except ImportError as error:
         raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
-    finally:
-        if in_main:
-            signal.signal(signal.SIGINT, before)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
     return dask_jobqueue
 
 
@@ -155,12 +153,8 @@ def job_options(settings: JobSettings) -> dict[str, object]:
 def _load(path: Path) -> dict[str, object]:
     try:
         return msgspec.yaml.decode(path.read_bytes(), type=dict[str, object])
-    except OSError as error:
+    except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
         raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
-    except msgspec.ValidationError as error:
-        raise ClusterError(f"the cluster file {path} has no sections ({error})") from error
-    except msgspec.DecodeError as error:
-        raise ClusterError(f"the cluster file {path} is not YAML: {error}") from error
 
 
 def _seconds(path: Path, name: str, value: str | float) -> float:

@@ -6,10 +6,10 @@ import asyncio
 import re
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from sdem_dist import compat
 from sdem_dist.cluster.client import QUIET, ended_by_signals
@@ -41,32 +41,6 @@ OVER = re.compile(
     r"|job_state = [CF]\b|Status <(EXIT|DONE)>"
 )
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
-
-
-class BatchJob(Protocol):
-    """A batch job that knows why it was refused, see `with_refusals`."""
-
-    job_id: str | None
-    refusal: str | None
-
-
-class BatchCluster(Protocol):
-    """What is used of dask-jobqueue's clusters, of such jobs."""
-
-    workers: Mapping[object, BatchJob]
-    worker_spec: Mapping[object, object]
-    scheduler: Any
-    loop: Any
-    scheduler_address: str
-
-    def scale(self, *, jobs: int) -> object:
-        """Keep this number of jobs running."""
-
-    async def scale_down(self, workers: list[object]) -> object:
-        """Cancel jobs."""
-
-    def job_script(self) -> str:
-        """Return the script of a job."""
 
 
 class JobStatus(NamedTuple):
@@ -115,14 +89,14 @@ def batch_jobs(
                     f"{settings.jobs} jobs of {settings.system} submitted; waiting up to {settings.wait:g} s for a worker"
                 )
                 _wait_for_worker(cluster, settings)
-                monitor.start()
+                cluster.loop.add_callback(monitor.watch)
                 with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
             except ClusterError as error:
                 states = states_of_jobs(cluster, settings)
                 raise ClusterError(f"{error}\nWhat {settings.system} says:\n{states}") from error
             finally:
-                monitor.stop()
+                monitor.stopped = True
                 cluster.close()
 
 
@@ -171,7 +145,7 @@ def log_of_job(job_id: str, folder: str | None, job_name: str | None = None) -> 
     return "\n".join("\n".join([f"{path}:", *lines[-LINES:]]) for path, lines in texts.items() if lines)
 
 
-def states_of_jobs(cluster: BatchCluster, settings: JobSettings) -> str:
+def states_of_jobs(cluster: Any, settings: JobSettings) -> str:
     """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
     folder, name = (None if (o := settings.options.get(k)) is None else str(o) for k in ("log-directory", "job-name"))
     texts: dict[str, None] = {}
@@ -186,72 +160,60 @@ def states_of_jobs(cluster: BatchCluster, settings: JobSettings) -> str:
     return "\n".join(texts) or "nothing: no job was submitted"
 
 
-def _wait_for_worker(cluster: BatchCluster, settings: JobSettings) -> None:
-    deadline, look = time.monotonic() + settings.wait, time.monotonic() + LOOK
+def _wait_for_worker(cluster: Any, settings: JobSettings) -> None:
+    deadline, next_look, script = time.monotonic() + settings.wait, time.monotonic() + LOOK, cluster.job_script()
     while not cluster.scheduler.workers:
-        if time.monotonic() >= deadline:
-            address, note = cluster.scheduler_address, ""
-            if LOOPBACK in address:
-                note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
+        now, jobs = time.monotonic(), list(cluster.workers.values())
+        if now >= deadline:
+            address = cluster.scheduler_address
+            note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
             raise ClusterError(
                 f"no worker came within {settings.wait:g} s (sdem-dist: wait-for-workers in {settings.path} sets this time). "
-                f"The scheduler listens at {address}{note}.\nThe script of each job:\n{cluster.job_script()}"
+                f"The scheduler listens at {address}{note if LOOPBACK in address else ''}.\n"
+                f"The script of each job:\n{script}"
             )
-        if time.monotonic() >= look:
-            jobs = list(cluster.workers.values())
+        if now >= next_look:
             hopeless = [
-                job.refusal is not None
-                or (job.job_id is not None and job_status(settings.system, job.job_id).over is True)
+                job.refusal is not None or (job.job_id is not None and job_status(settings.system, job.job_id).over)
                 for job in jobs
             ]
             if jobs and all(hopeless) and not cluster.scheduler.workers:
-                script = cluster.job_script()
                 raise ClusterError(f"no job is left that could bring a worker.\nThe script of each job:\n{script}")
-            look = time.monotonic() + LOOK
+            next_look = time.monotonic() + LOOK
         time.sleep(0.1)
 
 
 class JobMonitor:
-    """Replaces lost jobs of a cluster, in the cluster's event loop.
+    """Replaces lost jobs of a cluster, in the cluster's event loop, until `stopped`.
 
     Jobqueue's adaptive scaling does that for jobs of one process only, and never for jobs that end before their worker
     has come.
 
-    `cluster`: its jobs as `with_refusals` makes them.
+    `cluster`: dask-jobqueue's, its jobs as `with_refusals` makes them.
     `say`: takes lines about what was replaced.
     """
 
-    def __init__(self, cluster: BatchCluster, settings: JobSettings, say: Callable[[str], None]) -> None:
+    def __init__(self, cluster: Any, settings: JobSettings, say: Callable[[str], None]) -> None:
         self._cluster, self._settings, self._say = cluster, settings, say
-        self._last_worker: dict[BatchJob, float] = {}  # by job, since names are used again
+        self._last_worker: dict[object, float] = {}  # by job, since names are used again
         self._failures = 0
-        self._stopped = False
+        self.stopped = False
 
-    def start(self) -> None:
-        self._cluster.loop.add_callback(self._watch)
-
-    def stop(self) -> None:
-        self._stopped = True
-
-    async def _watch(self) -> None:
-        while not self._stopped:
+    async def watch(self) -> None:
+        while not self.stopped:
             waiting = sum(not self._has_worker(name) for name in list(self._cluster.workers))
             await asyncio.sleep(max(LOOK, float(waiting)))
             try:
-                await self._replace_lost()
+                lost = [name for name, job in list(self._cluster.workers.items()) if await self._is_lost(name, job)]
+                if lost and not self.stopped:
+                    await self._cluster.scale_down(lost)
+                missing = set(self._cluster.worker_spec) != set(self._cluster.workers)
+                if (lost or missing) and not self.stopped:
+                    self._cluster.scale(jobs=self._settings.jobs)
             except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
                 self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
 
-    async def _replace_lost(self) -> None:
-        lost = [name for name, job in list(self._cluster.workers.items()) if await self._is_lost(name, job)]
-        if self._stopped:
-            return
-        if lost:
-            await self._cluster.scale_down(lost)
-        if lost or set(self._cluster.worker_spec) != set(self._cluster.workers):
-            self._cluster.scale(jobs=self._settings.jobs)
-
-    async def _is_lost(self, name: object, job: BatchJob) -> bool:
+    async def _is_lost(self, name: object, job: Any) -> bool:
         now = time.monotonic()
         if self._has_worker(name):
             if job not in self._last_worker:

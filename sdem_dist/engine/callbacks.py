@@ -173,6 +173,7 @@ class ProgressBar:
             self._draw()
             if not in_notebook():
                 self._screen.stop()
+        self._screen, self._bars = None, []
 
 
 def in_notebook() -> bool:

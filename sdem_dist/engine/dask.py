@@ -5,7 +5,7 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable, Iterable
 from concurrent.futures import CancelledError
 from contextlib import suppress
 from functools import partial
@@ -313,7 +313,9 @@ def scratch_folder() -> str | None:
 
 def _lanes_in_words(args: Iterable[object]) -> str:
     """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
-    lanes = list(_lanes(args))
+    lists = [arg for arg in args if isinstance(arg, list)]  # of lanes, or of rounds of lanes
+    nested = [x if isinstance(x, list) else [x] for items in lists for x in items]
+    lanes = [lane for group in nested for lane in group if isinstance(lane, Lane)]
     if not lanes:
         return ""
     first, last = lanes[0], lanes[-1]
@@ -321,11 +323,3 @@ def _lanes_in_words(args: Iterable[object]) -> str:
         f" (lanes {first.lane} to {last.lane} of rounds {first.round} to {last.round} of epoch {first.epoch}, from 0; "
         f"documents {min(lane.start for lane in lanes)} to {max(lane.stop for lane in lanes)})"
     )
-
-
-def _lanes(args: Iterable[object]) -> Iterator[Lane]:
-    for arg in args:
-        if isinstance(arg, Lane):
-            yield arg
-        elif isinstance(arg, list):  # of lanes, or of rounds of lanes
-            yield from _lanes(arg)

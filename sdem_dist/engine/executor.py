@@ -5,19 +5,17 @@ from __future__ import annotations
 import os
 import resource
 import threading
-import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple, Protocol, TypeVar, cast
+from typing import Protocol, TypeVar, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from sdem_dist.byte_cache import set_budget, usable_after_fork
 from sdem_dist.engine.events import Event
 from sdem_dist.errors import ClusterError, ModelError, SdemError
 from sdem_dist.interrupts import reraise_interrupt, set_stop_event
@@ -31,7 +29,6 @@ SHARE = 0.6
 SMALLEST_CACHE = 32 << 20
 REFUSED = 0.75  # share of a process's memory above which a run does not start
 MANY_CLASSES = 1000  # from this many on, a message names the estimator for them
-RESERVATION_SECONDS = 600.0  # after which one ends that no task has renewed: a driver that dies takes nothing back
 BLOCK_BYTES = 256 << 20  # bytes of a state's table that one task should merge and update at most
 
 
@@ -75,9 +72,9 @@ def needed_bytes(state: int, n_blocks: int) -> int:
     return int(state * (2 + 1 / n_blocks))
 
 
-def cache_bytes(needed: int, memory: int) -> int:
-    """Return how many bytes of documents a process may keep beside what states need: at least 32 MiB."""
-    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
+def cache_bytes(state: int, n_blocks: int, memory: int) -> int:
+    """Return how many bytes of documents a process may keep beside a run's states: at least 32 MiB."""
+    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed_bytes(state, n_blocks))
 
 
 def check_state(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> None:
@@ -90,37 +87,6 @@ def check_state(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> N
             f"{memory / 2**30:.2f} GiB in all: give each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on "
             f"each machine), cut the vocabulary into more blocks (n_blocks), or prune it{advice}"
         )
-
-
-class Reservation(NamedTuple):
-    """What one run takes of each process beside cached documents."""
-
-    run: str
-    needed: int  # bytes of its states, see `needed_bytes`
-    memory: int  # bytes that it knows the process to have
-
-
-# Of the runs under way in this process, with their times: the budget of its caches belongs to all of them together.
-reservations: dict[str, tuple[Reservation, float]] = {}
-_lock = threading.Lock()
-usable_after_fork(_lock)
-
-
-def reserve(reservation: Reservation) -> None:
-    """Make or renew a run's reservation in this process; the caches get what all of them leave."""
-    with _lock:
-        now = time.monotonic()
-        reservations[reservation.run] = reservation, now
-        for run in [run for run, (_, renewed) in reservations.items() if now - renewed >= RESERVATION_SECONDS]:
-            del reservations[run]
-        current = [r for r, _ in reservations.values()]
-        set_budget(cache_bytes(sum(r.needed for r in current), min(r.memory for r in current)))
-
-
-def release(run: str) -> None:
-    """End a run's reservation in this process. What is cached stays until others need the room."""
-    with _lock:
-        reservations.pop(run, None)
 
 
 Value = TypeVar("Value")

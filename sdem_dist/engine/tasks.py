@@ -12,10 +12,9 @@ from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
 
 import numpy as np
 
-from sdem_dist.byte_cache import prepared_cache
+from sdem_dist.byte_cache import prepared_cache, set_budget
 from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine.executor import Reservation, reserve
 from sdem_dist.engine.plan import LANES_COMBINED, reduce
 from sdem_dist.errors import DocumentError, SdemError
 from sdem_dist.interrupts import reraise_interrupt
@@ -76,11 +75,11 @@ def _read_ahead(process: int) -> ThreadPoolExecutor:
 
 
 class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
-    """Where tasks find documents, prepared for a learner, and what the run leaves of a process to keep them."""
+    """Where tasks find documents, prepared for a learner, and how many bytes of them a process may keep."""
 
     learner: Learner[State, Statistics, Prepared]
     corpus: CorpusLike
-    reservation: Reservation
+    cache_bytes: int
 
     def state(self, blocks: Sequence[TaskResult[State]]) -> State:
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
@@ -88,7 +87,7 @@ class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
 
     def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: Stopwatch) -> Iterator[Prepared]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
-        reserve(self.reservation)
+        set_budget(self.cache_bytes)  # of several runs in a process, that of the latest task holds
         names = self.corpus.cache_key, self.learner.cache_key
         read = stopwatch.timed("read", self.corpus.read)
         prepare = stopwatch.timed("prepare", self.learner.prepare)

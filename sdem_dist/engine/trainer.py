@@ -9,7 +9,6 @@ A fit with a start by counting::
 
 import itertools
 import time
-import uuid
 import warnings
 from collections.abc import Callable, Sequence
 from copy import copy
@@ -19,23 +18,10 @@ from typing import Any, Generic
 
 from sdem_dist.compat import compile_target, target_difference
 from sdem_dist.documents import CorpusLike
-from sdem_dist.engine import tasks
+from sdem_dist.engine import events, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, StageRecord, identity
-from sdem_dist.engine.events import (
-    Callback,
-    CheckpointWritten,
-    Compiled,
-    EpochEnded,
-    Event,
-    LanesEnded,
-    RoundEnded,
-    RunEnded,
-    RunStarted,
-    Scored,
-    StageEnded,
-    StageStarted,
-)
-from sdem_dist.engine.executor import Executor, Reservation, check_state, needed_bytes, release, state_bytes
+from sdem_dist.engine.events import Callback, Event
+from sdem_dist.engine.executor import Executor, cache_bytes, check_state, state_bytes
 from sdem_dist.engine.plan import (
     NOT_EVALUATED,
     VALIDATION,
@@ -92,7 +78,6 @@ class Trainer:
     ) -> None:
         if checkpoints is not None and not resume:
             checkpoints.refuse_earlier_run()
-        self._id = uuid.uuid4().hex
         self.executor, self.checkpoints, self._resume = executor, checkpoints, resume
         self._documents, self._monitoring, self._settings = documents, monitoring, settings or {}
         self._callbacks = callbacks
@@ -104,16 +89,12 @@ class Trainer:
         self._unsaved: list[tuple[Json, int, Any, object]] = []
 
     def __enter__(self) -> "Trainer":
-        self.emit(RunStarted(self.executor.n_workers))
+        self.emit(events.RunStarted(self.executor.n_workers))
         return self
 
     def __exit__(self, kind: object, error: object, trace: object) -> None:
-        try:
-            if kind is None:
-                self.emit(RunEnded(next(self._numbers)))
-                self.executor.run_on_all_workers(release, self._id)
-        finally:
-            release(self._id)
+        if kind is None:
+            self.emit(events.RunEnded(next(self._numbers)))
 
     def changed(self, change: Callable[[AnyStage], AnyStage]) -> "Trainer":
         """Return a trainer of the same fit that runs ``change(stage)`` for each stage."""
@@ -169,7 +150,7 @@ class Trainer:
         inputs, started = self._inputs(learner, None, state_bytes(state), 1), time.perf_counter()
         block = self.executor.put(tasks.TaskResult(state))
         metrics = evaluate(inputs, ranges_to_score(self._documents.n_documents), self.executor, [block])
-        self.emit(Scored(name, number, time.perf_counter() - started, metrics))
+        self.emit(events.Scored(name, number, time.perf_counter() - started, metrics))
         if checkpoints is not None:
             self._unsaved.append((run, number, None, metrics))
         return metrics
@@ -186,8 +167,8 @@ class Trainer:
     def _inputs(
         self, learner: Learner[State, Statistics, Prepared], corpus: CorpusLike | None, size: int, n_blocks: int
     ) -> tasks.TaskInput[State, Statistics, Prepared]:
-        reservation = Reservation(self._id, needed_bytes(size, n_blocks), self.executor.memory_bytes())
-        return tasks.TaskInput(learner, self._documents if corpus is None else corpus, reservation)
+        budget = cache_bytes(size, n_blocks, self.executor.memory_bytes())
+        return tasks.TaskInput(learner, self._documents if corpus is None else corpus, budget)
 
     def _compile(
         self, stage: Stage[State, Statistics, Prepared], inputs: tasks.TaskInput[State, Statistics, Prepared]
@@ -207,7 +188,7 @@ class Trainer:
                     stacklevel=2,
                 )
         self._compiled.add(kernels)
-        self.emit(Compiled(stage.name, time.perf_counter() - started))
+        self.emit(events.Compiled(stage.name, time.perf_counter() - started))
 
 
 def _may_stop(callback: Callback) -> bool:
@@ -244,7 +225,9 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         metrics = self._monitoring.main_metrics or (self._monitoring.monitor,)
         sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
         progress = *plan.place(self._first), self._first, plan.number(plan.n_epochs, 0)
-        self._emit(StageStarted(self._stage.name, number, monitored, metrics if monitored else (), *sizes, *progress))
+        self._emit(
+            events.StageStarted(self._stage.name, number, monitored, metrics if monitored else (), *sizes, *progress)
+        )
 
     def run(self, size: int) -> StageResult[State]:
         """Run the rounds that are left. `size`: bytes of the whole state."""
@@ -264,7 +247,7 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         best_epoch = n_epochs if best is None else self._best_epoch + 1
         reason = "patience" if exhausted else "callback" if self._stopped else "epochs"
         why, then = monitoring.reason_to_stop(reason, best_epoch, n_epochs)
-        self._emit(StageEnded(self._stage.name, self._record.number, n_epochs, reason, best_epoch, why, then))
+        self._emit(events.StageEnded(self._stage.name, self._record.number, n_epochs, reason, best_epoch, why, then))
         return StageResult(best if best is not None else self._pipeline.state(last=True), self._history)
 
     def _initial_blocks(self) -> Blocks[State]:
@@ -297,12 +280,8 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         else                          as many rounds stay under way as the executor takes
         ============================  =========================================
         """
-        pipeline, plan, checkpoints, (epoch, round_) = (
-            self._pipeline,
-            self._plan,
-            self._checkpoints,
-            self._plan.place(number),
-        )
+        pipeline, plan, checkpoints = self._pipeline, self._plan, self._checkpoints
+        epoch, round_ = plan.place(number)
         left = most = plan.rounds(epoch) - round_
         if checkpoints is not None and checkpoints.every_rounds is not None:
             most = min(left, checkpoints.every_rounds - number % checkpoints.every_rounds)
@@ -336,9 +315,9 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         for one in ended:
             for timing in one.timings:
                 if timing.n_lanes:
-                    self._emit(LanesEnded(name, one.epoch, one.round, *timing))
+                    self._emit(events.LanesEnded(name, one.epoch, one.round, *timing))
             seconds, merge = (self._clock - before) / len(ended), sum(t.merge for t in one.timings if not t.n_lanes)
-            self._emit(RoundEnded(name, one.epoch, one.round, seconds, self._executor.n_workers, merge))
+            self._emit(events.RoundEnded(name, one.epoch, one.round, seconds, self._executor.n_workers, merge))
         if one.round == self._plan.rounds(one.epoch) - 1:
             self._end_epoch(one.epoch, evaluates and not self._pipeline)
 
@@ -351,7 +330,7 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         metrics = self._metrics() if evaluates else {}
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
-        self._stopped = self._emit(EpochEnded(self._stage.name, epoch, seconds, rate, transfer, metrics))
+        self._stopped = self._emit(events.EpochEnded(self._stage.name, epoch, seconds, rate, transfer, metrics))
         self._seconds, self._clock = 0.0, time.perf_counter()
         self._epoch_start = time.time()  # transfers of evaluation belong to no epoch
         if self._monitoring.is_best(self._history, self._best_epoch):
@@ -373,6 +352,6 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         epoch, round_ = self._plan.place(rounds_done)
         progress = Progress(epoch, round_, self._history, self._best_epoch, self._seconds)
         saved = self._checkpoints.write(self._record, progress, self._pipeline.block, self._best)
-        self._emit(CheckpointWritten(self._stage.name, epoch, round_, place(saved.path)))
+        self._emit(events.CheckpointWritten(self._stage.name, epoch, round_, place(saved.path)))
         if self._executor.n_remembered:
             self._pipeline.replace_state(self._blocks_of(saved))

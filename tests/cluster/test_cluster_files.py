@@ -86,8 +86,8 @@ def test_certificates_of_the_file(tmp_path):
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        ("[1, 2", "is not YAML"),
-        ("just words", "has no sections"),
+        ("[1, 2", "cluster.yaml cannot be read"),
+        ("just words", "cannot be read: Expected `object`"),
         ("sdem-dist: {jobs: 2}", "needs one of slurm, pbs, sge, lsf"),
         ("jobqueue: {slurm: {}, pbs: {}}", "needs one of slurm, pbs, sge, lsf"),
         ("jobqueue: [slurm]", "Expected `object`, got `array`"),

@@ -11,7 +11,7 @@ from reference.random_documents import random_counts
 from sdem_dist import MultinomialNB, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import tasks
-from sdem_dist.engine.executor import InProcess, Reservation
+from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.rounds import submit_rounds
 from sdem_dist.learners.protocol import Lane
@@ -103,7 +103,7 @@ def test_no_task_updates_all_words():
     learner = SdEM(NaiveBayes(30, Classes(3)), 200, Merge(), "ncll")
     plan = Plan(200, 1, 1, 20, 0, n_blocks=4)
     with Watching(1) as executor:
-        source = tasks.TaskInput(learner, CORPUS, Reservation("run", 0, 1 << 30))
+        source = tasks.TaskInput(learner, CORPUS, 1 << 28)
         blocks = [executor.put(tasks.TaskResult(tasks.initial_block(learner, b, 4))) for b in range(4)]
         submit_rounds(source, plan, executor, blocks, [plan.lanes(0, 0)], 4)
     assert sizes == [7, 8, 7, 8]

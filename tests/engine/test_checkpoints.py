@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import errno
-
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
 from reference.trained_bits import bits
 
-from sdem_dist import ModelError, MultinomialNB, open_corpus, write_corpus
+from sdem_dist import ModelError, MultinomialNB, write_corpus
 from sdem_dist.engine.checkpoint import Checkpoints, Progress, StageRecord
 from sdem_dist.engine.events import CheckpointWritten, RoundEnded, RunEnded, StageStarted
 from sdem_dist.errors import OtherRunError
@@ -18,7 +16,7 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import SdemState
-from sdem_dist.storage import archive, publish
+from sdem_dist.storage import archive
 
 X, Y = random_counts(300, 40, 3, seed=2)
 HELD_OUT = random_counts(120, 40, 3, seed=3)
@@ -69,33 +67,16 @@ def fit(name: str, corpus, held_out=None, **more):
 
 
 @pytest.mark.parametrize("name", SETTINGS)
-@pytest.mark.parametrize(("stop", "every"), [(1, 1), (4, 2), (5, 3), (8, None), (9, None)])
+@pytest.mark.parametrize(("stop", "every"), [(1, 1), (5, 3), (8, None)])
 def test_resumed_runs_have_the_bits_of_uninterrupted_ones(name, stop, every, corpus, held_out, tmp_path):
     whole = fit(name, corpus, held_out)
+    assert name != "patience" or 3 < whole.n_iter_ < 40
     callbacks = [StopAfter(stop)]
     with pytest.raises(Stop):
         fit(name, corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, callbacks=callbacks)
     resumed = fit(name, corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=every, resume=True, n_jobs=2)
     assert bits(resumed) == bits(whole)
     assert resumed.n_iter_ == whole.n_iter_
-
-
-def test_patience_ended_that_run_before_its_epochs(corpus, held_out):
-    whole = fit("patience", corpus, held_out)
-    assert 3 < whole.n_iter_ < 40
-
-
-def test_stopped_again_and_again(corpus, held_out, tmp_path):
-    for _ in range(100):
-        try:
-            resumed = fit(
-                "patience", corpus, held_out, checkpoint=tmp_path, checkpoint_rounds=1, resume=True,
-                callbacks=[StopAfter(2)],
-            )  # fmt: skip
-        except Stop:
-            continue
-        break
-    assert bits(resumed) == bits(fit("patience", corpus, held_out))
 
 
 def test_resumed_on_a_cluster(corpus, held_out, tmp_path, client):
@@ -119,11 +100,6 @@ def test_resuming_a_finished_run_trains_no_more(corpus, held_out, tmp_path):
         assert isinstance(events[-1], RunEnded)
 
 
-def test_resume_without_a_checkpoint_begins(corpus, tmp_path):
-    begun = fit("mean", corpus, checkpoint=tmp_path / "new", resume=True)
-    assert bits(begun) == bits(fit("mean", corpus))
-
-
 @pytest.mark.parametrize(
     ("change", "named"),
     [
@@ -139,23 +115,6 @@ def test_other_settings_are_refused_by_name(change, named, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
     with pytest.raises(OtherRunError, match=rf"other settings or on another corpus \({named}\): resume"):
         model("mean", **change).fit(corpus, checkpoint=tmp_path, resume=True)
-
-
-def test_a_new_run_does_not_push_out_the_checkpoints_of_another(corpus, tmp_path):
-    fit("mean", corpus, checkpoint=tmp_path)
-    kept = sorted(p.name for p in tmp_path.iterdir())
-    with pytest.raises(ModelError, match="earlier run"):
-        fit("mean", corpus, checkpoint=tmp_path)
-    assert sorted(p.name for p in tmp_path.iterdir()) == kept
-
-
-def test_a_finished_run_goes_on_to_more_epochs_but_not_back(corpus, tmp_path):
-    fit("mean", corpus, checkpoint=tmp_path)
-    longer = model("mean", n_epochs=6).fit(corpus, checkpoint=tmp_path, resume=True)
-    assert longer.n_iter_ == 6
-    assert np.array_equal(longer.feature_log_prob_, model("mean", n_epochs=6).fit(corpus).feature_log_prob_)
-    with pytest.raises(ModelError, match="has run 6 epochs"):
-        fit("mean", corpus, checkpoint=tmp_path, resume=True)
 
 
 def test_other_documents_are_refused(corpus, held_out, tmp_path):
@@ -190,21 +149,6 @@ def checkpoints_in(folder) -> list:
     return sorted(folder.glob("checkpoint-*.sdem"))
 
 
-@pytest.mark.parametrize("damage", ["cut", "flipped", "empty", "not a file of ours"])
-def test_a_damaged_newest_checkpoint_is_an_error(damage, corpus, tmp_path):
-    fit("mean", corpus, checkpoint=tmp_path)
-    newest = checkpoints_in(tmp_path)[-1]
-    data = bytearray(newest.read_bytes())
-    if damage == "flipped":
-        data[-200] ^= 0xFF
-    newest.write_bytes({"cut": data[:-100], "empty": b"", "flipped": data}.get(damage, b"hello" * 100))
-    with pytest.raises(ModelError, match=f"{newest.name}.*; remove a damaged checkpoint"):
-        fit("mean", corpus, checkpoint=tmp_path, resume=True)
-    newest.unlink()
-    resumed = fit("mean", corpus, checkpoint=tmp_path, resume=True)
-    np.testing.assert_array_equal(resumed.state_.words, fit("mean", corpus).state_.words)
-
-
 @pytest.mark.parametrize("lost", ["progress", "state_words", "state_t"])
 def test_a_checkpoint_without_its_parts_is_an_error(lost, corpus, tmp_path):
     fit("mean", corpus, checkpoint=tmp_path)
@@ -215,59 +159,6 @@ def test_a_checkpoint_without_its_parts_is_an_error(lost, corpus, tmp_path):
     archive.write_archive(newest, "sdem-checkpoint", arrays, metadata)
     with pytest.raises(ModelError, match=newest.name):
         fit("mean", corpus, checkpoint=tmp_path, resume=True)
-
-
-def test_a_full_disk_leaves_the_last_checkpoint(corpus, tmp_path, monkeypatch):
-    events: list = []
-
-    def full_after_two(descriptor):
-        if sum(isinstance(e, CheckpointWritten) for e in events) >= 2:
-            raise OSError(errno.ENOSPC, "No space left on device")
-
-    monkeypatch.setattr(publish.os, "fsync", full_after_two)
-    with pytest.raises(ModelError, match="No space left"):
-        fit("mean", corpus, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append])
-    monkeypatch.undo()
-    written = [e.path for e in events if isinstance(e, CheckpointWritten)]
-    assert len(written) == 2
-    assert sorted(tmp_path.iterdir()) == sorted(written)
-    resumed = fit("mean", corpus, checkpoint=tmp_path, resume=True)
-    assert bits(resumed) == bits(fit("mean", corpus))
-
-
-def test_the_newest_two_are_kept(corpus, tmp_path):
-    events: list = []
-    fit("mean", corpus, checkpoint=tmp_path, checkpoint_rounds=1, callbacks=[events.append])
-    written = [e for e in events if isinstance(e, CheckpointWritten)]
-    assert [(e.epoch, e.round) for e in written] == [(i // 3, i % 3) for i in range(1, 13)]
-    assert checkpoints_in(tmp_path) == sorted(e.path for e in written[-2:])
-
-
-def test_one_after_each_epoch_by_default(corpus, tmp_path):
-    events: list = []
-    fit("mean", corpus, checkpoint=tmp_path, callbacks=[events.append])
-    assert [(e.epoch, e.round) for e in events if isinstance(e, CheckpointWritten)] == [(i, 0) for i in range(1, 5)]
-
-
-def test_by_seconds(monkeypatch, corpus, tmp_path):
-    from sdem_dist.engine import checkpoint
-
-    now = [0.0]
-    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
-    events: list = []
-
-    def tick(event):
-        events.append(event)
-        if isinstance(event, RoundEnded):
-            now[0] += 10.0
-
-    fit("mean", corpus, checkpoint=tmp_path, checkpoint_seconds=25, callbacks=[tick])
-    assert [(e.epoch, e.round) for e in events if isinstance(e, CheckpointWritten)] == [(1, 0), (2, 0), (3, 0), (4, 0)]
-
-
-def test_rounds_or_seconds(tmp_path):
-    with pytest.raises(ValueError, match="not both"):
-        Checkpoints(tmp_path, every_rounds=1, every_seconds=1.0)
 
 
 @pytest.mark.parametrize("given", [{"resume": True}, {"checkpoint_rounds": 2}, {"checkpoint_seconds": 2.0}])
@@ -293,6 +184,37 @@ def test_infinite_losses_are_kept(tmp_path):
         np.testing.assert_array_equal(a, b)
 
 
-def test_corpus_is_opened_by_path(corpus, tmp_path):
-    fit("mean", open_corpus(corpus.path), checkpoint=tmp_path)
+@pytest.mark.parametrize(
+    ("how_often", "expected"),
+    [
+        ({}, [(i, 0) for i in range(1, 5)]),
+        ({"checkpoint_rounds": 1}, [(i // 3, i % 3) for i in range(1, 13)]),
+        ({"checkpoint_rounds": 5}, [(1, 2), (3, 1)]),
+        ({"checkpoint_seconds": 25}, [(1, 0), (2, 0), (3, 0), (4, 0)]),  # rounds take ten seconds
+    ],
+)
+def test_when_checkpoints_are_written_and_which_are_kept(how_often, expected, monkeypatch, corpus, tmp_path):
+    from sdem_dist.engine import checkpoint
+
+    now, written = [0.0], []
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now[0])
+
+    def tick(event):
+        now[0] += 10.0 * isinstance(event, RoundEnded)
+        written.extend([event] * isinstance(event, CheckpointWritten))
+
+    fit("mean", corpus, checkpoint=tmp_path, callbacks=[tick], **how_often)
+    assert [(e.epoch, e.round) for e in written] == expected
+    assert checkpoints_in(tmp_path) == sorted(e.path for e in written[-2:])
+    with pytest.raises(ValueError, match="not both"):
+        Checkpoints(tmp_path, every_rounds=1, every_seconds=1.0)
+
+
+def test_a_damaged_newest_checkpoint_is_an_error_and_the_one_before_serves(corpus, tmp_path):
+    fit("mean", corpus, checkpoint=tmp_path)
+    newest = checkpoints_in(tmp_path)[-1]
+    newest.write_bytes(newest.read_bytes()[:-100])
+    with pytest.raises(ModelError, match=f"{newest.name}.*; remove a damaged checkpoint"):
+        fit("mean", corpus, checkpoint=tmp_path, resume=True)
+    newest.unlink()
     assert bits(fit("mean", corpus, checkpoint=tmp_path, resume=True)) == bits(fit("mean", corpus))

@@ -98,25 +98,6 @@ def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
     assert left == list(range(N_BLOCKS, 0, -1)), "the one that is asked for, and those after it"
 
 
-def test_a_block_is_sent_when_the_one_before_has_arrived():
-    class Recording(InProcess):
-        def put(self, value):
-            done.append(("put", value.value))
-            return super().put(value)
-
-        def wait(self, handle):
-            done.append(("wait", handle.result().value))
-
-    done: list = []
-    rounds.blocks_from_driver(Recording(1), 3, lambda b: b)
-    assert done == [(what, b) for b in range(3) for what in ("put", "wait")]
-
-
-def test_a_process_that_holds_the_state_does_not_read_it_again(monkeypatch, tmp_path):
-    monkeypatch.setattr(trainer._StageRun, "_blocks_of", pytest.fail)
-    fitted(checkpoint=tmp_path, checkpoint_rounds=1)
-
-
 def test_the_best_state_goes_before_the_next_comes(monkeypatch):
     from sdem_dist.engine.rounds import RoundPipeline
 

@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sdem_dist.engine import tasks
-from sdem_dist.engine.executor import InProcess, Reservation
+from sdem_dist.engine.executor import InProcess
 from sdem_dist.engine.plan import LANES_COMBINED, Plan, reduce
 from sdem_dist.engine.rounds import TaskSizes, submit_rounds
 from sdem_dist.learners.protocol import Lane
@@ -49,9 +49,7 @@ class Counting(InProcess):
         return super().submit(function, *args, affinity=affinity)
 
 
-FEED = tasks.TaskInput(
-    Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), Reservation("run", 0, 4 << 30)
-)
+FEED = tasks.TaskInput(Adder(), SimpleNamespace(cache_key="nothing", read=lambda start, stop: None), 1 << 30)
 
 
 def trained(n_lanes: int, bundle: int, n_documents: int | None = None, n_rounds: int = 1):
@@ -114,13 +112,8 @@ def test_tasks_of_a_round(n_lanes, bundle, maps, combines):
     assert names.count("combine") == combines
     assert names[-1] == ("update" if maps else "run_rounds")  # one task where a bundle has all lanes
     assert len(names) == maps + combines + 1
-
-
-def test_affinity_is_the_place_in_the_corpus_whatever_the_bundle():
-    for bundle in (1, 16, 64):
-        places = [place for name, place in trained(256, bundle)[1] if name == "map_lanes"]
-        assert places == [i / 256 for i in range(0, 256, bundle)]
-    assert trained(256, 256)[1] == [("run_rounds", 0.0)]
+    places = [place for name, place in trained(n_lanes, bundle)[1] if name in ("map_lanes", "run_rounds")]
+    assert places == [i / n_lanes for i in range(0, n_lanes, bundle)], "affinity is the place in the corpus"
 
 
 @given(st.integers(1, 600), st.sampled_from([1, LANES_COMBINED]))
@@ -210,19 +203,17 @@ def test_documents_that_take_long_to_read_are_read_by_all_workers():
         return sizes.n_lanes
 
     assert [after(0.2) for _ in range(3)] == [1] * 3
+    assert sizes.n_rounds == 1
     # Once caches have them, one worker is enough; but not where its cache has not all of them.
     later = [after(0.0) for _ in range(20)]
     assert later[0] == 1 and later[-1] == 16
     assert after(0.2) == after(0.0) == 1
 
 
-def test_short_rounds_that_grow_do_not_stay_on_one_worker():
+def test_rounds_that_grow_count_as_full_ones_and_those_of_a_single_lane_go_together_at_once():
     sizes = sizes_of(ROUNDS, 8)
     sizes.measured(1, timings(ROUNDS, sizes, n_documents=250, mapped=0.004), 0.03)
     assert (sizes.n_lanes, sizes.n_rounds) == (1, 1)  # full rounds take .25 s
-
-
-def test_rounds_of_a_single_lane_go_together_at_once():
     plan = replace(ROUNDS, n_lanes=1)
     sizes = sizes_of(plan, 8)
     sizes.measured(1, timings(plan, sizes, mapped=0.01), 0.03)

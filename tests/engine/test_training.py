@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
-
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
 
 from sdem_dist import MultinomialNB
-from sdem_dist.engine import callbacks
 from sdem_dist.engine.events import (
     CheckpointWritten,
     Compiled,
@@ -64,30 +60,30 @@ def test_evaluate_every(every, evaluated):
     np.testing.assert_array_equal(model.state_.words, MultinomialNB(n_epochs=5, **ONE_STAGE).fit(X, Y).state_.words)
 
 
+def test_patience_that_is_never_exhausted_still_returns_the_best():
+    with pytest.raises(ValueError, match="patience needs validation"):
+        MultinomialNB(patience=2, validation_fraction=0.0).fit(X, Y)
+    model = MultinomialNB(n_epochs=12, patience=50, n_lanes=1, loss="ncll", **ONE_STAGE).fit(X, Y, validation=HELD_OUT)
+    best = min(h["validation_ncll"] for h in model.history_)
+    assert model.n_iter_ == 12 and best < model.history_[-1]["validation_ncll"]
+    assert model.evaluate(*HELD_OUT)["ncll"] == pytest.approx(best, rel=1e-12)
+
+
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
 @pytest.mark.parametrize(("patience", "every"), [(1, 1), (3, 1), (2, 2)])
 def test_patience_returns_the_best_state(loss, patience, every):
     settings = {"loss": loss, "n_lanes": 1, "rounds_per_epoch": 2, **ONE_STAGE, "evaluate_every": every}
-    model = MultinomialNB(n_epochs=60, patience=patience, **settings).fit(X, Y, validation=HELD_OUT)
+    events: list = []
+    model = MultinomialNB(n_epochs=60, patience=patience, **settings)
+    model.fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
     watched = {h["epoch"]: h[f"validation_{loss}"] for h in model.history_ if f"validation_{loss}" in h}
     best = min(watched, key=lambda epoch: (watched[epoch], epoch))
     assert model.n_iter_ == best + patience * every < 60
+    ended = next(event for event in events if isinstance(event, StageEnded))
+    assert (ended.reason, ended.best_epoch, ended.n_epochs) == ("patience", best, model.n_iter_)
     assert model.evaluate(*HELD_OUT)[loss] == pytest.approx(watched[best], rel=1e-12)
     fixed = MultinomialNB(n_epochs=best, **settings).fit(X, Y)
     np.testing.assert_array_equal(model.state_.words, fixed.state_.words)
-
-
-def test_patience_that_is_never_exhausted_still_returns_the_best():
-    model = MultinomialNB(n_epochs=12, patience=50, n_lanes=1, loss="ncll", **ONE_STAGE).fit(X, Y, validation=HELD_OUT)
-    assert model.n_iter_ == 12
-    best = min(h["validation_ncll"] for h in model.history_)
-    assert best < model.history_[-1]["validation_ncll"]
-    assert model.evaluate(*HELD_OUT)["ncll"] == pytest.approx(best, rel=1e-12)
-
-
-def test_patience_needs_validation():
-    with pytest.raises(ValueError, match="patience needs validation"):
-        MultinomialNB(patience=2, validation_fraction=0.0).fit(X, Y)
 
 
 def test_events_in_order(tmp_path):
@@ -149,14 +145,6 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
     assert functions.count("run_rounds") == n_tasks[every]
 
 
-def test_the_reason_of_the_end():
-    events: list = []
-    model = MultinomialNB(n_epochs=60, patience=1, n_lanes=1, **ONE_STAGE)
-    model.fit(X, Y, validation=HELD_OUT, callbacks=[events.append])
-    ended = events[-2]
-    assert ended.reason == "patience" and ended.best_epoch == ended.n_epochs - 1
-
-
 @pytest.mark.parametrize("settings", [{"rounds_per_epoch": 8}, {"merge": "sum", "batch_size": 1, "n_lanes": 4}])
 def test_more_rounds_and_lanes_than_documents(settings):
     model = MultinomialNB(n_epochs=3, **ONE_STAGE, **settings).fit(X[:5], [0, 1, 0, 1, 1])
@@ -175,110 +163,3 @@ def test_a_training_that_fails_leaves_no_threads():
     with pytest.raises(RuntimeError, match="stop here"):
         MultinomialNB().fit(np.tile(X.toarray(), (40, 1)), np.tile(Y, 40), callbacks=[fail])
     assert threading.active_count() == before
-
-
-def test_one_of_a_thing_is_not_many(capsys):
-    MultinomialNB(n_epochs=1, n_lanes=2, rounds_per_epoch=3, verbose=True, **ONE_STAGE).fit(X, Y)
-    assert "1 epoch, 3 rounds per epoch, 2 lanes per round" in capsys.readouterr().err.splitlines()[0]
-
-
-def test_lines_where_nobody_watches(capsys, tmp_path):
-    model = MultinomialNB(n_epochs=60, patience=1, verbose=True, n_lanes=1, loss="ncll", **ONE_STAGE)
-    model.fit(X, Y, validation=HELD_OUT, checkpoint=tmp_path)
-    captured = capsys.readouterr()
-    lines = captured.err.splitlines()
-    assert captured.out == ""
-    assert all(line.startswith(("train", "checkpoint")) for line in lines)
-    assert all(len(line) <= 100 for line in lines if "checkpoint" not in line and "stopped" not in line)
-    assert "60 epochs, 1 round per epoch, 1 lane per round, 1 thread" in lines[0]
-    assert "epoch 1" in lines[1] and "held-out  " in lines[1] and "log-loss " in lines[1]
-    assert "checkpoint" in lines[2] and str(tmp_path) in lines[2]
-    best = int(np.argmin([entry["validation_ncll"] for entry in model.history_])) + 1
-    assert lines[-1] == (
-        f"train: stopped after epoch {best + 1}, since the held-out loss is not lower than after epoch {best}; "
-        f"epoch {best} is kept"
-    )
-
-
-def test_no_word_unless_asked(capsys):
-    MultinomialNB(n_epochs=2).fit(X, Y)
-    assert capsys.readouterr() == ("", "")
-
-
-def test_bar(monkeypatch):
-    stream = io.StringIO()
-    monkeypatch.setattr("sys.stderr", stream)
-    MultinomialNB(n_epochs=2, n_lanes=2, **ONE_STAGE).fit(X, Y, callbacks=[callbacks.ProgressBar("run  ")])
-    assert "epoch 2" in stream.getvalue() and "run" in stream.getvalue()
-
-
-def test_terminal_or_not(monkeypatch):
-    with callbacks.progress_callback() as plain:
-        assert isinstance(plain, callbacks.LogLines)
-    stream = io.StringIO()
-    stream.isatty = lambda: True
-    monkeypatch.setattr("sys.stderr", stream)
-    with callbacks.progress_callback() as bar:
-        assert isinstance(bar, callbacks.ProgressBar)
-
-
-def test_a_bar_is_stopped_when_training_fails(monkeypatch):
-    monkeypatch.setattr(callbacks.sys.stderr, "isatty", lambda: True, raising=False)
-    with pytest.raises(RuntimeError, match="midway"), callbacks.progress_callback("") as bar:  # noqa: PT012
-        bar(StageStarted("train", 0, True, ("ncll",), 1, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
-        assert bar._screen.is_started
-        raise RuntimeError("midway")
-    assert not bar._screen.is_started
-
-
-def quiet_stage(write, seconds: list[float]) -> None:
-    """Tell of a stage that is not monitored, and of its rounds."""
-    write(StageStarted("survey", 0, False, (), 3, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=3))
-    for epoch, each in enumerate(seconds):
-        write(RoundEnded("survey", epoch, 0, each, 1, 0.0))
-        write(EpochEnded("survey", epoch, each, 1.0, 0.0, {}))
-        write(CheckpointWritten("survey", epoch, 0, Path("somewhere")))
-    write(StageEnded("survey", 0, 3, "epochs", 3))
-
-
-@pytest.mark.parametrize(("seconds", "lines"), [([0.3] * 3, []), ([0.6] * 3, ["survey: 3 epochs"])])
-def test_a_stage_that_is_not_monitored_costs_one_line_if_it_takes_long(seconds, lines, capsys):
-    quiet_stage(callbacks.LogLines(), seconds)
-    assert capsys.readouterr().err.splitlines() == lines
-
-
-@pytest.mark.parametrize(
-    ("n_epochs", "seconds", "metrics", "told"),
-    [
-        (50, 0.1, {}, [10, 20, 30, 40, 50]),
-        (20, 0.1, {}, [10, 20]),
-        (19, 0.1, {}, list(range(1, 20))),
-        (50, 1.0, {}, list(range(1, 51))),
-        (50, 0.1, {"ncll": 1.0}, list(range(1, 51))),
-        (50, 0.1, {"validation_ncll": 1.0}, list(range(1, 51))),
-        (50, 0.1, {"hinge": 1.0}, [10, 20, 30, 40, 50]),
-    ],
-)
-def test_of_many_quick_epochs_without_a_figure_one_in_ten_gets_a_line(n_epochs, seconds, metrics, told, capsys):
-    write = callbacks.LogLines()
-    write(StageStarted("train", 0, True, ("ncll",), n_epochs, 1, 1, n_workers=1, epoch=0, round=0, done=0, total=1))
-    for epoch in range(n_epochs):
-        write(EpochEnded("train", epoch, seconds, 1.0, 0.0, metrics))
-    lines = capsys.readouterr().err.splitlines()[1:]
-    assert [int(line.split("epoch ")[1].split()[0]) for line in lines] == told
-
-
-def test_the_bar_of_a_stage_that_is_not_monitored_goes(monkeypatch):
-    monkeypatch.setattr("sys.stderr", io.StringIO())
-    bar = callbacks.ProgressBar()
-    quiet_stage(bar, [0.6] * 3)
-    bar.stop()
-    assert bar._bars == []
-
-
-def test_the_metrics_that_a_stage_declares_are_shown_of_validation_documents_where_there_are_any():
-    metrics = {"ncll": 0.5, "mse": 0.25}
-    event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics)
-    assert callbacks.brief(event, ("mse",)) == "epoch 1  mean squared error 0.2500"
-    event = EpochEnded("train", 0, 1.0, 1.0, 0.0, metrics | {"validation_mse": 0.75})
-    assert callbacks.brief(event, ("mse", "r2")) == "epoch 1  held-out  mean squared error 0.7500"

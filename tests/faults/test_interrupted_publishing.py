@@ -26,7 +26,7 @@ def published(what: str, folder: Path) -> int:
         assert (arrays["a"] == metadata["generation"]).all()
         return int(metadata["generation"])
     found = Checkpoints(folder).latest(StageRecord(0, "run", SdemState, 1), 99)
-    assert found is not None and found[0].epoch == found[1].block(0).t
+    assert found is not None and found[0].epoch == found[1].block(0, 1).t
     return found[0].epoch
 
 
