@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self
@@ -18,7 +19,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
-from sdem_dist.estimators import parameters
+from sdem_dist.estimators import parameters as p
 from sdem_dist.fitting.defaults import MAX_EPOCHS
 from sdem_dist.fitting.scoring import LazyParameters
 from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
@@ -43,6 +44,7 @@ def _parameters_of(learner: AnyModelLearner, state: Any) -> Any:
     return learner.parameters(state)
 
 
+@p.estimator
 class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
 
@@ -56,8 +58,14 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
     }
     """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
-    learner_: Any
-    _lazy_parameters: LazyParameters
+
+    evaluate_every: int = p.param(1, *p.EVALUATE_EVERY)
+    n_jobs: int | None = p.param(
+        None, p.integer(optional=True), "Threads where there is no client; None: all cores. No bit depends on it."
+    )
+    verbose: bool | int = p.param(
+        False, p.either(p.truth(), p.integer(0)), "Show progress on standard error; a number as scikit-learn has it."
+    )
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
@@ -141,39 +149,35 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
-        from sdem_dist.fitting.running import FitOptions, executor_for, notify_failure, run_fit, undamaged_part
+        from sdem_dist.fitting.running import corpus_in_scratch, executor_for, notifying, run_fit, undamaged_part
 
-        parameters.check(self)
+        p.check(self)
         self._check()
         self._look_at(X)
-        options = FitOptions(client, validation, checkpoint, checkpoint_rounds, checkpoint_seconds, resume, callbacks)
-        if client is not None and is_dask(X):
-            from sdem_dist.fitting.running import corpus_in_scratch
-
-            with corpus_in_scratch(self, X, y, sample_weight, client) as written:
-                self.fit(written, **options._asdict())
-            self._label(X)
-            return self
-        source = source_of(self, X, y, sample_weight, client=client)
-        self.damaged_shards_ = []
-        callbacks = [*callbacks, *tasks_of(self, X, y)]
-        with notify_failure(callbacks):
+        documents, targets, weights = X, y, sample_weight
+        with ExitStack() as stack:
+            if client is not None and is_dask(X):
+                documents = stack.enter_context(corpus_in_scratch(self, X, y, sample_weight, client))
+                targets = weights = None
+            source = source_of(self, documents, targets, weights, client=client)
+            self.damaged_shards_ = []
+            callbacks = [*callbacks, *tasks_of(self, X, y)]
+            stack.enter_context(notifying(callbacks, self))
             with executor_for(client, self.n_jobs, source) as executor:
                 if skip_damaged and isinstance(source.corpus, Corpus):
                     corpus, self.damaged_shards_ = undamaged_part(source.corpus, executor, callbacks)
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)
-                end = run_fit(self, source, executor, options._replace(callbacks=callbacks))
+                checkpoints = checkpoint, checkpoint_rounds, checkpoint_seconds, resume
+                end = run_fit(self, source, executor, client, validation, *checkpoints, callbacks)
             self.history_, self.n_iter_ = end.history, len(end.history)
             self._take(end.learner, end.state)
             self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
-            self._label(X)
+            if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):  # as scikit-learn's clusterers
+                self.labels_ = np.asarray(self.predict(X))  # type: ignore[attr-defined]
             for message in end.warnings:
                 warnings.warn(message, stacklevel=CALLER)
-            for callback in callbacks:
-                if (fitted := getattr(callback, "fitted", None)) is not None:
-                    fitted(self)
         return self
 
     def _look_at(self, X: object) -> None:
@@ -185,11 +189,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             sparse = layout == "sparse" if layout else sp.issparse(rows) or are_texts(X)
             self._trained_layout = "sparse" if sparse else "dense"
 
-    def _label(self, X: object) -> None:
-        """Predict the clusters of training documents in memory, which scikit-learn's clusterers keep."""
-        if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):
-            self.labels_ = np.asarray(self.predict(X))
-
     def _describe(self, source: Source) -> None:
         self.n_features_in_ = source.n_features - self._n_targets_in_columns
         self.vocabulary_, self.vectorizer_ = source.vocabulary, source.vectorizer
@@ -200,10 +199,11 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             self.label_separator_ = source.corpus.header.label_separator
 
     def _take(self, learner: AnyModelLearner, state: Any) -> None:
-        self.learner_, self.state_ = learner, state
+        self.learner_: Any = learner
+        self.state_ = state
         head = getattr(learner, "head", None)
         self._several = isinstance(head, SigmoidLabels) or (isinstance(head, Labels) and not head.exclusive)
-        self._lazy_parameters = LazyParameters(partial(_parameters_of, learner, state))
+        self._lazy_parameters: LazyParameters = LazyParameters(partial(_parameters_of, learner, state))
         self.__dict__.pop("set_scores_", None)  # of another training
 
     @property
@@ -223,16 +223,9 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def _parameters(self) -> Any:
         return self._lazy_parameters.value
 
+    @p.takes("X", "y", "client")
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-        client : distributed.Client, default=None
-            Score a corpus on this cluster.
 
         Returns
         -------
@@ -247,14 +240,9 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         metrics = evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
         return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 
+    @p.takes("X", "y")
     def report(self, X: object, y: object = None) -> Report:
         """Return how well the model does on documents, as arrays that show themselves at a terminal and in a notebook.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus, which has its own. Mixtures and topic models do without.
 
         Returns
         -------
@@ -336,24 +324,3 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not self.spec.either)
         tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
         return tags
-
-
-_MODEL = ("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight")
-_STEPS = ("step", "steps", "step_decay", "merge")
-_DOCUMENTS = ("weighting", "norm", "min_df", "ngram_range", "vectorizer")
-
-
-def settled(estimator: EngineEstimator) -> dict[str, object]:
-    """Return the parameters that later batches cannot change, with their values."""
-    return {name: getattr(estimator, name) for name in (*_MODEL, *_STEPS, *_DOCUMENTS)}
-
-
-def check_settled(estimator: EngineEstimator, first_params: Mapping[str, object]) -> None:
-    """Raise ValueError where one of them has another value now than when training began."""
-    for name, now in settled(estimator).items():
-        then = first_params[name]
-        if not np.array_equal(np.array(now, object), np.array(then, object)):
-            raise ValueError(
-                f"{name} is {now!r}, and was {then!r} when training began: partial_fit cannot change it; set it back, or "
-                "begin again with fit, or with a new estimator"
-            )

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.calibration import conformal_scores, conformal_sets, conformal_thresholds, possible
 from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
+from sdem_dist.estimators import parameters as p
 from sdem_dist.fitting.scoring import over_blocks, ranges_of
 from sdem_dist.inputs.source import Source, source_of
 from sdem_dist.inputs.spec import Estimator
@@ -45,17 +46,18 @@ class EngineClassifier(ClassifierMixin, Estimator):
             return np.asarray(log_expit(scores))
         return np.asarray(log_softmax(scores, axis=1))
 
-    def _probabilities(self, scores: np.ndarray) -> np.ndarray:
-        if self.several_labels:
-            return probabilities(scores)
-        return np.asarray(softmax(scores, axis=1))
-
     def _predicted(self, X: object) -> np.ndarray:
         """Return the classes of documents in memory; of several labels which of them a document gets."""
         scores = self._class_scores(X)
         if self.several_labels:
             return np.asarray(probabilities(scores) >= self.thresholds_, np.int64)  # type: ignore[attr-defined]
         return np.asarray(self.classes_[scores.argmax(axis=1)])
+
+    @property
+    def temperature_(self) -> float:
+        """What scores are divided by for probabilities."""
+        check_is_fitted(self)
+        return float(getattr(self.learner_, "temperature", 1.0))
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -68,16 +70,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
         loss = getattr(self, "loss", None)
         return loss if loss in ("nll", "ncll", "hinge") else "ncll"
 
+    @p.takes("collection", "client")
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y | d), shape (n_samples, n_classes).
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or Corpus
-            For a Dask collection the result is one too, computed block by block, with the index of a DataFrame. A
-            corpus is read piece by piece; rows come in its order, see `sdem_dist.corpus.Corpus.ids`.
-        client : distributed.Client, optional
-            Its workers read a corpus; the result is gathered here.
 
         Returns
         -------
@@ -88,8 +83,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
             self, X, lambda b: self._log_probabilities(self._class_scores(b)), len(self.classes_), client
         )
 
+    @p.takes("collection", "client")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes); `X` and `client` as for `predict_log_proba`.
+        """Return p(y | d), shape (n_samples, n_classes).
 
         Returns
         -------
@@ -97,10 +93,16 @@ class EngineClassifier(ClassifierMixin, Estimator):
             Rows sum to 1, except where documents have several labels.
         """
         check_is_fitted(self)
-        return over_blocks(self, X, lambda b: self._probabilities(self._class_scores(b)), len(self.classes_), client)
 
+        def predicted(rows: object) -> np.ndarray:
+            scores = self._class_scores(rows)
+            return probabilities(scores) if self.several_labels else np.asarray(softmax(scores, axis=1))
+
+        return over_blocks(self, X, predicted, len(self.classes_), client)
+
+    @p.takes("collection", "client")
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return each document's most probable class, shape (n_samples,); `X` and `client` as for `predict_log_proba`.
+        """Return each document's most probable class, shape (n_samples,).
 
         Returns
         -------
@@ -112,19 +114,13 @@ class EngineClassifier(ClassifierMixin, Estimator):
         n_columns = len(self.classes_) if self.several_labels else None
         return over_blocks(self, X, self._predicted, n_columns, client)
 
+    @p.takes("X", "y")
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Find the thresholds of `predict_sets` from held-out documents.
 
         The documents must not have taken part in training, nor, as `validation`, in choosing training time or a
         temperature. What is found is saved with the model; another fit forgets it. A warning says so where they are all
         documents of the training, as far as a model that weighs words can tell.
-
-        Parameters
-        ----------
-        X : documents in memory, or Corpus
-            Held-out documents, like those to be predicted.
-        y : array-like of shape (n_samples,), default=None
-            Their classes; None with a corpus, which brings them.
 
         Returns
         -------
@@ -156,6 +152,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         self.set_scores_ = conformal_scores(self.predict_proba(source.corpus), labels)
         return self
 
+    @p.takes("X")
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
         """Return a set of possible classes for each document, bool of shape (n_samples, n_classes).
 
@@ -165,7 +162,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
         coverage : float, default=0.9
             Between 0 and 1.
 
@@ -178,8 +174,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             `calibrate_sets` was not called.
         """
-        most = self.set_thresholds(coverage)
-        return conformal_sets(self.predict_proba(X), most)
+        return conformal_sets(self.predict_proba(X), self.set_thresholds(coverage))
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
         """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
@@ -191,8 +186,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
             )
         return conformal_thresholds(self.set_scores_, coverage)
 
+    @p.takes("collection", "client")
     def decision_function(self, X: object, client: Client | None = None) -> Any:
-        """Return what decides between classes; `X` and `client` as for `predict_log_proba`.
+        """Return what decides between classes.
 
         Returns
         -------
@@ -203,17 +199,19 @@ class EngineClassifier(ClassifierMixin, Estimator):
             log-odds of each, over its temperature.
         """
         check_is_fitted(self)
-        several = self.several_labels
-        scores = over_blocks(self, X, self._class_scores if several else self._decisions, len(self.classes_), client)
-        return scores[:, 1] - scores[:, 0] if len(self.classes_) == 2 and not several else scores
 
-    def _decisions(self, X: object) -> np.ndarray:
-        """Return what decides between classes of documents in memory, comparable between documents."""
-        scores = possible(self._class_scores(X))
-        if scores.shape[1] == 2:
-            half = compressed(scores[:, 1] - scores[:, 0]) / 2.0
-            return np.column_stack([-half, half])
-        return compressed(self._log_probabilities(scores))
+        def decisions(rows: object) -> np.ndarray:
+            scores = self._class_scores(rows)
+            if self.several_labels:
+                return scores
+            scores = possible(scores)
+            if len(self.classes_) == 2:
+                half = compressed(scores[:, 1] - scores[:, 0]) / 2.0
+                return np.column_stack([-half, half])
+            return compressed(self._log_probabilities(scores))
+
+        scores = over_blocks(self, X, decisions, len(self.classes_), client)
+        return scores if len(self.classes_) != 2 or self.several_labels else scores[:, 1] - scores[:, 0]
 
     def explain(self, X: object, against: object = None) -> Explanations:
         """Return why each document was taken for its class: log-odds against another class, as a sum over its words.
@@ -247,18 +245,12 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
         raise refused(self)
 
+    @p.takes("X", "y", "sample_weight")
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the accuracy on documents, or on a corpus with its own labels.
 
         Documents without a label (see `unlabelled`) do not count. Where documents have several labels, it is the share
         of documents all of whose labels are right.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : array-like of shape (n_samples,), default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------
@@ -268,11 +260,11 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
         if isinstance(X, Corpus) or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
-        if y is None:
-            return float(super().score(X, y, sample_weight))
-        labels: Any = checked_labels(self, y)
-        if self.unlabelled is None or (labelled := has_label(self, labels := np.asarray(labels).ravel())).all():
-            return float(super().score(X, y, sample_weight))
+        labels: Any = None if y is None else checked_labels(self, y)
+        if y is None or self.unlabelled is None:
+            return float(super().score(X, labels, sample_weight))
+        labels = np.asarray(labels).ravel()
+        labelled = has_label(self, labels)
         if not labelled.any():
             raise ValueError("none of the documents to be scored has a label: accuracy needs some that have")
         right = np.asarray(self.predict(X)) == labels
@@ -294,12 +286,9 @@ class LabelSets(EngineClassifier):
     def thresholds_(self) -> np.ndarray:
         """Lowest probability with which a document gets each label, shape (n_labels,)."""
 
+    @p.takes("X")
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
         """Return the labels of each document by name, the most probable first, where it may have several.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
 
         Returns
         -------
@@ -308,12 +297,12 @@ class LabelSets(EngineClassifier):
         check_is_fitted(self)
         names, least = self.classes_.tolist(), self.thresholds_
         return [
-            tuple(names[k] for k in np.argsort(-p, kind="stable").tolist() if p[k] >= least[k])
-            for p in np.asarray(self.predict_proba(X))
+            tuple(names[k] for k in np.argsort(-row, kind="stable").tolist() if row[k] >= least[k])
+            for row in np.asarray(self.predict_proba(X))
         ]
 
 
-class JointClassifier(Estimator):
+class JointClassifier(EngineClassifier):
     """What classifiers that are joint distributions of classes and documents answer beside that."""
 
     @abstractmethod
@@ -321,7 +310,7 @@ class JointClassifier(Estimator):
         """Return ln p(y, d) of documents in memory."""
 
     def _class_scores(self, X: object) -> np.ndarray:
-        return self._joint_log_proba(X) / float(self.learner_.temperature)
+        return self._joint_log_proba(X) / self.temperature_
 
     @property
     def class_log_prior_(self) -> np.ndarray:
@@ -329,10 +318,9 @@ class JointClassifier(Estimator):
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
+    @p.takes("collection", "client")
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
         """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
-
-        `X` and `client` as for `predict_log_proba`.
 
         Returns
         -------

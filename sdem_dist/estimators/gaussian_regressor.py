@@ -13,8 +13,8 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.parameters import Running, either, estimator, integer, one_of, param, real
 from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.scoring import over_corpus
@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 
-@estimator
-class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
+@p.estimator
+class GaussianRegressor(RegressorMixin, EngineEstimator):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus without labels has it as its last column.
@@ -54,23 +54,23 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     [11.0, 12.0]
     """
 
-    loss: str = param(
+    loss: str = p.param(
         "nll",
-        one_of("nll", "ncll"),
+        p.one_of("nll", "ncll"),
         '``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll" runs EM,\n'
         'and "ncll" goes on from there down the conditional loss.',
     )
-    alpha: float | str = param(
+    alpha: float | str = p.param(
         "evidence",
-        either(one_of("evidence"), real()),
+        p.either(p.one_of("evidence"), p.real()),
         "Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.\n"
         '"evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features\n'
         "have a unit each or one for all. It costs one more pass, or 10 with features missing.",
     )
-    n_epochs: int = param(
-        30, integer(), 'With features missing: passes for EM and, for "ncll", for the steps after it.'
+    n_epochs: int = p.param(
+        30, p.integer(), 'With features missing: passes for EM and, for "ncll", for the steps after it.'
     )
-    n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of rows.")
+    n_lanes: int | None = p.param(None, p.integer(optional=True), "Lanes of a round. None: by the number of rows.")
 
     _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
@@ -111,13 +111,19 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
         refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
         alpha, scale = self.alpha, summary.scale
-        if isinstance(alpha, str):
+        if isinstance(
+            alpha, str
+        ):  # the prior under which targets are most probable, with a unit a feature or one for all
             pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, defaults.PILOT_EM_EPOCHS)) if gaps else once
-            result = trainer.run(Stage("prior", pilot, few)).state
-            alpha, scale = _most_probable_prior(
-                pilot.model.products(result.mu[0], source.weight), summary, source.weight
-            )
+            mu = trainer.run(Stage("prior", pilot, few)).state.mu[0]
+            products, one, priors = pilot.model.products(mu, source.weight), scale.copy(), []
+            one[:-1] = np.sqrt(summary.variance[:-1].mean()) or 1.0
+            for units in (scale, one):
+                factor = scale / units
+                priors.append((largest_evidence(products * factor * factor[:, None], source.weight), units))
+            best, scale = max(priors, key=lambda pair: pair[0].log_evidence)
+            alpha = best.penalty
         joint = _learner(source, summary, scale, float(alpha))
         plan = epochs if gaps else once
         if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
@@ -127,15 +133,12 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         start = started(np.array([source.weight]), state.mu, state.t)
         return final_stage(trainer, learner, epochs, start)
 
-    def _moments(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return mean and covariance of features and target, standardised."""
+    def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+        """Return mean and covariance of features and target, standardised; their location and scale."""
         check_is_fitted(self)
-        return self.learner_.model.family.to_moments(self.state_.best[1][0])
-
-    def _units(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return what was taken off the columns and what they were divided by."""
         block = self.learner_.model.variables.blocks[0]
-        return np.asarray(block.location), np.asarray(block.scale)
+        mean, covariance = self.learner_.model.family.to_moments(self.state_.best[1][0])
+        return mean, covariance, np.asarray(block.location), np.asarray(block.scale)
 
     @property
     def alpha_(self) -> float:
@@ -146,20 +149,20 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     @property
     def coef_(self) -> np.ndarray:
         """What a unit of each feature adds, shape (n_features,)."""
-        (_, covariance), (_, scale) = self._moments(), self._units()
+        _, covariance, _, scale = self._moments()
         return np.asarray(np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1]) * scale[-1] / scale[:-1])
 
     @property
     def intercept_(self) -> float:
         """The target where all features are 0."""
-        (mean, _), (location, scale) = self._moments(), self._units()
+        mean, _, location, scale = self._moments()
         means = location + scale * mean
         return float(means[-1] - self.coef_ @ means[:-1])
 
     @property
     def variance_(self) -> float:
         """Variance of the target around its mean given all features, with the coefficients as they were learned."""
-        (_, covariance), (_, scale) = self._moments(), self._units()
+        _, covariance, _, scale = self._moments()
         slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
         return float((covariance[-1, -1] - slopes @ covariance[:-1, -1]) * scale[-1] ** 2)
 
@@ -181,8 +184,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
         ndarray of shape (n_samples,), float64
             With `return_std` two of them: means and standard deviations.
         """
-        check_is_fitted(self)
-        location, scale = self._units()
+        _, _, location, scale = self._moments()
 
         def predicted(rows: object) -> np.ndarray:
             standardised = (table_of(self, rows) - location[:-1]) / scale[:-1]
@@ -216,7 +218,7 @@ class GaussianRegressor(Running, RegressorMixin, EngineEstimator):
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
         from sdem_dist.reports.parts import of_regression
 
-        (mean, covariance), (location, scale) = self._moments(), self._units()
+        mean, covariance, location, scale = self._moments()
         means = location + scale * mean
         result = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
         return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result
@@ -228,15 +230,3 @@ def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: f
     family = GaussianFull(source.n_features, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
     block = Block(family, tuple(range(source.n_features)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
     return SdEM(JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())
-
-
-def _most_probable_prior(products: np.ndarray, summary: ColumnSummary, n: float) -> tuple[float, np.ndarray]:
-    """Return alpha, and what columns are to be divided by: each feature by its own deviation, or all by one."""
-    one = summary.scale.copy()
-    one[:-1] = np.sqrt(summary.variance[:-1].mean()) or 1.0
-    priors = []
-    for scale in (summary.scale, one):
-        factor = summary.scale / scale
-        priors.append((largest_evidence(products * factor * factor[:, None], n), scale))
-    best, scale = max(priors, key=lambda pair: pair[0].log_evidence)
-    return best.penalty, scale

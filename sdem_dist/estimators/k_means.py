@@ -10,9 +10,9 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Clustering, Transforming
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.parameters import EVALUATE_EVERY, OfText, Seeded, estimator, integer, one_of, param
+from sdem_dist.estimators.prediction_mixins import Clustering, Transforming
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.mixture_starts import sampled_positions, surveyed
 from sdem_dist.fitting.plans import with_frequencies
@@ -27,8 +27,8 @@ from sdem_dist.models.mixture import EmForm
 from sdem_dist.models.weighting import Weighting
 
 
-@estimator
-class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
+@p.estimator
+class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
     References
@@ -46,22 +46,24 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
     True
     """
 
-    n_clusters: int = param(8, integer(), "Clusters.", positional=True)
-    metric: str = param(
+    n_clusters: int = p.param(8, p.integer(), "Clusters.", positional=True)
+    metric: str = p.param(
         "euclidean",
-        one_of("euclidean", "cosine"),
+        p.one_of("euclidean", "cosine"),
         '"cosine": rows and centres have length 1, and distances are cosines: spherical k-means.',
     )
-    weighting: str = param(
+    weighting: str = p.param(
         "auto",
-        one_of("auto", "counts", "log", "binary", "tfidf"),
+        p.one_of("auto", "counts", "log", "binary", "tfidf"),
         'What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto": tf-idf of\n'
         "whole numbers, nothing of others.",
     )
-    init_documents: int = param(20_000, integer(), "Documents, drawn at random, in which k-means++ looks for starts.")
-    n_init: int = param(TRIES, integer(), "Starts of k-means on these; the best goes on with all documents.")
-    n_epochs: int = param(30, integer(), "Passes over all documents.")
-    evaluate_every: int = param(10, *EVALUATE_EVERY)
+    init_documents: int = p.param(
+        20_000, p.integer(), "Documents, drawn at random, in which k-means++ looks for starts."
+    )
+    n_init: int = p.param(TRIES, p.integer(), "Starts of k-means on these; the best goes on with all documents.")
+    n_epochs: int = p.param(30, p.integer(), "Passes over all documents.")
+    evaluate_every: int = p.param(10, *p.EVALUATE_EVERY)
 
     spec = Spec(
         "sparse",
@@ -142,13 +144,9 @@ class KMeans(OfText, Seeded, Clustering, Transforming, EngineEstimator):
     def _transformed(self, X: object) -> np.ndarray:
         return np.sqrt(self._distances(X))
 
+    @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
         """Return minus the sum of squared distances of documents to the nearest centre.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : ignored
 
         Returns
         -------

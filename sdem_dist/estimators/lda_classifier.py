@@ -11,55 +11,28 @@ from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Transforming, WithTopics
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.parameters import (
-    STEP_DECAY,
-    Classes,
-    OfText,
-    Seeded,
-    Steps,
-    a_loss,
-    check_steps,
-    either,
-    estimator,
-    integer,
-    one_of,
-    or_none,
-    param,
-    plan_of,
-    real,
-)
+from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
+from sdem_dist.estimators.prediction_mixins import WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.plans import sample
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.rules import Merge, StepSizes, counting_steps, margin_steps, paper_steps
+from sdem_dist.learners.rules import Merge, counting_steps, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
+from sdem_dist.models import lda
 from sdem_dist.models.heads import Classes as ClassesHead
 from sdem_dist.models.heads import unit_of
-from sdem_dist.models.lda import (
-    INFERENCE,
-    OCCURRENCES,
-    Inference,
-    LdaClasses,
-    joint_scores,
-    log_joint,
-    log_word_probabilities,
-)
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
-    from sdem_dist.reports.top_words import Topics
 
 
-@estimator
-class LDAClassifier(
-    OfText, Classes, Steps, Seeded, WithTopics, Transforming, JointClassifier, EngineClassifier, EngineEstimator
-):
+@p.estimator
+class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointClassifier, EngineEstimator):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
@@ -87,55 +60,56 @@ class LDAClassifier(
     (20, 4)
     """
 
-    loss: str | Loss = param(
+    loss: str | Loss = p.param(
         "ncll",
-        either(one_of("ncll", "hinge", "nll"), a_loss()),
+        p.a_loss("ncll", "hinge", "nll"),
         "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
         "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
     )
-    n_components: int = param(2, integer(), "Topics of each class.")
-    topic_word_prior: float = param(
-        1.0, real(above=True), "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1."
+    n_components: int = p.param(2, p.integer(), "Topics of each class.")
+    topic_word_prior: float = p.param(
+        1.0, p.real(above=True), "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1."
     )
-    doc_topic_prior: float | None = param(
-        None, or_none(real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_components."
+    doc_topic_prior: float | None = p.param(
+        None, p.or_none(p.real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_components."
     )
-    inference: str = param(
+    inference: str = p.param(
         "map",
-        one_of(*INFERENCE),
+        p.one_of(*lda.INFERENCE),
         "Of topics given the class: the most probable proportions, fast; or Gibbs sampling (equation 18).",
     )
-    occurrences: str = param(
+    occurrences: str = p.param(
         "shared",
-        one_of(*OCCURRENCES),
+        p.one_of(*lda.OCCURRENCES),
         'For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18 literally, or\n'
         "each has its own, which needs whole counts.",
     )
-    n_sweeps: int = param(10, integer(), "Sweeps over a document.")
-    burn_in: int | None = param(
-        None, integer(0, optional=True), "First sweeps of which sampling keeps nothing. None: 3, or all but one."
+    n_sweeps: int = p.param(10, p.integer(), "Sweeps over a document.")
+    burn_in: int | None = p.param(
+        None, p.integer(0, optional=True), "First sweeps of which sampling keeps nothing. None: 3, or all but one."
     )
-    n_particles: int = param(
+    n_particles: int = p.param(
         0,
-        integer(0),
+        p.integer(0),
         "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow. With\n"
         '``occurrences="shared"`` all occurrences of a word have one topic. 0: classes are told apart by what inference\n'
         "gives; with sampling that is the plug-in estimate.",
     )
-    init_noise: float = param(
-        0.1, real(), "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
+    init_noise: float = p.param(
+        0.1, p.real(), "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
     )
-    n_epochs: int = param(10, integer(), "Passes over the documents.")
-    step: float | None = param(
-        None, or_none(real(above=True)), 'c, for "margin". None: 3 with the hinge loss, 16 with the others.'
+    n_epochs: int = p.param(10, p.integer(), "Passes over the documents.")
+    steps: str = p.param("margin", *p.STEPS)
+    step: float | None = p.param(
+        None, p.or_none(p.real(above=True)), 'c, for "margin". None: 3 with the hinge loss, 16 with the others.'
     )
 
-    step_decay: float = param(*STEP_DECAY)
+    step_decay: float = p.param(1e-5, *p.STEP_DECAY)
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
     def _check(self) -> None:
-        check_steps(self)
+        self._check_steps()
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is for inference='gibbs': leave it at None with inference='map'")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -145,28 +119,21 @@ class LDAClassifier(
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the one stage of a fit."""
-        learner = self._learner(source)
-        n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
-        plan = replace(self._plan(source, learner.seed), n_blocks=n_blocks)
-        return final_stage(trainer, learner, plan)
-
-    def _plan(self, source: Source, seed: int) -> Plan:
+        learner, n, seed = self._learner(source), source.n_documents, seed_of(self.random_state)
+        plan = self._plan_of_steps(n, int(self.n_epochs), seed)
         if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents
-            n = source.n_documents
             rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
-            return Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        if self.merge == "mean" and self.steps == "margin":
-            n, epochs = source.n_documents, int(self.n_epochs)
-            lanes = max(
-                plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES),
-                plans.default_lanes(n, defaults.ROUNDS),
-            )
-            return plans.sequential(n, epochs, seed, self.n_lanes or lanes, self.rounds_per_epoch)
-        return plan_of(self, source.n_documents, int(self.n_epochs), seed)
+            plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
+        elif self.merge == "mean" and self.steps == "margin":
+            lanes = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES)
+            lanes = self.n_lanes or max(lanes, plans.default_lanes(n, defaults.ROUNDS))
+            plan = plans.sequential(n, int(self.n_epochs), seed, lanes, self.rounds_per_epoch)
+        n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
+        return final_stage(trainer, learner, replace(plan, n_blocks=n_blocks))
 
-    def _learner(self, source: Source) -> SdEM[LdaClasses]:
+    def _learner(self, source: Source) -> SdEM[lda.LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
-        inference = Inference(
+        inference = lda.Inference(
             method=self.inference,
             occurrences=self.occurrences,
             alpha=1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior),
@@ -174,7 +141,7 @@ class LDAClassifier(
             burn_in=min(defaults.LDA_BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
             n_particles=int(self.n_particles),
         )
-        model = LdaClasses(
+        model = lda.LdaClasses(
             n_features=source.n_features,
             head=ClassesHead(n_classes),
             n_topics=int(self.n_components),
@@ -188,23 +155,23 @@ class LDAClassifier(
         weights, weight = weights_of_classes(self.class_weight, source), source.weight
         if counts and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
-        rule = Merge(self._sizes(source, model, weight), local=not counts and self.merge == "mean")
-        return SdEM(model, weight, rule, self.loss, weights, seed=seed_of(self.random_state))
-
-    def _sizes(self, source: Source, model: LdaClasses, weight: float) -> StepSizes:
         if self.steps == "paper":
-            return paper_steps(float(self.step_decay))
-        if self.loss == "nll":
-            return counting_steps(weight)
-        prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
-        step, unit = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)]), unit_of(sample(source), prior)
-        return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
+            sizes = paper_steps(float(self.step_decay))
+        elif counts:
+            sizes = counting_steps(weight)
+        else:
+            prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
+            step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
+            unit = unit_of(sample(source), prior)
+            sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
+        rule = Merge(sizes, local=not counts and self.merge == "mean")
+        return SdEM(model, weight, rule, self.loss, weights, seed=seed_of(self.random_state))
 
     @property
     def components_(self) -> np.ndarray:
         """The probabilities p(word | topic, class), shape (n_classes * n_components, n_features)."""
         check_is_fitted(self)
-        return np.exp(log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
+        return np.exp(lda.log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 
     @property
     def _n_features_out(self) -> int:
@@ -212,7 +179,7 @@ class LDAClassifier(
 
     def _scored(self, X: object) -> tuple[np.ndarray, np.ndarray]:
         documents, learner = documents_of(self, X), self.learner_
-        return joint_scores(
+        return lda.joint_scores(
             self._parameters, documents, np.arange(documents.n_features), learner.model.inference, learner.seed
         )
 
@@ -228,14 +195,9 @@ class LDAClassifier(
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
         inference = self.learner_.model.inference
-        return log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
+        return lda.log_joint(self._parameters, documents_of(self, X), inference, *self._scored(X))
 
     def _transformed(self, X: object) -> np.ndarray:
         scores, proportions = self._scored(X)
         joint = proportions.swapaxes(1, 2) * softmax(scores, axis=1)[:, :, None]
         return joint.reshape(len(scores), -1)
-
-    def _topics(self, n_words: int) -> Topics:
-        from sdem_dist.reports.top_words import topics_of_classes
-
-        return topics_of_classes(self, n_words)

@@ -10,21 +10,10 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Tempered
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier
-from sdem_dist.estimators.parameters import (
-    EVALUATE_EVERY,
-    estimator,
-    integer,
-    one_of,
-    or_none,
-    param,
-    real,
-    truth,
-    unused_steps,
-)
-from sdem_dist.estimators.weighed_words import Weighing, is_unnormalised, margin_step_sizes, step_of, weighed
+from sdem_dist.estimators.classifier import JointClassifier
+from sdem_dist.estimators.text_training import TextParams, is_unnormalised
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy
 from sdem_dist.inputs.source import Source, documents_of
@@ -33,13 +22,7 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import AddSteps, ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.many_classes import (
-    FEWEST,
-    SparseCounts,
-    VeryManyClasses,
-    few_at_a_time,
-    joint_scores,
-)
+from sdem_dist.models.many_classes import FEWEST, SparseCounts, VeryManyClasses, few_at_a_time, joint_scores
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 
 if TYPE_CHECKING:
@@ -48,8 +31,8 @@ if TYPE_CHECKING:
 _log = logging.getLogger(__name__)
 
 
-@estimator
-class ManyClassNB(Weighing, Tempered, JointClassifier, EngineClassifier, EngineEstimator):
+@p.estimator
+class ManyClassNB(TextParams, JointClassifier, EngineEstimator):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training
@@ -73,27 +56,27 @@ class ManyClassNB(Weighing, Tempered, JointClassifier, EngineClassifier, EngineE
     ['number 38', 'number 76']
     """
 
-    loss: str = param(
+    loss: str = p.param(
         "hinge",
-        one_of("hinge", "nll"),
+        p.one_of("hinge", "nll"),
         'The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.',
     )
-    n_epochs: int = param(3, integer(), 'Passes over the documents; "nll" needs one.')
-    step: float | None = param(
+    n_epochs: int = p.param(3, p.integer(), 'Passes over the documents; "nll" needs one.')
+    step: float | None = p.param(
         None,
-        or_none(real(above=True)),
+        p.or_none(p.real(above=True)),
         "How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where documents\n"
         "are counts that keep their length.",
     )
-    calibrate: bool = param(
+    calibrate: bool = p.param(
         True,
-        truth(),
+        p.truth(),
         "With the hinge loss hold out a tenth of the documents, 500 at most, for the temperature that scores are divided by\n"
         "for probabilities; one more pass takes them in, the only one that is evaluated. Only those whose class has other\n"
         "documents count; with fewer than 20 of them the temperature is a guess, and a warning says so. Not under 200\n"
         "documents.",
     )
-    evaluate_every: int = param(0, *EVALUATE_EVERY)
+    evaluate_every: int = p.param(0, *p.EVALUATE_EVERY)
 
     spec = Spec("sparse", "labels", "class", poor_score=True)
     steps = "margin"
@@ -107,9 +90,6 @@ class ManyClassNB(Weighing, Tempered, JointClassifier, EngineClassifier, EngineE
                 "ones, and it alone is evaluated"
             )
 
-    def _weighed(self, source: Source) -> Source:
-        return weighed(self, source)
-
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stage that finds the temperature, and the one that takes all documents in."""
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
@@ -118,17 +98,16 @@ class ManyClassNB(Weighing, Tempered, JointClassifier, EngineClassifier, EngineE
         if self.loss == "nll":
             learner = SdEM(model, source.weight, ClosedForm(complete=True), seed=seed)
             end = final_stage(trainer, learner, Plan(n, 1, 1, plans.lanes_of(n, defaults.SPARSE_LANE_DOCUMENTS), seed))
-            return end._replace(warnings=unused_steps(self))
-        sizes, start = margin_step_sizes(self, source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
+            return end._replace(warnings=p.unused_steps(self))
+        sizes, start = self._margin_steps(source, NaiveBayes(source.n_features, Classes(2), alpha), self.loss)
         learner, initial = SdEM(model, source.weight, AddSteps(sizes), "hinge", seed=seed), model.start(start.prior)
         rounds = min(n, -(-source.corpus.header.n_nonzeros // defaults.SPARSE_ROUND_ENTRIES))
         plan = Plan(n, self.n_epochs, max(1, rounds), 1, seed)
         share = min(defaults.SPARSE_SHARE, defaults.SPARSE_MAX_HELD_OUT / n)
         if not self.calibrate or share * n < FEWEST:
             return final_stage(trainer, learner, plan, initial)
-        guess = (
-            defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
-        ) * step_of(self, source, self.loss)
+        of_step = defaults.GUESSED_TEMPERATURE_OF_COUNTS if is_unnormalised(source) else defaults.GUESSED_TEMPERATURE
+        guess = of_step * self._step(source, self.loss)
         policy = HoldoutPolicy(trainer, source, share, every=self.n_epochs)
         result = policy.choose([lambda: Candidate(replace(learner, temperature=guess), plan, initial)])
         if not result.known:

@@ -5,62 +5,40 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import History, Stage
+from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Tempered, WithDensity
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, weights_of_classes
-from sdem_dist.estimators.parameters import (
-    CLASS_WEIGHT,
-    EVALUATE_EVERY,
-    EmSettings,
-    OfText,
-    Seeded,
-    Unlabelled,
-    a_loss,
-    check_em,
-    checked_later,
-    either,
-    em_form,
-    em_plan,
-    estimator,
-    integer,
-    one_of,
-    param,
-    real,
-)
+from sdem_dist.estimators.prediction_mixins import WithDensity
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.mixture_starts import Start, start_of_counts, start_of_features
+from sdem_dist.fitting.holdout import train_with_temperature
+from sdem_dist.fitting.mixture_starts import ColumnsStart, CountsStart, MixtureStart
 from sdem_dist.fitting.plans import sample
-from sdem_dist.fitting.scoring import drawn_from, sample_counts
-from sdem_dist.fitting.temperature import with_temperature
 from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
-from sdem_dist.inputs.source import Source, documents_of, table_of
+from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import Kind
-from sdem_dist.learners.rules import STEP_OF_COUNTS, ClosedForm, Merge, margin_steps
+from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
 from sdem_dist.models.feature_classes import started
-from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import by_class, unit_of
-from sdem_dist.models.naive_bayes import joint_scores
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
 
 
 VALIDATION_FRACTION = (
-    real(0, 0.5),
+    p.real(0, 0.5),
     (
         "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
         "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
@@ -70,21 +48,16 @@ VALIDATION_FRACTION = (
 )
 
 
-@estimator
-class Components(Seeded, Tempered):
+@p.estimator
+class Components(p.Seeded, EngineClassifier, EngineEstimator):
     """How many components each class has."""
 
-    n_components: Any = param(
-        4, checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
+    n_components: Any = p.param(
+        4, p.checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
     )
-    class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes' documents, as in scikit-learn.")
-    validation_fraction: float = param(0.1, *VALIDATION_FRACTION)
-    evaluate_every: int = param(50, *EVALUATE_EVERY)
-
-    if TYPE_CHECKING:
-        learner_: Any
-
-        def _best_entry(self, history: History) -> dict[str, float]: ...
+    class_weight: object = p.param(None, *p.CLASS_WEIGHT)
+    validation_fraction: float = p.param(0.1, *VALIDATION_FRACTION)
+    evaluate_every: int = p.param(50, *p.EVALUATE_EVERY)
 
     @abstractmethod
     def _train(self, trainer: Trainer, source: Source) -> Trained:
@@ -93,31 +66,30 @@ class Components(Seeded, Tempered):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        epochs_of_history = None if self.patience is None else self._n_best_epochs
-        weights = weights_of_classes(self.class_weight, source)
-        return with_temperature(trainer, self._train, source, share, seed, weights, epochs_of_history)
+        weights, best = (
+            weights_of_classes(self.class_weight, source),
+            None if self.patience is None else self._best_entry,
+        )
+        return train_with_temperature(trainer, self._train, source, share, seed, weights, best)
 
-    def _n_best_epochs(self, history: History) -> int:
-        return int(self._best_entry(history)["epoch"])
 
-
-@estimator
-class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier, EngineClassifier, EngineEstimator):
+@p.estimator
+class JointMixture(p.OfText, p.Unlabelled, WithDensity, JointClassifier, Components):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
-    components: str = param(
+    components: str = p.param(
         "gaussian",
-        one_of("gaussian", "exponential", "multinomial"),
+        p.one_of("gaussian", "exponential", "multinomial"),
         "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.",
     )
-    alpha: float = param(
+    alpha: float = p.param(
         1.0,
-        real(above=True),
+        p.real(above=True),
         "Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial component\n"
         "counts one document more than it has, so that none dies out.",
     )
-    offset: float = param(
-        0.0, real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
+    offset: float = p.param(
+        0.0, p.real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
 
     spec = Spec("dense", "labels", "class", words="feature_log_prob_", unlabelled=True)
@@ -130,22 +102,13 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _start_of_counts(self, trainer: Trainer, source: Source) -> Start:
-        """Run the stages that find where EM of multinomials starts."""
-        numbers, weights = self._numbers(source)
-        seed = seed_of(self.random_state)
-        start = start_of_counts(trainer, source, numbers, float(self.alpha), weights, seed)
-        return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
-
-    def _start_of_features(self, trainer: Trainer, source: Source) -> Start:
-        """Run the stages that find where EM over columns of a table starts."""
-        numbers, weights = self._numbers(source)
-        kind = Kind(self.components, float(self.alpha), float(self.offset))
-        start = start_of_features(trainer, source, numbers, kind, weights, seed_of(self.random_state))
-        return replace(start, learner=replace(start.learner, unlabelled_weight=float(self.unlabelled_weight)))
-
-    def _numbers(self, source: Source) -> tuple[tuple[int, ...], tuple[float, ...] | None]:
-        return components_of(self.n_components, source.classes), weights_of_classes(self.class_weight, source)
+    def _mixture(self, source: Source) -> MixtureStart:
+        """Return what components are, and where EM starts."""
+        weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
+        common = components_of(self.n_components, source.classes), weights, share
+        if self.components == "multinomial":
+            return CountsStart(*common, alpha=float(self.alpha))
+        return ColumnsStart(*common, kind=Kind(self.components, float(self.alpha), float(self.offset)))
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -170,8 +133,8 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         joint = self.log_weights_
         if self.components != "multinomial":
             raise AttributeError(f"components={self.components!r} have no words")
-        p = np.exp(joint - self.class_log_prior_[:, None])
-        return np.asarray(np.log(p @ np.exp(self.theta_)))
+        shares = np.exp(joint - self.class_log_prior_[:, None])
+        return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
     @property
     def class_log_prior_(self) -> np.ndarray:
@@ -179,46 +142,13 @@ class JointMixture(OfText, Components, Unlabelled, WithDensity, JointClassifier,
         return np.asarray(np.logaddexp.reduce(self.log_weights_, axis=1))
 
     def _joint_log_proba(self, X: object) -> np.ndarray:
-        if self.components == "multinomial":
-            scores = joint_scores(self._parameters, documents_of(self, X))
-        else:
-            model: FeatureModel = self.learner_.model.variables
-            scores = model.scores(self._parameters, model.features(table_of(self, X)))
-        return by_class(scores, self.learner_.head.component_class)[0]
+        return by_class(super()._joint_log_proba(X), self.learner_.head.component_class)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_components, table_rows, word_rows
+        from sdem_dist.reports.parts import of_components
 
-        if self.components == "multinomial":
-            rows = word_rows(self._parameters, documents_of(self, documents))
-        else:
-            model: FeatureModel = self.learner_.model.variables
-            rows = table_rows(partial(model.log_densities, self._parameters), table_of(self, documents))
         class_of, log_prior = self.learner_.head.component_class, self._parameters.log_prior
-        return of_components(rows, pairs, log_prior, class_of, self.temperature_)
-
-    def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
-        """Draw rows and their classes from p(x, y).
-
-        Parameters
-        ----------
-        n_samples : int, default=1
-        random_state : int, RandomState instance or None, default=None
-        length : int, default=100
-            Words of each document, of multinomial components.
-
-        Returns
-        -------
-        X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts
-        y : ndarray of shape (n_samples,)
-        """
-        check_is_fitted(self)
-        drawn, rng = drawn_from(self._parameters.log_prior, n_samples, random_state)
-        y = self.classes_[np.asarray(self.learner_.head.component_class)[drawn]]
-        if self.components == "multinomial":
-            return sample_counts(self.theta_, drawn, length, rng), y
-        X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
-        return (np.maximum(X, 0.0) if self.components == "exponential" else X), y
+        return of_components(self._rows(documents), pairs, log_prior, class_of, self.temperature_)
 
     def __sklearn_tags__(self) -> Tags:
         tags = super().__sklearn_tags__()
@@ -249,8 +179,8 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     return tuple(int(n) for n in numbers)
 
 
-@estimator
-class EMMixtureClassifier(EmSettings, JointMixture):
+@p.estimator
+class EMMixtureClassifier(p.EmSettings, JointMixture):
     """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
 
     References
@@ -265,29 +195,24 @@ class EMMixtureClassifier(EmSettings, JointMixture):
     [0, 1]
     """
 
-    n_epochs: int = param(64, integer(), "Iterations of EM.")
+    n_epochs: int = p.param(64, p.integer(), "Iterations of EM.")
 
     _monitor = "nll"
     _weights_are_relative = False
 
     def _check(self) -> None:
-        super()._check()
-        check_em(self)
+        p.EmSettings._check(self)
+        JointMixture._check(self)
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, and EM."""
-        form = em_form(self)
-        if self.components == "multinomial":
-            counts = self._start_of_counts(trainer, source)
-            plan = em_plan(self, replace(counts.once, n_epochs=self.n_epochs))
-            return final_stage(trainer, replace(counts.learner, rule=ClosedForm(form)), plan, counts.state)
-        start = self._start_of_features(trainer, source)
-        learner = replace(start.learner, rule=ClosedForm(form, monitored=True), seed=start.once.seed)
-        plan = em_plan(self, replace(start.once, n_epochs=self.n_epochs))
-        return final_stage(trainer, learner, plan, start.state)
+        mixture, once = self._mixture(source), plans.full_passes(source.n_documents, 1, seed_of(self.random_state))
+        learner = mixture.learner(trainer, source, once, self._em_form)
+        start = mixture.at_examples(trainer, learner, source, once)
+        return final_stage(trainer, learner, self._em_plan(replace(once, n_epochs=self.n_epochs)), start)
 
 
-@estimator
+@p.estimator
 class SdemMixtureClassifier(JointMixture):
     """A classifier whose classes are mixtures of components, trained by sdEM with the component as hidden variable.
 
@@ -306,16 +231,14 @@ class SdemMixtureClassifier(JointMixture):
     [0, 1]
     """
 
-    loss: str | Loss = param(
-        "ncll", either(one_of("ncll", "hinge", "nll"), a_loss()), "What training lowers, as in `MultinomialNB`."
-    )
-    n_epochs: int | None = param(
+    loss: str | Loss = p.param("ncll", p.a_loss("ncll", "hinge", "nll"), "What training lowers, as in `MultinomialNB`.")
+    n_epochs: int | None = p.param(
         None,
-        integer(optional=True),
+        p.integer(optional=True),
         f"Passes over the documents. None: {defaults.MIXTURE_EPOCHS}; {defaults.MIXTURE_EPOCHS_OF_COUNTS} of multinomials.",
     )
-    n_em_epochs: int = param(10, integer(), "Iterations of EM before them.")
-    validation_fraction: float = param(0.0, *VALIDATION_FRACTION)  # training lowers the log-loss itself
+    n_em_epochs: int = p.param(10, p.integer(), "Iterations of EM before them.")
+    validation_fraction: float = p.param(0.0, *VALIDATION_FRACTION)  # training lowers the log-loss itself
 
     @property
     def _n_epochs(self) -> int:
@@ -325,33 +248,27 @@ class SdemMixtureClassifier(JointMixture):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""
-        if self.components == "multinomial":
-            return self._of_counts(trainer, source)
-        start = self._start_of_features(trainer, source)
-        em, once = start.learner, start.once
-        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
-        share = float(self.unlabelled_weight)
-        learner = SdEM(em.model, source.weight, SafeStep(), named(self.loss), em.class_weight, share)
-        # A component without documents would stop every step of the class counts.
-        initial = started(fitted.best_counts + em.model.class_alpha, fitted.best_mu)
-        return final_stage(trainer, learner, replace(once, n_epochs=self._n_epochs), initial)
-
-    def _of_counts(self, trainer: Trainer, source: Source) -> Trained:
-        start = self._start_of_counts(trainer, source)
-        em, once, n_epochs = start.learner, start.once, self._n_epochs
-        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start.state)).state
+        mixture, once = self._mixture(source), plans.full_passes(source.n_documents, 1, seed_of(self.random_state))
+        em = mixture.learner(trainer, source, once)
+        start = mixture.at_examples(trainer, em, source, once)
+        fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start)).state
+        all_epochs, model, weights = replace(once, n_epochs=self._n_epochs), em.model, em.class_weight
+        if self.components != "multinomial":
+            loss, share = named(self.loss), float(self.unlabelled_weight)
+            learner = SdEM(model, source.weight, SafeStep(), loss, weights, share)
+            # A component without documents would stop every step of the class counts.
+            return final_stage(
+                trainer, learner, all_epochs, started(fitted.best_counts + model.class_alpha, fitted.best_mu)
+            )
         if self.loss == "nll":
-            return final_stage(trainer, em, replace(once, n_epochs=n_epochs), fitted)
-        documents, alpha, class_alpha = sample(source), em.model.alpha, em.model.class_alpha
+            return final_stage(trainer, em, all_epochs, fitted)
+        documents, alpha, class_alpha = sample(source), model.alpha, model.class_alpha
         prior = alpha + defaults.MIXTURE_START_SHARE * (fitted.words.mean(axis=1) - alpha)
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
-        kernel_form(self.loss, em.model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
+        kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
-        learner = SdEM(em.model, n_labelled, Merge(sizes), self.loss, em.class_weight, seed=once.seed)
-        even = em.model.start_at(prior)._replace(
-            class_counts=class_alpha + defaults.MIXTURE_START_SHARE * fitted.class_counts
-        )
-        initial = start_at(
-            even, fitted, weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, em.model.head.component_class)
-        )
-        return final_stage(trainer, learner, plans.sequential(source.n_documents, n_epochs, once.seed), initial)
+        learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=once.seed)
+        counts = class_alpha + defaults.MIXTURE_START_SHARE * fitted.class_counts
+        weight = weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
+        initial = start_at(model.start_at(prior)._replace(class_counts=counts), fitted, weight)
+        return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, once.seed), initial)

@@ -5,33 +5,21 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, cast
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import softmax
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Clustering, SampledDocuments, SampledRows, WithDensity
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.parameters import (
-    EVALUATE_EVERY,
-    EmSettings,
-    OfText,
-    Seeded,
-    check_em,
-    em_form,
-    em_plan,
-    estimator,
-    integer,
-    one_of,
-    param,
-    real,
-)
+from sdem_dist.estimators.prediction_mixins import Clustering, WithDensity
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import EM_CONVERGED
-from sdem_dist.fitting.mixture_starts import ClusterKind, RowClusters, WordClusters
+from sdem_dist.fitting.mixture_starts import ColumnsStart, CountsStart, MixtureStart
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
@@ -44,21 +32,21 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-@estimator
-class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimator, Generic[ClusterKind]):
+@p.estimator
+class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEstimator):
     """Base of mixtures without labels."""
 
-    n_components: int = param(8, integer(), "Clusters.", positional=True)
-    init: str = param(
+    n_components: int = p.param(8, p.integer(), "Clusters.", positional=True)
+    init: str = p.param(
         "k-means",
-        one_of("k-means", "examples"),
+        p.one_of("k-means", "examples"),
         "Start at clusters of k-means of `init_documents` documents (of counts in tf-idf), or at random documents.",
     )
-    n_init: int = param(10, integer(), "Starts of `n_init_epochs` each; that of the best objective goes on.")
-    n_init_epochs: int = param(5, integer(), "Passes over the documents for each start.")
-    init_documents: int = param(20_000, integer(), "Documents that k-means sees.")
-    n_epochs: int = param(50, integer(), "Passes over the documents after that.")
-    evaluate_every: int = param(10, *EVALUATE_EVERY)
+    n_init: int = p.param(10, p.integer(), "Starts of `n_init_epochs` each; that of the best objective goes on.")
+    n_init_epochs: int = p.param(5, p.integer(), "Passes over the documents for each start.")
+    init_documents: int = p.param(20_000, p.integer(), "Documents that k-means sees.")
+    n_epochs: int = p.param(50, p.integer(), "Passes over the documents after that.")
+    evaluate_every: int = p.param(10, *p.EVALUATE_EVERY)
 
     _monitor = "nll"
     _learned: ClassVar[Mapping[str, str]] = {
@@ -67,7 +55,7 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
     }
 
     def _check(self) -> None:
-        check_em(self)
+        super()._check()
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
                 f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
@@ -76,38 +64,40 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
 
     @property
     @abstractmethod
-    def _kind(self) -> ClusterKind:
-        """What clusters are."""
+    def _mixture(self) -> MixtureStart:
+        """What clusters are, and where EM may start."""
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
         plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
-        kind, form = self._kind, em_form(self)
-        learner = kind.learner(trainer, source, plan, form)
+        mixture, form = self._mixture, self._em_form
+        learner = mixture.learner(trainer, source, plan, form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
         short = learner if form.rises else replace(learner, rule=replace(cast(ClosedForm, learner.rule), form=exact))
+
+        def objective_at(name: str, state: Any) -> float:
+            """Run a scoring; return the mean of ln p(d) and the priors' shares a document."""
+            nll = trainer.score(name, learner, state)["nll"]
+            return mixture.prior_share(learner, state) / source.weight - nll
+
         best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
             once = replace(plan, n_epochs=1, seed=plan.seed + (number << 20))
-            stage = kind.started(trainer, short, once, source, which)
-            state = trainer.run(replace(stage, plan=replace(plan, n_epochs=self.n_init_epochs))).state
-            objective = 0.0
-            if self.n_init > 1:
-                objective = self._objective(trainer, f"objective{which}", learner, state, source)
+            if self.init == "examples":
+                start = mixture.at_examples(trainer, short, source, once, which)
+            else:
+                start = mixture.by_k_means(trainer, short, source, once, int(self.init_documents), which)
+            state = trainer.run(Stage(f"start{which}", short, replace(plan, n_epochs=self.n_init_epochs), start)).state
+            objective = objective_at(f"objective{which}", state) if self.n_init > 1 else 0.0
             if best is None or objective > highest:
                 best, highest = state, objective
-        end = final_stage(trainer, learner, em_plan(self, plan), best)
-        self.lower_bound_ = self._objective(trainer, "objective", learner, end.state, source)
+        end = final_stage(trainer, learner, self._em_plan(plan), best)
+        self.lower_bound_ = objective_at("objective", end.state)
         return end
-
-    def _objective(self, trainer: Trainer, name: str, learner: Any, state: Any, source: Source) -> float:
-        """Run a scoring; return the mean of ln p(d) and the priors' shares a document."""
-        nll = trainer.score(name, learner, state)["nll"]
-        return self._kind.prior_share(learner, state) / source.weight - nll
 
     @property
     def converged_(self) -> bool | None:
@@ -128,14 +118,12 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    def _joint_log_proba(self, X: object) -> np.ndarray:
-        return self._kind.log_joint(self, X)
-
     def _clusters(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X).argmax(axis=1)
 
+    @p.takes("collection", "client")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(cluster | d), shape (n_samples, n_components); `X` and `client` as for `predict`.
+        """Return p(cluster | d), shape (n_samples, n_components).
 
         Returns
         -------
@@ -145,13 +133,9 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         n_components = len(self.learner_.head.component_class)
         return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
+    @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
         """Return the mean of ln p(d) of documents in memory or of a corpus.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : ignored
 
         Returns
         -------
@@ -162,12 +146,9 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
             return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
+    @p.takes("X")
     def bic(self, X: object) -> float:
         """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
 
         Returns
         -------
@@ -175,7 +156,10 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         """
         check_is_fitted(self)
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
-        return float(self._kind.n_parameters(self) * np.log(len(scores)) - 2.0 * scores.sum())
+        parameters, n_parameters = self._parameters, self.n_components * self.n_features_in_ - 1
+        if self._layout == "dense":
+            n_parameters = len(parameters.log_prior) - 1 + parameters.theta.size
+        return float(n_parameters * np.log(len(scores)) - 2.0 * scores.sum())
 
     def extra(self) -> dict[str, object]:
         return {"lower_bound": float(self.lower_bound_)}
@@ -184,8 +168,8 @@ class ClusterMixture(EmSettings, Seeded, WithDensity, Clustering, EngineEstimato
         self.lower_bound_ = float(extra["lower_bound"])
 
 
-@estimator
-class MultinomialMixture(OfText, SampledDocuments, ClusterMixture[WordClusters]):
+@p.estimator
+class MultinomialMixture(p.OfText, ClusterMixture):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
     References
@@ -201,9 +185,9 @@ class MultinomialMixture(OfText, SampledDocuments, ClusterMixture[WordClusters])
     True
     """
 
-    alpha: float = param(0.1, real(), "Pseudo-count of each word in each cluster; 0 stands for 1e-10.")
-    weight_alpha: float = param(
-        1.0, real(), "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
+    alpha: float = p.param(0.1, p.real(), "Pseudo-count of each word in each cluster; 0 stands for 1e-10.")
+    weight_alpha: float = p.param(
+        1.0, p.real(), "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
     )
 
     spec = Spec(
@@ -211,11 +195,9 @@ class MultinomialMixture(OfText, SampledDocuments, ClusterMixture[WordClusters])
     )
 
     @property
-    def _kind(self) -> WordClusters:
-        alpha = pseudo_count(self.alpha, 0)
-        return WordClusters(
-            int(self.n_components), alpha, float(self.weight_alpha), self.init, int(self.init_documents)
-        )
+    def _mixture(self) -> CountsStart:
+        weight_alpha = float(self.weight_alpha)
+        return CountsStart((int(self.n_components),), alpha=pseudo_count(self.alpha, 0), weight_alpha=weight_alpha)
 
     def _check(self) -> None:
         super()._check()
@@ -229,24 +211,20 @@ class MultinomialMixture(OfText, SampledDocuments, ClusterMixture[WordClusters])
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
 
-@estimator
-class OfRows(SampledRows):
+@p.estimator
+class RowMixture(ClusterMixture):
     """What mixtures over columns of a table have beside the others: families of the columns."""
 
-    alpha: float = param(1.0, real(above=True), "Observations of the column's mean (and variance) that the prior adds.")
+    alpha: float = p.param(
+        1.0, p.real(above=True), "Observations of the column's mean (and variance) that the prior adds."
+    )
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
 
-    if TYPE_CHECKING:
-        n_components: int
-        init: str
-        init_documents: int
-
     @property
-    def _kind(self) -> RowClusters:
-        kind = Kind(self._family, float(self.alpha))
-        return RowClusters(int(self.n_components), kind, self.init, int(self.init_documents))
+    def _mixture(self) -> ColumnsStart:
+        return ColumnsStart((int(self.n_components),), kind=Kind(self._family, float(self.alpha)))
 
     @property
     def weights_(self) -> np.ndarray:
@@ -255,8 +233,8 @@ class OfRows(SampledRows):
         return np.exp(self._parameters.log_prior)
 
 
-@estimator
-class GaussianMixture(OfRows, ClusterMixture[RowClusters]):
+@p.estimator
+class GaussianMixture(RowMixture):
     """Clusters of rows: a mixture of Gaussians with diagonal covariances, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
@@ -289,8 +267,8 @@ class GaussianMixture(OfRows, ClusterMixture[RowClusters]):
         return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[1]
 
 
-@estimator
-class ExponentialMixture(OfRows, ClusterMixture[RowClusters]):
+@p.estimator
+class ExponentialMixture(RowMixture):
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
@@ -304,7 +282,7 @@ class ExponentialMixture(OfRows, ClusterMixture[RowClusters]):
     True
     """
 
-    spec = replace(OfRows.spec, positive=True)
+    spec = replace(RowMixture.spec, positive=True)
     _family = "exponential"
 
     @property

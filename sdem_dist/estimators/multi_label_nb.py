@@ -8,40 +8,27 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from sdem_dist.engine.plan import MadeByWorkers, Plan
+from sdem_dist.engine.plan import VALIDATION
 from sdem_dist.engine.trainer import Trainer
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import LabelSets
-from sdem_dist.estimators.parameters import (
-    Lanes,
-    a_loss,
-    check_merge,
-    either,
-    estimator,
-    one_of,
-    or_none,
-    param,
-    plan_of,
-    real,
-)
-from sdem_dist.estimators.weighed_words import WeighedWords, learner_of_words, weighed
+from sdem_dist.estimators.text_training import TextTrainingParams
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import check_classes, seed_of
-from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss
 from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Labels
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
-from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
 
 
-@estimator
-class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
+@p.estimator
+class MultiLabelNB(TextTrainingParams, LabelSets, EngineEstimator):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
@@ -67,16 +54,16 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     (['money', 'sport'], [[1, 0]])
     """
 
-    loss: str | Loss = param(
+    loss: str | Loss = p.param(
         "hinge",
-        either(one_of("hinge", "ncll"), a_loss()),
+        p.a_loss("hinge", "ncll"),
         "Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or `Hinge` with a\n"
         "margin, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
-    step: float | None = param(
+    step: float | None = p.param(
         None,
-        or_none(real(above=True)),
+        p.or_none(p.real(above=True)),
         "How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None: 0.2\n"
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
@@ -94,7 +81,7 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
     _several = True
 
     def _check(self) -> None:
-        check_merge(self)
+        self._check_steps()
         if self.alpha == 0:
             raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
 
@@ -112,42 +99,34 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         if source.members is None:
             check_classes(self.classes_, source)
 
-    def _weighed(self, source: Source) -> Source:
-        return weighed(self, source)
-
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
         n, n_labels = source.n_documents, len(source.classes)
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
-        plan = self._plan(n, share)
+        most = defaults.MAX_EPOCHS if share else defaults.FEW_EPOCHS
+        epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
+        plan = self._plan_of_steps(n, epochs, seed_of(self.random_state))
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
-        learner, initial = self._learner(source)
+        head = Labels(n_labels, exclusive=source.members is None)
+        model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
+        learner, initial = self._sdem_of_words(source, model, self.loss)
         if not share:
             return final_stage(trainer, learner, plan, initial)
-        policy = HoldoutPolicy(trainer, source, share, (self.patience or 1) if self.n_epochs == "auto" else None)
+        policy = HoldoutPolicy(trainer, source, share, self._patience_of_choice)
         result = policy.choose([lambda: Candidate(learner, plan, initial)])
         if self.calibrate and result.known and not learner.head.exclusive:
             temperatures, thresholds = (
-                tuple(result.of_validation(f"{name}{i}") for i in range(n_labels)) for name in (TEMPERATURE, THRESHOLD)
+                tuple(result.figures[f"{VALIDATION}{name}{i}"] for i in range(n_labels))
+                for name in (TEMPERATURE, THRESHOLD)
             )
             learner = learner.decided(temperatures=temperatures, thresholds=thresholds)
         elif self.calibrate:
             learner = replace(learner, temperature=result.temperature)
         return policy.train(result, learner)
 
-    def _plan(self, n_documents: int, share: float) -> Plan:
-        most = defaults.MAX_EPOCHS if share else defaults.FEW_EPOCHS
-        epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        return plan_of(self, n_documents, epochs, seed_of(self.random_state))
-
-    def _learner(self, source: Source) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        head = Labels(len(source.classes), exclusive=source.members is None)
-        model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
-        return learner_of_words(self, source, model, self.loss)
-
     def _class_scores(self, X: object) -> np.ndarray:
         odds = joint_scores(self._parameters, documents_of(self, X))
-        return odds / (self.temperatures_ if self.several_labels else float(self.learner_.temperature))
+        return odds / (self.temperatures_ if self.several_labels else self.temperature_)
 
     @property
     def temperatures_(self) -> np.ndarray:
@@ -174,4 +153,4 @@ class MultiLabelNB(WeighedWords, Lanes, LabelSets, EngineEstimator):
         rows, log_prior = word_rows(self._parameters, documents_of(self, documents)), self._parameters.log_prior
         if self.several_labels:
             return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)
-        return of_naive_bayes(rows, pairs, log_prior, float(self.learner_.temperature))
+        return of_naive_bayes(rows, pairs, log_prior, self.temperature_)

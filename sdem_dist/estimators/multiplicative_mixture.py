@@ -8,13 +8,12 @@ from sklearn.utils.validation import check_is_fitted
 from sdem_dist.corpus.base import OfValues
 from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier, weights_of_classes
+from sdem_dist.estimators import parameters as p
+from sdem_dist.estimators.classifier import weights_of_classes
 from sdem_dist.estimators.mixture_classifiers import Components, components_of
-from sdem_dist.estimators.parameters import OfText, estimator, integer, one_of, param, truth
 from sdem_dist.fitting import plans
 from sdem_dist.fitting.defaults import START_EM_EPOCHS
-from sdem_dist.fitting.mixture_starts import component_classes, positions_of, start_of_features, surveyed
+from sdem_dist.fitting.mixture_starts import ColumnsStart, component_classes, positions_of, surveyed
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -22,15 +21,15 @@ from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.multiplicative import Multiplicative
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
-from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture
+from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture
 from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
 NOT_NEGATIVE = "multiplicative updates take features that are not negative: shift them, or split each into two parts"
 
 
-@estimator
-class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, EngineEstimator):
+@p.estimator
+class MultiplicativeMixtureClassifier(p.OfText, Components):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
@@ -48,31 +47,33 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
     [0, 1]
     """
 
-    n_epochs: int = param(200, integer(), "Updates, each a pass over the documents.")
-    shared: bool = param(False, truth(), "All classes use all `n_components` components, each with its own weights.")
-    init: str = param(
+    n_epochs: int = p.param(200, p.integer(), "Updates, each a pass over the documents.")
+    shared: bool = p.param(
+        False, p.truth(), "All classes use all `n_components` components, each with its own weights."
+    )
+    init: str = p.param(
         "examples",
-        one_of("examples", "em"),
+        p.one_of("examples", "em"),
         "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.",
     )
-    scaling: str | None = param(
+    scaling: str | None = p.param(
         "rows",
-        one_of("rows", None),
+        p.one_of("rows", None),
         '"rows": every row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
     )
-    expand: bool = param(False, truth(), "Expand a table quadratically.")
-    schedule: str = param(
+    expand: bool = p.param(False, p.truth(), "Expand a table quadratically.")
+    schedule: str = p.param(
         "joint",
-        one_of("joint", "alternate"),
+        p.one_of("joint", "alternate"),
         '"alternate": W and theta in turn, as the paper. "joint": both, with exponents 1 / 11 and 10 / (11 eta).',
     )
-    accelerate: bool = param(
+    accelerate: bool = p.param(
         True,
-        truth(),
+        p.truth(),
         "Exponents grow by a fifth per pass while the likelihood does not fall; on a fall the plain update is taken.",
     )
-    dtype: str = param(
-        "float64", one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
+    dtype: str = p.param(
+        "float64", p.one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
     )
 
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
@@ -125,26 +126,19 @@ class MultiplicativeMixtureClassifier(OfText, Components, EngineClassifier, Engi
         rule = Multiplicative(largest, self.schedule, bool(self.accelerate))
         learner = SdEM(model, source.weight, rule, "ncll", weights)
         if self.init == "em":
-            start = self._em(trainer, source, numbers, RowTransform(scale), weights)
+            rows = source.corpus.transformed(OfValues(RowTransform(scale).dense))
+            mixture = ColumnsStart(
+                numbers, weights, corpus=rows, kind=Kind("gaussian" if self.expand else "exponential")
+            )
+            em = mixture.learner(trainer, source, once)
+            at_examples = mixture.at_examples(trainer, em, source, once)
+            few = replace(once, n_epochs=START_EM_EPOCHS)
+            state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows)).state
+            start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)
         else:
             examples = rows_at(source.corpus, positions_of(survey, numbers))
             start = weights_at_examples(examples, len(source.classes), component_class, transform)
         return final_stage(trainer, learner, plan, model.start(start))
-
-    def _em(
-        self,
-        trainer: Trainer,
-        source: Source,
-        numbers: tuple[int, ...],
-        transform: RowTransform,
-        weights: tuple[float, ...] | None,
-    ) -> MixtureWeights:
-        rows = source.corpus.transformed(OfValues(transform.dense))
-        kind, seed = Kind("gaussian" if self.expand else "exponential"), seed_of(self.random_state)
-        start = start_of_features(trainer, source, numbers, kind, weights, seed, rows)
-        model, plan = start.learner.model, replace(start.once, n_epochs=START_EM_EPOCHS)
-        state = trainer.run(Stage("EM", start.learner, plan, start.state, corpus=rows)).state
-        return weights_of_features(model.variables, state.best_mu, state.best_counts + 1.0, component_classes(numbers))
 
     @property
     def log_weights_(self) -> np.ndarray:

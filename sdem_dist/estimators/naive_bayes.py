@@ -5,54 +5,23 @@ from __future__ import annotations
 import warnings
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Self, cast
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators import parameters
-from sdem_dist.estimators.answers import SampledDocuments, Tempered
-from sdem_dist.estimators.base import EngineEstimator, check_settled, settled
-from sdem_dist.estimators.classifier import (
-    EngineClassifier,
-    JointClassifier,
-    fixed_log_prior,
-    step_weights,
-    weights_of_classes,
-)
-from sdem_dist.estimators.parameters import (
-    Classes,
-    Hidden,
-    Steps,
-    a_loss,
-    check_steps,
-    either,
-    estimator,
-    integer,
-    one_of,
-    param,
-    plan_of,
-    real,
-    short_lanes,
-    unused_steps,
-)
-from sdem_dist.estimators.weighed_words import WeighedWords, is_unnormalised, learner_of_words, weighed
+from sdem_dist.estimators import parameters as p
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, step_weights, weights_of_classes
+from sdem_dist.estimators.prediction_mixins import JointModel
+from sdem_dist.estimators.text_training import TextTrainingParams, is_unnormalised
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.holdout import (
-    Candidate,
-    HoldoutPolicy,
-    HoldoutResult,
-    first_loss,
-    loss_draws,
-    may_overlap,
-    share_held_out,
-)
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, first_loss, loss_draws, may_overlap, share_held_out
 from sdem_dist.fitting.sklearn_callbacks import CALLER
-from sdem_dist.fitting.temperature import train_by_folds
 from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
-from sdem_dist.inputs.source import Source, documents_of, source_of
+from sdem_dist.inputs.source import Source, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.protocol import AnyModelLearner
@@ -60,17 +29,21 @@ from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Loss
 from sdem_dist.models.heads import Classes as ClassesHead
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.word_counts import SdemState
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts
 
+FROZEN_PARAMS = (
+    *("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight", "step", "steps", "step_decay", "merge"),
+    *("weighting", "norm", "min_df", "ngram_range", "vectorizer"),
+)
+"""Parameters that later batches cannot change."""
 
-@estimator
-class MultinomialNB(
-    WeighedWords, Classes, Hidden, Steps, Tempered, SampledDocuments, JointClassifier, EngineClassifier, EngineEstimator
-):
+
+@p.estimator
+class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, EngineEstimator):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters
@@ -93,9 +66,9 @@ class MultinomialNB(
     ['late', 'goal']
     """
 
-    loss: str | Loss = param(
+    loss: str | Loss = p.param(
         "auto",
-        either(one_of("auto", "hinge", "ncll", "nll"), a_loss()),
+        p.a_loss("auto", "hinge", "ncll", "nll"),
         'What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``.\n'
         '"nll": ``-ln p(y, d)``: scikit-learn\'s ``MultinomialNB``, exactly, in one pass over the counts.\n'
         '"auto": the hinge loss. If that gets over a fifth of the held-out documents of three or more classes wrong, NCLL is\n'
@@ -105,15 +78,21 @@ class MultinomialNB(
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
     )
-    n_epochs: int | str = param(
+    n_epochs: int | str = p.param(
         "auto",
-        either(one_of("auto"), integer()),
+        p.AUTO_EPOCHS[0],
         'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
     )
-
-    unlabelled_weight: float | str = param(
+    steps: str = p.param("margin", *p.STEPS)
+    step: float | None = p.param(
+        None,
+        p.or_none(p.real(above=True)),
+        'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
+    )
+    unlabelled: object = p.param(None, *p.UNLABELLED)
+    unlabelled_weight: float | str = p.param(
         "auto",
-        either(one_of("auto"), real()),
+        p.either(p.one_of("auto"), p.real()),
         'Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1. With another loss\n'
         'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight. "auto": the weight\n'
         "at which the classes of the median document are a fifth of the margin apart, or 0 (labelled documents alone) where\n"
@@ -123,7 +102,7 @@ class MultinomialNB(
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
 
     def _check(self) -> None:
-        check_steps(self, closed_form=self.loss == "nll")
+        self._check_steps(closed_form=self.loss == "nll")
         if self.alpha == 0 and self.loss != "nll":
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
@@ -145,51 +124,49 @@ class MultinomialNB(
                 f"{source.n_features:,} words: ManyClassNB is as accurate, and takes a fraction of the time and memory",
                 stacklevel=CALLER,
             )
-        return weighed(self, source)
+        return super()._weighed(source)
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stage in which held-out documents choose how long to train, and the one with all documents."""
+        """Run the stages in which held-out documents choose loss and training time, and the one with all documents."""
         loss = None if self.loss == "auto" else self.loss
         if loss == "nll":
-            end = final_stage(trainer, self._counting(source), self._plan(source))
-            return end if self.unlabelled is not None else end._replace(warnings=unused_steps(self))
+            end = final_stage(trainer, self._learner(source, loss)[0], self._plan(source))
+            return end if self.unlabelled is not None else end._replace(warnings=p.unused_steps(self))
         lanes_matter = self.merge == "mean" and not is_unnormalised(source)
-        messages = short_lanes(self._plan(source)) if lanes_matter else ()
-        return self._train(trainer, source, loss)._replace(warnings=messages)
-
-    def _train(self, trainer: Trainer, source: Source, loss: str | Loss | None) -> Trained:
-        """Run the stages of a discriminative training; None: held-out documents choose the loss."""
+        messages = p.short_lanes(self._plan(source)) if lanes_matter else ()
         if source.n_labelled:
             weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
             how = weight, self.n_epochs == "auto", self.holds_out, self.calibrate
-            end, weighed_source = train_with_unlabelled(
-                trainer, source, Recipe(self._candidate, self.train, loss, *how)
-            )
+            recipe = Recipe(self._candidate, self.train, loss, *how)
+            end, weighed_source = train_with_unlabelled(trainer, source, recipe)
             self._describe(weighed_source)
-            return end
+            return end._replace(warnings=messages)
         candidates = [partial(self._candidate, source, loss or first_loss(source))]
         if loss is None:
             candidates.append(partial(self._candidate, source, "ncll"))
-        share, auto = 0.0, self.n_epochs == "auto"
-        if auto or self.calibrate:
+        share, few = 0.0, False
+        if self.n_epochs == "auto" or self.calibrate:
             share = share_held_out(self.validation_fraction, source.n_documents, defaults.FOLDS_HELD_OUT)
-        if share:
-
-            def overlap(result: HoldoutResult) -> bool:
-                return may_overlap(source, result.of_validation("accuracy"))
-
-            n_draws, patience = loss_draws(share, source.n_documents), (self.patience or 1) if auto else None
-            policy = HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=overlap)
-            result = policy.choose(candidates)
-            temperature = result.temperature if self.calibrate else 1.0
-            return policy.train(result, replace(result.candidate.learner, temperature=temperature))
-        if self.calibrate and self.holds_out and source.n_documents >= 2 * defaults.N_FOLDS:
-            return train_by_folds(trainer, source, candidates)
-        candidate = candidates[0]()
-        return final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
+            few = not share and self.calibrate and self.holds_out and source.n_documents >= 2 * defaults.N_FOLDS
+        if not share and not few:
+            candidate = candidates[0]()
+            end = final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
+            return end._replace(warnings=messages)
+        policy = HoldoutPolicy(
+            trainer,
+            source,
+            share,
+            self._patience_of_choice if share else None,
+            n_draws=loss_draws(share, source.n_documents),
+            doubt=lambda first: may_overlap(source, first.draws[0].accuracy.item()),
+        )
+        result = policy.choose(candidates) if share else policy.choose_by_folds(candidates)
+        temperature = result.temperature if self.calibrate else 1.0
+        end = policy.train(result, replace(result.candidate.learner, temperature=temperature))
+        return end._replace(warnings=messages)
 
     def _candidate(self, source: Source, loss: str | Loss | None) -> Candidate:
-        learner, initial = self._learner(source, loss=loss)
+        learner, initial = self._learner(source, loss or ("hinge" if self.loss == "auto" else self.loss))
         stage = "choose with ncll" if self.loss == "auto" and loss == "ncll" else "choose"
         return Candidate(learner, self._plan(source), initial, stage)
 
@@ -207,46 +184,32 @@ class MultinomialNB(
             lanes = self.n_lanes or plans.lanes_of(n, defaults.SUM_TASK_DOCUMENTS)
             return Plan(n, epochs, 1, lanes, seed, n_blocks=n_blocks)
         choosing = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT) > 0
-        epochs = (
-            (defaults.MAX_EPOCHS if choosing else defaults.FEW_EPOCHS)
-            if self.n_epochs == "auto"
-            else int(self.n_epochs)
-        )
-        plan = replace(plan_of(self, n, epochs, seed), n_blocks=n_blocks)
-        return plans.growing(plan) if self.merge == "sum" and self.steps == "margin" else plan
-
-    def _model(self, source: Source) -> NaiveBayes:
-        n_classes = len(source.classes)
-        return NaiveBayes(
-            source.n_features,
-            ClassesHead(n_classes),
-            pseudo_count(self.alpha, source.n_features),
-            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
-        )
+        most = defaults.MAX_EPOCHS if choosing else defaults.FEW_EPOCHS
+        plan = self._plan_of_steps(n, most if self.n_epochs == "auto" else int(self.n_epochs), seed)
+        growth = 0
+        if self.merge == "sum" and self.steps == "margin":
+            while (n // plan.n_rounds) >> (growth + 1) >= defaults.FIRST_BATCH:
+                growth += 1
+        return replace(plan, n_blocks=n_blocks, growth=growth or plan.growth)
 
     def _class_weights(self, source: Source) -> tuple[float, ...] | None:
         of_steps = self.loss != "nll" and self.steps == "margin"
         return (step_weights if of_steps else weights_of_classes)(self.class_weight, source)
 
-    def _counting(self, source: Source) -> SdEM[NaiveBayes]:
-        weights, seed = weights_of_classes(self.class_weight, source), seed_of(self.random_state)
-        rule = ClosedForm(complete=self.unlabelled is None)
-        share = 1.0 if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-        model = replace(self._model(source), class_alpha=0.0)  # counted classes have no prior
-        return SdEM(
-            model,
-            source.weight,
-            rule,
-            class_weight=weights,
-            unlabelled_weight=1.0 if rule.complete else share,
-            seed=seed,
-        )
-
-    def _learner(
-        self, source: Source, loss: str | Loss | None = None
-    ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
-        loss = loss or ("hinge" if self.loss == "auto" else self.loss)
-        return learner_of_words(self, source, self._model(source), loss, self._class_weights(source))
+    def _learner(self, source: Source, loss: str | Loss) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
+        """Return what is trained, and where it starts."""
+        n_classes = len(source.classes)
+        log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+        alpha = pseudo_count(self.alpha, source.n_features)
+        model = NaiveBayes(source.n_features, ClassesHead(n_classes), alpha, log_prior=log_prior)
+        weights = self._class_weights(source)
+        if self.loss != "nll":
+            return self._sdem_of_words(source, model, loss, weights)
+        complete = self.unlabelled is None
+        share = 1.0 if complete or self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
+        model = replace(model, class_alpha=0.0)  # counted classes have no prior
+        rule, seed = ClosedForm(complete=complete), seed_of(self.random_state)
+        return SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share, seed=seed), None
 
     def partial_fit(self, X: object, y: object, classes: object = None, sample_weight: object = None) -> Self:
         """Go on with one more batch of documents: one pass over it, from where the model stands.
@@ -274,11 +237,16 @@ class MultinomialNB(
         """
         from sdem_dist.fitting.running import executor_for
 
-        parameters.check(self)
+        p.check(self)
         self._check()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
-        if not first:
-            check_settled(self, self._first_params)
+        for name, before in {} if first else self._first_params.items():
+            value = getattr(self, name)
+            if not np.array_equal(np.array(value, object), np.array(before, object)):
+                raise ValueError(
+                    f"{name} is {value!r}, and was {before!r} when training began: partial_fit cannot change it; set it back, "
+                    "or begin again with fit, or with a new estimator"
+                )
         all_classes = classes_of_batches(None if first else self.classes_, classes)
         source = source_of(self, X, y, sample_weight, use="train" if first else "continue", classes=all_classes)
         if first:
@@ -287,14 +255,12 @@ class MultinomialNB(
             self._describe(source)
         if self.loss != "nll" and source.n_labelled:
             raise ValueError("partial_fit takes documents without a label with loss='nll' only: call fit")
-        initial: MadeByWorkers[SdemState] | SdemState | None = None
-        if not first:
+        initial: Any = None
+        if first:
+            learner, initial = self._learner(source, "hinge" if self.loss == "auto" else self.loss)
+        else:
             weights, n_documents = self._class_weights(source), self.state_.t + source.weight
             learner, initial = replace(self.learner_, n_documents=n_documents, class_weight=weights), self.state_
-        elif self.loss == "nll":
-            learner = self._counting(source)
-        else:
-            learner, initial = self._learner(source)
         plan = replace(self._plan(source), n_epochs=1, n_blocks=1)
         stage = Stage("train", learner, plan if first else plan.steady, initial=initial)
         with executor_for(None, self.n_jobs, source) as executor, Trainer(executor, source.documents) as trainer:
@@ -304,7 +270,7 @@ class MultinomialNB(
 
     def _take(self, learner: AnyModelLearner, state: SdemState) -> None:
         super()._take(learner, state)
-        self._first_params = settled(self)
+        self._first_params = {name: getattr(self, name) for name in FROZEN_PARAMS}
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
@@ -331,14 +297,10 @@ class MultinomialNB(
             raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
         return cast(SdemState, self.state_)
 
-    def _joint_log_proba(self, X: object) -> np.ndarray:
-        return np.asarray(joint_scores(self._parameters, documents_of(self, X)))
-
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_naive_bayes, word_rows
+        from sdem_dist.reports.parts import of_naive_bayes
 
-        rows = word_rows(self._parameters, documents_of(self, documents))
-        return of_naive_bayes(rows, pairs, self._parameters.log_prior, self.temperature_)
+        return of_naive_bayes(self._rows(documents), pairs, self._parameters.log_prior, self.temperature_)
 
     @property
     def loss_(self) -> str | Loss:

@@ -11,32 +11,52 @@ from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.classifier import LabelSets, weights_of_classes
-from sdem_dist.estimators.parameters import CLASS_WEIGHT, checked_later, either, estimator, one_of, param, real, truth
-from sdem_dist.estimators.topic_model import Output, TopicModel
+from sdem_dist.estimators.topic_model import TopicModel
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.surveys import WordSummary
 from sdem_dist.models.supervised_lda import outputs
-from sdem_dist.models.topic_heads import Levels, Numbers, Rates, SigmoidLabels, SoftmaxClasses, level_thresholds
+from sdem_dist.models.topic_heads import (
+    Levels,
+    Numbers,
+    Rates,
+    SigmoidLabels,
+    SoftmaxClasses,
+    TopicHead,
+    level_thresholds,
+)
 
 if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.reports.explanation import DocumentParts, Explanations
 
-_LOG_COUNTS = "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
-_RATE = "mu_u of Algorithm 2, for U; it falls linearly to 0."
-_WORDS = (
-    "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
-    'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.'
-)
+OUTPUT_RATE = p.real(above=True), "mu_u of Algorithm 2, for U; it falls linearly to 0."
 
 
-@estimator
-class SupervisedLDAClassifier(LabelSets, TopicModel):
+@p.estimator
+class SupervisedTopics(TopicModel):
+    """What topics that learn to predict have beside others."""
+
+    log_counts: bool = p.param(
+        False,
+        p.truth(),
+        "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk.",
+    )
+    words_weight: float | str = p.param(
+        0.0,
+        p.either(p.one_of("auto"), p.real()),
+        "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
+        'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.',
+    )
+
+
+@p.estimator
+class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     """Topics that are learned to tell classes: BP-sLDA with softmax outputs.
 
     A document's topics are found from its words alone, by `n_layers` steps of mirror descent, and its class from them:
@@ -58,20 +78,18 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
     (200, 2)
     """
 
-    ordered: bool = param(
+    ordered: bool = p.param(
         False,
-        truth(),
+        p.truth(),
         "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
         "(cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.",
     )
-    gamma: float = param(1.0, real(above=True), "Factor inside the softmax, or of the scores of levels and labels.")
-    output_rate: float = param(3.0, real(above=True), _RATE)
-    log_counts: bool = param(False, truth(), _LOG_COUNTS)
-    class_weight: object = param(None, CLASS_WEIGHT, "Weights of the classes, as in scikit-learn.")
-    words_weight: float | str = param(0.0, either(one_of("auto"), real()), _WORDS)
-    unlabelled: object = param(
+    gamma: float = p.param(1.0, p.real(above=True), "Factor inside the softmax, or of the scores of levels and labels.")
+    output_rate: float = p.param(3.0, *OUTPUT_RATE)
+    class_weight: object = p.param(None, *p.CLASS_WEIGHT)
+    unlabelled: object = p.param(
         None,
-        checked_later("label"),
+        p.checked_later("label"),
         "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
     )
 
@@ -92,7 +110,7 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else "ncll"
 
-    def _output(self, source: Source, summary: WordSummary) -> Output:
+    def _head(self, source: Source, summary: WordSummary) -> TopicHead:
         several = source.members is not None
         if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
             raise ValueError(
@@ -101,10 +119,11 @@ class SupervisedLDAClassifier(LabelSets, TopicModel):
             )
         if self.ordered:
             _check_order(source.classes.tolist())
-        weights = None if several else weights_of_classes(self.class_weight, source)
         kind = SigmoidLabels if several else Levels if self.ordered else SoftmaxClasses
-        head = kind(len(source.classes), float(self.gamma))
-        return Output(head, float(self.output_rate), weights, self.words_weight)
+        return kind(len(source.classes), float(self.gamma))
+
+    def _class_factors(self, source: Source) -> tuple[float, ...] | None:
+        return None if source.members is not None else weights_of_classes(self.class_weight, source)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -176,8 +195,8 @@ def _check_order(levels: list[object]) -> None:
         )
 
 
-@estimator
-class SupervisedLDARegressor(RegressorMixin, TopicModel):
+@p.estimator
+class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
@@ -197,20 +216,18 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     True
     """
 
-    family: str = param(
+    family: str = p.param(
         "gaussian",
-        one_of("gaussian", "poisson"),
+        p.one_of("gaussian", "poisson"),
         "Distribution of the targets: real numbers, or counts (log link), which may have fractions.",
     )
-    gamma: float = param(
+    gamma: float = p.param(
         1.0,
-        real(above=True),
+        p.real(above=True),
         "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of counts it\n"
         "multiplies minus the log-likelihood.",
     )
-    output_rate: float = param(0.3, real(above=True), _RATE)
-    log_counts: bool = param(False, truth(), _LOG_COUNTS)
-    words_weight: float | str = param(0.0, either(one_of("auto"), real()), _WORDS)
+    output_rate: float = p.param(0.3, *OUTPUT_RATE)
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
 
@@ -222,7 +239,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         super()._describe(source)
         self._single = source.single
 
-    def _output(self, source: Source, summary: WordSummary) -> Output:
+    def _head(self, source: Source, summary: WordSummary) -> TopicHead:
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
         counts = self.family == "poisson"
@@ -231,8 +248,7 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
             raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
         location = tuple((np.zeros_like(mean) if counts else mean).tolist())
         scales = tuple((mean if counts else scale).tolist())
-        head = (Rates if counts else Numbers)(len(mean), float(self.gamma), location, scales)
-        return Output(head, float(self.output_rate), words_weight=self.words_weight)
+        return (Rates if counts else Numbers)(len(mean), float(self.gamma), location, scales)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -246,15 +262,9 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
     def _topic_labels(self) -> list[object]:
         return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
+    @p.takes("collection", "client")
     def predict(self, X: object, client: Client | None = None) -> Any:
         """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features)
-            For a dask array the result is one too, computed block by block.
-        client : distributed.Client, optional
-            Its workers read a corpus.
 
         Returns
         -------
@@ -316,15 +326,9 @@ class SupervisedLDARegressor(RegressorMixin, TopicModel):
         if self._single and self.learner_.n_labels != 1:
             raise ValueError("a single target does not match the outputs")
 
+    @p.takes("X", "y", "sample_weight")
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
         """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
-            None with a corpus.
-        sample_weight : array-like of shape (n_samples,), default=None
 
         Returns
         -------

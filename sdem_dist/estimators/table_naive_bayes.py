@@ -5,8 +5,7 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping
-from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import logsumexp
@@ -17,30 +16,17 @@ from sdem_dist.corpus.tables import numbering
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.answers import SampledRows, WithDensity
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import (
-    EngineClassifier,
     JointClassifier,
     fixed_log_prior,
     log_shares,
     weights_of_classes,
 )
-from sdem_dist.estimators.parameters import (
-    Classes,
-    Seeded,
-    Unlabelled,
-    a_loss,
-    either,
-    estimator,
-    integer,
-    one_of,
-    param,
-    real,
-    unused_steps,
-)
+from sdem_dist.estimators.prediction_mixins import WithDensity
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.inputs.source import Source, table_of
+from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.column_blocks import gaussian_block, moments
@@ -64,39 +50,37 @@ _HELD_BACK = (
 )
 
 
-@estimator
-class FeatureNB(
-    Classes, Unlabelled, Seeded, WithDensity, SampledRows, JointClassifier, EngineClassifier, EngineEstimator
-):
+@p.estimator
+class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier, EngineEstimator):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
     """
 
-    loss: str | Loss = param(
+    loss: str | Loss = p.param(
         "ncll",
-        either(one_of("ncll", "hinge", "nll"), a_loss()),
+        p.a_loss("ncll", "hinge", "nll"),
         'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.',
     )
-    n_epochs: int = param(60, integer(), "Passes over the documents after the generative fit.")
-    merge: str = param(
+    n_epochs: int = p.param(60, p.integer(), "Passes over the documents after the generative fit.")
+    merge: str = p.param(
         "sum",
-        one_of("sum", "mean"),
+        p.one_of("sum", "mean"),
         '"sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
     )
-    n_lanes: int | None = param(None, integer(optional=True), "Lanes of a round. None: by the number of documents.")
-    batch_size: int | None = param(
+    n_lanes: int | None = p.param(None, p.integer(optional=True), "Lanes of a round. None: by the number of documents.")
+    batch_size: int | None = p.param(
         None,
-        integer(optional=True),
+        p.integer(optional=True),
         'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).',
     )
-    step: str = param(
+    step: str = p.param(
         "safe",
-        one_of("safe", "paper"),
+        p.one_of("safe", "paper"),
         '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
         'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per document.',
     )
-    step_decay: float = param(1e-5, real(), "lambda of the paper's steps, and of safe ones with batches.")
+    step_decay: float = p.param(1e-5, p.real(), "lambda of the paper's steps, and of safe ones with batches.")
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
     _learned: ClassVar[Mapping[str, str]] = {
@@ -142,69 +126,44 @@ class FeatureNB(
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
-        plan = self._plan(source.n_documents)
-        once = plans.full_passes(source.n_documents, 1, plan.seed, defaults.SUM_LANE_ROWS)
+        n, n_classes, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
+        once = plans.full_passes(n, 1, seed, defaults.SUM_LANE_ROWS)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
-        generative = self._generative(source, summary)
+        weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
+        log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
+
+        def model_of(*, generative: bool) -> FeatureClasses:
+            variables = FeatureModel(self._blocks(summary, generative))
+            return FeatureClasses(variables, ClassesHead(n_classes), log_prior)
+
+        rule: Any = ClosedForm(complete=True)
+        generative = SdEM(model_of(generative=True), source.weight, rule, class_weight=weights, unlabelled_weight=share)
         if self.loss == "nll" and not summary.n_unlabelled:
             end = final_stage(trainer, generative, once)
-            return end if self.unlabelled is not None else end._replace(warnings=unused_steps(self))
+            return end if self.unlabelled is not None else end._replace(warnings=p.unused_steps(self))
         initial = None
         if self.step == "safe":
             initial = generative.model.inside(trainer.run(Stage("generative fit", generative, once)).state)
-        learner = self._learner(source, plan, summary)
+        # Rounds are whole epochs unless ``merge="sum"`` has a `batch_size`.
+        plan = Plan(n, self.n_epochs, 1, self.n_lanes or plans.lanes_of(n, defaults.MEAN_LANE_ROWS), seed)
+        if self.merge == "sum":
+            plan = plans.batches(n, self.n_epochs, seed, self.batch_size or n, self.n_lanes, defaults.SUM_LANE_ROWS)
+        batch = self.batch_size or (1 if self.step == "paper" else defaults.MEAN_BATCH)
+        common = self.merge == "mean", batch, float(self.step_decay)
+        rule = PaperStep(*common) if self.step == "paper" else SafeStep(*common, judged=plan.n_rounds == 1)
+        loss, model = named(self.loss), model_of(generative=False)
+        learner = SdEM(model, source.weight, rule, loss, weights, share, seed=seed)
         end = final_stage(trainer, learner, plan, initial)
-        if isinstance(learner.rule, SafeStep) and learner.rule.held_back(learner, end.state):
+        if isinstance(rule, SafeStep) and rule.held_back(learner, end.state):
             end = end._replace(warnings=(_HELD_BACK.format(type(self).__name__),))
         return end
 
-    def _plan(self, n_documents: int) -> Plan:
-        """Return the plan of a run: rounds are whole epochs unless ``merge="sum"`` has a `batch_size`."""
-        seed = seed_of(self.random_state)
-        if self.merge == "sum":
-            batch = self.batch_size or n_documents
-            return plans.batches(n_documents, self.n_epochs, seed, batch, self.n_lanes, defaults.SUM_LANE_ROWS)
-        lanes = self.n_lanes or plans.lanes_of(n_documents, defaults.MEAN_LANE_ROWS)
-        return Plan(n_documents, self.n_epochs, 1, lanes, seed)
-
-    def _generative(self, source: Source, summary: ColumnSummary) -> SdEM[FeatureClasses]:
-        model = self._model(source, FeatureModel(self._blocks(summary, True)))
-        weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
-        rule = ClosedForm(complete=True)
-        return SdEM(model, source.weight, rule, class_weight=weights, unlabelled_weight=share)
-
-    def _learner(self, source: Source, plan: Plan, summary: ColumnSummary) -> SdEM[FeatureClasses]:
-        batch = self.batch_size or (1 if self.step == "paper" else defaults.MEAN_BATCH)
-        common = self.merge == "mean", batch, float(self.step_decay)
-        judged = plan.n_rounds == 1
-        rule = PaperStep(*common) if self.step == "paper" else SafeStep(*common, judged=judged)
-        return SdEM(
-            self._model(source, FeatureModel(self._blocks(summary, False))),
-            source.weight,
-            rule,
-            named(self.loss),
-            weights_of_classes(self.class_weight, source),
-            float(self.unlabelled_weight),
-            seed=plan.seed,
-        )
-
-    def _model(self, source: Source, variables: FeatureModel) -> FeatureClasses:
-        n_classes = len(source.classes)
-        log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
-        return FeatureClasses(variables, ClassesHead(n_classes), log_prior)
-
-    def _joint_log_proba(self, X: object) -> np.ndarray:
-        model: FeatureModel = self.learner_.model.variables
-        return model.scores(self._parameters, model.features(table_of(self, X)))
-
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_naive_bayes, table_rows
+        from sdem_dist.reports.parts import of_naive_bayes
 
-        model: FeatureModel = self.learner_.model.variables
-        densities = partial(model.log_densities, self._parameters)
-        return of_naive_bayes(table_rows(densities, table_of(self, documents)), pairs, self._parameters.log_prior)
+        return of_naive_bayes(self._rows(documents), pairs, self._parameters.log_prior)
 
     def _log_densities(self, row: object) -> np.ndarray:
         """Return ln p(value | class) of a value of each column, shape (n_features, n_classes)."""
@@ -261,7 +220,7 @@ class FeatureNB(
             self._lazy_parameters = self._lazy_parameters.with_prior(log_prior)
 
 
-@estimator
+@p.estimator
 class GaussianNB(FeatureNB):
     """Gaussian naive Bayes: every column is normally distributed in every class, with its own mean and variance.
 
@@ -277,11 +236,13 @@ class GaussianNB(FeatureNB):
     ['low', 'high']
     """
 
-    var_smoothing: float = param(
-        1e-9, real(), "Share of the largest variance that the generative fit adds to all variances."
+    var_smoothing: float = p.param(
+        1e-9, p.real(), "Share of the largest variance that the generative fit adds to all variances."
     )
-    prior: float = param(
-        1.0, real(), 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
+    prior: float = p.param(
+        1.0,
+        p.real(),
+        'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".',
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, ClassVar, Literal
+from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -15,20 +15,9 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.answers import Transforming, WithTopics
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.parameters import (
-    OfText,
-    Seeded,
-    either,
-    estimator,
-    integer,
-    numbers,
-    one_of,
-    or_none,
-    param,
-    real,
-)
+from sdem_dist.estimators.prediction_mixins import WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.scoring import over_corpus, pieces
@@ -44,68 +33,64 @@ from sdem_dist.models.topics import TopicModel as LearnedTopics
 from sdem_dist.models.topics import TopicState
 from sdem_dist.models.word_counts import entries, lengths
 
-if TYPE_CHECKING:
-    from sdem_dist.reports.top_words import Topics
+
+def _are_positive(value: object) -> bool:
+    if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) != 1 or not len(value):
+        return False
+    return all(p.real(above=True).allows(number) for number in value)
 
 
-@dataclass(frozen=True)
-class Output:
-    """What a topic model learns to predict, and how fast."""
-
-    head: TopicHead
-    rate: float = 3.0
-    class_weight: tuple[float, ...] | None = None
-    words_weight: float | str = 0.0
+_NUMBERS = p.Constraint("sequence of float", "a sequence of positive numbers", _are_positive)
 
 
-@estimator
-class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
+@p.estimator
+class TopicModel(p.OfText, p.Seeded, WithTopics, EngineEstimator):
     """Base of the topic models by mirror descent."""
 
-    n_components: int = param(20, integer(), "K, the topics.", positional=True)
-    alpha: object = param(
+    n_components: int = p.param(20, p.integer(), "K, the topics.", positional=True)
+    alpha: object = p.param(
         1.001,
-        either(one_of("learned"), either(real(above=True), numbers())),
+        p.either(p.one_of("learned"), p.real(above=True), _NUMBERS),
         "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below. One number, or one for each\n"
         'topic. "learned": common topics get more of the pseudo-counts, alpha - 1, whose mean is 0.1; see `alpha_`.',
     )
-    beta: float = param(
-        1.0, real(1.0), "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word."
+    beta: float = p.param(
+        1.0, p.real(1.0), "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word."
     )
-    n_layers: int = param(10, integer(), "L, steps of mirror descent towards a document's topics.")
-    inference_step: float = param(
-        1.0, real(above=True), "Length T of a step, times a document's words and pseudo-counts."
+    n_layers: int = p.param(10, p.integer(), "L, steps of mirror descent towards a document's topics.")
+    inference_step: float = p.param(
+        1.0, p.real(above=True), "Length T of a step, times a document's words and pseudo-counts."
     )
-    inference: str = param(
+    inference: str = p.param(
         "mirror-descent",
-        one_of(*METHODS),
+        p.one_of(*METHODS),
         "How steps are taken: of that length; with momentum (accelerated mirror descent, Tseng 2008); or by line search,\n"
         "whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29) of Chen et al.",
     )
-    topic_rate: float | None = param(
+    topic_rate: float | None = p.param(
         None,
-        or_none(real(above=True)),
+        p.or_none(p.real(above=True)),
         "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
         "None: 0.05, less from 25,000 documents on.",
     )
-    n_epochs: int = param(4, integer(), "Passes over the documents.")
-    average_from: int = param(
-        1, integer(0), "The model is the mean over all batches from this epoch on, counted from 0."
+    n_epochs: int = p.param(4, p.integer(), "Passes over the documents.")
+    average_from: int = p.param(
+        1, p.integer(0), "The model is the mean over all batches from this epoch on, counted from 0."
     )
-    merge: str = param(
+    merge: str = p.param(
         "mean",
-        one_of("mean", "sum"),
+        p.one_of("mean", "sum"),
         '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.',
     )
-    batch_size: int | None = param(
+    batch_size: int | None = p.param(
         None,
-        integer(optional=True),
+        p.integer(optional=True),
         'Documents of a step: in a lane for "mean", of a round for "sum". None: 100 of all lanes.',
     )
-    n_lanes: int | None = param(
-        None, integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
+    n_lanes: int | None = p.param(
+        None, p.integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
     )
-    rounds_per_epoch: int | None = param(None, integer(optional=True), 'Merges per epoch, for "mean". None: 1.')
+    rounds_per_epoch: int | None = p.param(None, p.integer(optional=True), 'Merges per epoch, for "mean". None: 1.')
 
     _topic_rate = 0.05
     _learned: ClassVar[Mapping[str, str]] = {
@@ -115,8 +100,12 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     }
 
     @abstractmethod
-    def _output(self, source: Source, summary: WordSummary) -> Output:
-        """Return what is learned."""
+    def _head(self, source: Source, summary: WordSummary) -> TopicHead:
+        """Return what is learned to be predicted."""
+
+    def _class_factors(self, source: Source) -> tuple[float, ...] | None:
+        """Return the weights of the classes, where there are any."""
+        return None
 
     def _check(self) -> None:
         alpha = np.asarray(self.alpha)
@@ -127,56 +116,18 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the count of the words, the training, the count of the topics, and the thresholds of several labels."""
-        plan = self._plan(source.n_documents, source.n_labelled)
-        once = Plan(plan.n_documents, 1, 1, plan.n_lanes, plan.seed)
-        counting = Words(source.n_features, source.corpus.header.n_targets, getattr(self, "log_counts", False))
-        summary = trainer.run(Stage("words", counting, once)).state
-        output = self._output(source, summary)
-        learner = self._learner(source, plan, output)
-        if output.words_weight == "auto":
-            share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or source.n_documents))
-            if not share:
-                raise ValueError(
-                    "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
-                )
-            trials = [replace(learner, model=replace(learner.model, words_weight=w)) for w in defaults.WORDS_WEIGHTS]
-            policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
-
-            def start() -> TopicState:
-                return learner.model.start(summary.frequencies, plan.seed)
-
-            candidates = [
-                partial(Candidate, trial, plan, start, f"words_weight {weight:g}")
-                for trial, weight in zip(trials, defaults.WORDS_WEIGHTS, strict=True)
-            ]
-            learner = policy.choose(candidates).candidate.learner
-        trained = final_stage(trainer, learner, plan, lambda: learner.model.start(summary.frequencies, plan.seed))
-        of_topics = trainer.score("topics' shares", _reporting(learner, TopicShares(output.head)), trained.state)
-        self.topic_shares_ = np.array([of_topics[str(k)] for k in range(learner.model.n_topics)])
-        if not isinstance(output.head, SigmoidLabels):
-            return trained
-        best = trainer.score("thresholds of labels", _reporting(learner, LabelThresholds(output.head)), trained.state)
-        return trained._replace(
-            learner=learner.decided(thresholds=tuple(best[str(i)] for i in range(learner.n_labels)))
-        )
-
-    def _plan(self, n_documents: int, labelled: float) -> Plan:
-        seed = seed_of(self.random_state)
+        n, seed, batch = source.n_documents, seed_of(self.random_state), self.batch_size
         if self.merge == "sum":
-            return plans.batches(
-                n_documents, self.n_epochs, seed, self.batch_size or defaults.TOPIC_BATCH, self.n_lanes
-            )
-        lanes = self.n_lanes or plans.lanes_of(
-            int(labelled) or n_documents, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES
-        )
-        return Plan(n_documents, self.n_epochs, self.rounds_per_epoch or 1, lanes, seed)
-
-    def _learner(self, source: Source, plan: Plan, output: Output) -> SdEM[LearnedTopics]:
-        """Return the learner for a training source.
-
-        Raises ValueError: the weights of the classes leave nothing to learn from.
-        """
-        weight, labelled, factors = source.weight, source.n_labelled, output.class_weight
+            plan = plans.batches(n, self.n_epochs, seed, batch or defaults.TOPIC_BATCH, self.n_lanes)
+        else:
+            counted = int(source.n_labelled) or n
+            lanes = plans.lanes_of(counted, defaults.TOPIC_LANE_DOCUMENTS, defaults.TOPIC_LANES)
+            plan = Plan(n, self.n_epochs, self.rounds_per_epoch or 1, self.n_lanes or lanes, seed)
+        log_counts, words_weight = bool(getattr(self, "log_counts", False)), getattr(self, "words_weight", 0.0)
+        counting = Words(source.n_features, source.corpus.header.n_targets, log_counts)
+        summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
+        head, factors = self._head(source, summary), self._class_factors(source)
+        weight, labelled = source.weight, source.n_labelled
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:
@@ -184,26 +135,63 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
             weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
         rate = self.topic_rate
         if rate is None:
-            rate = self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / source.n_documents)
+            rate = self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n)
+        alpha: Any = self.alpha if isinstance(self.alpha, str) else np.asarray(self.alpha, np.float64).tolist()
         model = LearnedTopics(
             n_features=source.n_features,
             n_topics=int(self.n_components),
-            head=output.head,
-            inference=MirrorDescent(_plain(self.alpha), int(self.n_layers), float(self.inference_step), self.inference),
+            head=head,
+            inference=MirrorDescent(
+                tuple(alpha) if isinstance(alpha, list) else alpha,
+                int(self.n_layers),
+                float(self.inference_step),
+                self.inference,
+            ),
             beta=float(self.beta),
-            log_counts=bool(getattr(self, "log_counts", False)),
-            words_weight=0.0 if output.words_weight == "auto" else float(output.words_weight),
+            log_counts=log_counts,
+            words_weight=0.0 if words_weight == "auto" else float(words_weight),
             n_labelled=float(labelled),
         )
         rule = MirrorSteps(
             topic_rate=float(rate),
-            output_rate=output.rate,
+            output_rate=float(getattr(self, "output_rate", 3.0)),
             n_epochs=int(self.n_epochs),
             average_from=int(self.average_from),
             local=self.merge == "mean",
-            batch_size=int(self.batch_size or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)),
+            batch_size=int(batch or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)),
         )
-        return SdEM(model, float(weight), rule, class_weight=factors, seed=plan.seed)
+        learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
+
+        def start() -> TopicState:
+            return model.start(summary.frequencies, seed)
+
+        if words_weight == "auto":
+            share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or n))
+            if not share:
+                raise ValueError(
+                    "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
+                )
+            policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
+            trials = [replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS]
+            names = [f"words_weight {w:g}" for w in defaults.WORDS_WEIGHTS]
+            candidates = [
+                partial(Candidate, trial, plan, start, name) for trial, name in zip(trials, names, strict=True)
+            ]
+            learner = policy.choose(candidates).candidate.learner
+        trained = final_stage(trainer, learner, plan, start)
+
+        def reported(name: str, head: Any) -> dict[str, float]:
+            """Run a pass that scores what a head reports of the trained model."""
+            return trainer.score(name, replace(learner, model=replace(learner.model, head=head)), trained.state)
+
+        of_topics = reported("topics' shares", TopicShares(head))
+        self.topic_shares_ = np.array([of_topics[str(k)] for k in range(model.n_topics)])
+        if not isinstance(head, SigmoidLabels):
+            return trained
+        best = reported("thresholds of labels", LabelThresholds(head))
+        return trained._replace(
+            learner=learner.decided(thresholds=tuple(best[str(i)] for i in range(learner.n_labels)))
+        )
 
     @property
     def components_(self) -> np.ndarray:
@@ -237,24 +225,8 @@ class TopicModel(OfText, Seeded, WithTopics, Transforming, EngineEstimator):
     def _transformed(self, X: object) -> np.ndarray:
         return np.asarray(self.learner_.model.inference.proportions(self._parameters, self._documents(X))[0])
 
-    def _topic_labels(self) -> list[object]:
-        """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
-        return [None] * self._n_features_out
 
-    def _topics(self, n_words: int) -> Topics:
-        from sdem_dist.reports.top_words import topics_of_documents
-
-        return topics_of_documents(self, self._topic_labels(), n_words)
-
-
-def _plain(alpha: object) -> float | tuple[float, ...] | Literal["learned"]:
-    if isinstance(alpha, str):
-        return "learned"
-    values = np.asarray(alpha, np.float64)
-    return tuple(values.tolist()) if values.ndim else float(values)
-
-
-@estimator
+@p.estimator
 class LatentDirichletAllocation(TopicModel):
     """Latent Dirichlet allocation by stochastic mirror descent on the topics: BP-LDA.
 
@@ -283,24 +255,24 @@ class LatentDirichletAllocation(TopicModel):
     True
     """
 
-    topic_rate: float | None = param(
+    topic_rate: float | None = p.param(
         0.15,
-        or_none(real(above=True)),
+        p.or_none(p.real(above=True)),
         "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
         "None: 0.15 up to 25,000 documents, less for more.",
     )
-    n_epochs: int = param(10, integer(), "Passes over the documents.")
-    merge: str = param(
+    n_epochs: int = p.param(10, p.integer(), "Passes over the documents.")
+    merge: str = p.param(
         "sum",
-        one_of("mean", "sum"),
+        p.one_of("mean", "sum"),
         '"sum": a round is one batch. "mean": lanes step through their documents, and topics are averaged.',
     )
-    batch_size: int | None = param(
-        500, integer(optional=True), 'Documents of a step: of a round for "sum", inside a lane for "mean".'
+    batch_size: int | None = p.param(
+        500, p.integer(optional=True), 'Documents of a step: of a round for "sum", inside a lane for "mean".'
     )
-    n_particles: int = param(
+    n_particles: int = p.param(
         10,
-        integer(),
+        p.integer(),
         "Particles of the left-to-right estimate of ln p(words). More make it less noisy, and take longer.",
     )
 
@@ -308,24 +280,20 @@ class LatentDirichletAllocation(TopicModel):
     _monitor = "word_nll"
     _topic_rate = 0.15
 
-    def _output(self, source: Source, summary: WordSummary) -> Output:
-        return Output(NoOutput())
+    def _head(self, source: Source, summary: WordSummary) -> NoOutput:
+        return NoOutput()
 
     def scorer(self, learner: SdEM[LearnedTopics]) -> SdEM[LearnedTopics]:
         """Return a pass that scores documents which were not trained on, with particles."""
         return learner.decided(n_particles=int(self.n_particles))
 
+    @p.takes("X")
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
         Topics and proportions are summed out, see
         `sdem_dist.models.supervised_lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was
         learned: the pseudo-counts that make the counts of topics most probable.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus
-            Counts.
 
         Returns
         -------
@@ -336,13 +304,9 @@ class LatentDirichletAllocation(TopicModel):
         topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
         return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, self.n_particles))
 
+    @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
-        y : ignored
 
         Returns
         -------
@@ -358,20 +322,12 @@ class LatentDirichletAllocation(TopicModel):
             words += float(lengths(documents_of(self, rows)).sum())
         return total / max(words, 1.0)
 
+    @p.takes("X")
     def perplexity(self, X: object) -> float:
         """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Corpus
 
         Returns
         -------
         float
         """
         return float(np.exp(-self.score(X)))
-
-
-def _reporting(learner: SdEM[LearnedTopics], head: TopicShares) -> SdEM[LearnedTopics]:
-    """Return a pass that scores what a head reports of a trained model."""
-    return replace(learner, model=replace(learner.model, head=head))  # type: ignore[arg-type]

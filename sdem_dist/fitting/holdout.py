@@ -1,5 +1,10 @@
 """Documents held out of training: they choose how long to train, which loss, and the temperature of probabilities.
 
+`HoldoutPolicy.choose` watches a training without some documents; where these would be too few, `choose_by_folds` scores
+each fold once, by a training without it. `train_with_temperature` is for mixtures, whose components treat a document's
+words or columns as independent, which they are not: classes seem far surer than they are. A whole training without some
+documents shows how sure the model may be of new ones.
+
 The hinge loss looks at the label and its strongest rival alone. Where a document may well belong to each of several
 classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and Bartlett 2007, on the loss of
 Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such limit. Where classes are
@@ -9,20 +14,32 @@ apart it is slower and less accurate. So it has to win.
 import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from fractions import Fraction
+from typing import Any, NamedTuple, TypeAlias, cast
 
 import numpy as np
 
-from sdem_dist.engine.plan import VALIDATION, Monitoring, Plan, Stage
+from sdem_dist.calibration import best_temperature, tempered_losses
+from sdem_dist.corpus.base import BaseCorpus
+from sdem_dist.corpus.folds import Folds, Selection
+from sdem_dist.documents import Documents
+from sdem_dist.engine.plan import VALIDATION, AnyStage, History, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
+from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.fitting import defaults
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import held_out_documents
+from sdem_dist.models.naive_bayes import joint_scores
 
 MONITOR = "tempered_log_loss"
 """The metric that decides: log-loss at the best temperature."""
 OF_ALL = "with this loss all documents get {after} epochs: more documents bear more steps"
 """What follows where held-out documents have ended the first stage."""
+CURVE_POINTS = 10
+"""Evaluations of held-out documents in the training of a mixture, about."""
+FoldScores: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""ln p(y, d) of the documents of a fold by the model without it, shape (n_documents, n_classes); their labels and
+weights."""
 _log = logging.getLogger(__name__)
 
 
@@ -62,22 +79,16 @@ class HoldoutResult(NamedTuple):
     temperature: float
     """Of the last of these: longer training makes a model surer."""
     history: list[dict[str, float]]
-    """Their accuracy, and their log-loss at the best temperature, of each of these epochs."""
-    state: Any
-    """The model trained without them."""
-    figures: dict[str, float]
-    """All that was found of the epoch that was kept."""
-    draws: list[Draws]
-    """Of each candidate that was tried, in their order."""
+    """Their accuracy, and their log-loss at the best temperature, of each of these epochs; of folds in the last alone,
+    since they say nothing of a single epoch."""
+    state: Any  # the model trained without them; None: several were
+    figures: dict[str, float]  # all that was found of the epoch that was kept
+    draws: list[Draws]  # of each candidate that was tried, in their order
 
     @property
     def known(self) -> bool:
         """Whether any held-out document has a weight above 0."""
         return bool(np.isfinite(self.draws[0].log_loss).any())
-
-    def of_validation(self, metric: str) -> float:
-        """Return a metric of the held-out documents, of the epoch that was kept."""
-        return self.figures[VALIDATION + metric]
 
 
 @dataclass(frozen=True)
@@ -172,6 +183,61 @@ class HoldoutPolicy:
         draws = Draws(*(np.array([figure]) for figure in figures))
         return HoldoutResult(candidate, n_epochs, temperature, shown, result.state, best, [draws])
 
+    def choose_by_folds(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
+        """Return the better one of one or two candidates, and its temperature, by trainings without a fold each.
+
+        Folds are scored in turn until enough is known. The second candidate is tried where `doubt` asks for it.
+        """
+        candidate = candidates[0]()
+        names = self.source.corpus.all_groups()
+        few_groups = names is not None and len(np.unique(names)) < defaults.N_FOLDS  # too few are not kept together
+        groups = np.arange(len(cast(np.ndarray, names))) if few_groups else None
+        folds = Folds(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed, groups=groups)
+        parts, rival_parts = list[FoldScores](), list[FoldScores]()
+
+        def score(candidate: Candidate, parts: list[FoldScores]) -> None:
+            parts.append(self._scores_without(folds, len(parts), candidate))
+
+        score(candidate, parts)
+        if len(candidates) > 1 and self.doubt is not None and self.doubt(self._of_folds(candidate, parts)):
+            rival = candidates[1]()
+            score(rival, rival_parts)
+            while len(parts) < defaults.N_FOLDS and summary(rival_parts).log_loss < summary(parts).log_loss:
+                score(candidate, parts)
+                score(rival, rival_parts)
+            first, second = (joined_draws([summary([part]) for part in scored]) for scored in (parts, rival_parts))
+            if is_better(first, second, gate=self.gate):
+                candidate, parts = rival, rival_parts
+            _log.info("classes overlap: held-out documents chose the loss %s", candidate.learner.loss)
+        sizes = np.cumsum([len(labels) for _, labels, _ in parts])
+        parts = parts[: int(np.searchsorted(sizes, defaults.FOLDS_HELD_OUT)) + 1]
+        while len(parts) < defaults.N_FOLDS and sum(len(labels) for _, labels, _ in parts) < defaults.FOLDS_HELD_OUT:
+            score(candidate, parts)
+        return self._of_folds(candidate, parts)
+
+    def _scores_without(self, folds: Folds[Any], number: int, candidate: Candidate) -> FoldScores:
+        rest, source = folds.train(number), self.source
+        if source.weighting is not None:  # words that the fold alone has are unknown
+            documents = cast(Documents, source.corpus.read(0, source.n_documents))
+            entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
+            frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
+            source = source.weighed_by(frequency, int(rest.mask.sum()))
+        learner = replace(candidate.learner, n_documents=rest.weight)
+        name = f"fold {number + 1} of {defaults.N_FOLDS}{candidate.stage.removeprefix('choose')}"
+        state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, source.seen(rest))).state
+        documents = cast(Documents, source.seen(folds.test(number)).read(0, rest.n_documents))
+        local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
+        scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
+        return scores, local.labels, local.weights
+
+    def _of_folds(self, candidate: Candidate, parts: list[FoldScores]) -> HoldoutResult:
+        draws, n_epochs = summary(parts), candidate.plan.n_epochs
+        figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
+        if has_rare_classes(self.source) and np.isfinite(draws.accuracy).all():
+            figures["held_out_macro_f1"] = macro_f1(class_sums(*all_documents(parts)))
+        history = [*({} for _ in range(n_epochs - 1)), figures]
+        return HoldoutResult(candidate, n_epochs, draws.temperature.item(), history, None, figures, [draws])
+
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few.
 
@@ -188,7 +254,7 @@ class HoldoutPolicy:
             plan = plan if self.patience is None else replace(plan, n_epochs=defaults.FEW_EPOCHS)
             return final_stage(self.trainer, result.candidate.learner, plan, initial)
         _log.info("held-out documents chose %d epochs, and temperature %.3g", result.n_epochs, result.temperature)
-        if self.share <= defaults.NO_REFIT or not self.source.retrain:
+        if result.state is not None and (self.share <= defaults.NO_REFIT or not self.source.retrain):
             return Trained(learner, result.state, result.history)
         end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
         history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]
@@ -264,3 +330,114 @@ def may_overlap(source: Source, accuracy: float) -> bool:
 def loss_draws(share: float, n_documents: int) -> int:
     """Return how many draws of held-out documents compare two losses."""
     return 1 if share * n_documents >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
+
+
+def all_documents(parts: list[FoldScores]) -> FoldScores:
+    scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return scores, labels, weights
+
+
+def summary(parts: list[FoldScores]) -> Draws:
+    """Return the temperature that the folds' documents give, and their accuracy and log-loss at it, as one draw.
+
+    One more document counts as wrong, by the median margin, since none wrong does not show how rare errors are.
+    Without documents, as of a fold whose documents all have weight 0: temperature 1, and NaN.
+    """
+    scores, labels, weights = all_documents(parts)
+    if not len(labels):
+        return Draws(np.array([np.nan]), np.array([np.nan]), np.ones(1))
+    least = np.maximum(scores, -1e300)
+    gaps = least - least.max(axis=1, keepdims=True)
+    second, best = np.partition(least, -2, axis=1)[:, -2:].T
+    wrong = np.full((1, scores.shape[1]), -1e300)
+    wrong[0, :2] = 0.0, np.median(best - second)
+    losses = tempered_losses(
+        np.concatenate([gaps, wrong]), np.append(labels, 0).astype(np.intp), np.append(weights, 1.0)
+    )
+    temperature, _ = best_temperature(losses)
+    gaps /= temperature
+    log_p = gaps[np.arange(len(labels)), labels] - np.log(np.exp(gaps).sum(axis=1))
+    hits = scores.argmax(axis=1) == labels
+    accuracy, log_loss = np.average(np.column_stack([hits, -log_p]), axis=0, weights=weights)
+    return Draws(np.array([log_loss]), np.array([accuracy]), np.array([temperature]))
+
+
+def train_with_temperature(
+    trainer: Trainer,
+    fit: Callable[[Trainer, Source], Trained],
+    source: Source,
+    share: float,
+    seed: int,
+    class_weight: tuple[float, ...] | None = None,
+    best_entry: Callable[[History], dict[str, float]] | None = None,
+) -> Trained:
+    """Run the stages of a training without some documents, which give the temperature, and those of one with all.
+
+    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all,
+    it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
+
+    `fit`: runs a training with a source's documents; the last stage is watched.
+    `share`: of the documents to hold out, 20,000 at most; `seed` decides which.
+    `class_weight`: of each class: one of weight 0 has probability 0, whatever the temperature.
+    `best_entry`: takes the history of a training that patience ended, and returns its entry of the epoch that is kept.
+    """
+    held_out = held_out_of(source.corpus, share, seed, class_weight)
+    if held_out is None:
+        return fit(trainer, source)
+    rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
+    scored: Any = apart
+    if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
+        scored = held_out_documents(apart, frequency=source.corpus.document_frequency)
+    trained, n_epochs = None, 0
+    if best_entry is not None:
+        trained = fit(trainer, source)
+        n_epochs = int(best_entry(trained.history)["epoch"])
+
+    def without(stage: AnyStage) -> AnyStage:
+        plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
+        every = max(1, plan.n_epochs // CURVE_POINTS)
+        watch = Monitoring(every, source.seen(scored), training=False, main_metrics=("accuracy", MONITOR))
+        corpus, name = stage.corpus or source.seen(rest), f"held out: {stage.name}"
+        return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
+
+    others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
+    history = fit(trainer.changed(without), others).history
+    temperature = history[-1][f"{VALIDATION}temperature"]
+    if not np.isfinite(temperature):
+        return trained or fit(trainer, source)
+    _log.info("held-out documents chose temperature %.3g", temperature)
+
+    def tempered(stage: AnyStage) -> AnyStage:
+        learner: Any = stage.learner
+        return replace(stage, learner=replace(learner, temperature=temperature)) if stage.monitored else stage
+
+    trained = trained or fit(trainer.changed(tempered), source)
+    learner = replace(cast(Any, trained.learner), temperature=temperature)
+    figures = [held_out_figures(entry, MONITOR, source) for entry in history]
+    figures += [{}] * (len(trained.history) - len(history))
+    return Trained(learner, trained.state, [{**h, **f} for h, f in zip(figures, trained.history, strict=False)])
+
+
+def held_out_of(
+    corpus: BaseCorpus, share: float, seed: int, class_weight: tuple[float, ...] | None = None
+) -> Selection | None:
+    """Return which documents to hold out, evenly of each class but never all of one; None if they would be too few."""
+    labels, weights = corpus.labels(), corpus.weights
+    counted = np.ones(corpus.n_documents, bool) if weights is None else weights > 0
+    if labels is not None:
+        counted &= (labels >= 0) & (True if class_weight is None else np.asarray(class_weight)[labels] > 0)
+    n = int(counted.sum())
+    if share <= 0 or min(share * n, defaults.MAX_HELD_OUT) < defaults.FEW_HELD_OUT:
+        return None
+    fewest, names = max(round(1 / share), -(-n // defaults.MAX_HELD_OUT)), corpus.all_groups()
+    n_groups = n if names is None else len(np.unique(names))
+    torn = None if names is None or n_groups >= fewest else np.arange(len(names))  # too few to be kept together
+    parts = min(defaults.HOLDOUT_PARTS, n_groups) if torn is None else defaults.HOLDOUT_PARTS
+    part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
+    if part * n > defaults.MAX_HELD_OUT:
+        part = Fraction(1, fewest)
+    mask = counted & (Folds(corpus, part.denominator, seed, groups=torn).numbers < part.numerator)
+    if labels is not None:
+        remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
+        mask &= remains[labels]
+    return Selection.of(mask) if mask.sum() >= defaults.FEW_HELD_OUT // 2 else None

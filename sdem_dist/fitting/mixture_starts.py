@@ -1,19 +1,23 @@
-"""Where training starts: mixtures at random documents or clusters of k-means, words at frequencies in the corpus."""
+"""Where EM of mixtures starts: half way between classes and random documents, or at clusters of k-means.
+
+Mixtures of words and mixtures over columns of a table differ in their model, their statistics, and the prior's share of
+the objective; stages and draws are the same. A mixture without labels is one class of `numbers[0]` components.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import Any, cast
 
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.engine.plan import AnyStage, Plan, Stage
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.fitting import defaults, plans
-from sdem_dist.inputs.source import documents_of, table_of
-from sdem_dist.inputs.spec import Estimator, Source
+from sdem_dist.inputs.spec import Source
 from sdem_dist.learners import starts
 from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.rules import ClosedForm
@@ -22,69 +26,9 @@ from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_o
 from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.mixture import EmForm
-from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
-from sdem_dist.models.word_counts import SdemState, bounds, state_at
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus, MemoryCorpus
-    from sdem_dist.models.weighting import Weighting
-
-
-@dataclass(frozen=True)
-class Start:
-    """EM's learner, where it starts, and the plan of one pass."""
-
-    learner: SdEM[Any]
-    state: Any
-    once: Plan
-
-
-def start_of_features(
-    trainer: Trainer,
-    source: Source,
-    numbers: tuple[int, ...],
-    kind: Kind,
-    weights: tuple[float, ...] | None,
-    seed: int,
-    corpus: Any = None,
-) -> Start:
-    """Run the stages that find where EM starts: half way between each class and random rows of it."""
-    once = plans.full_passes(source.n_documents, 1, seed)
-    columns = Columns(source.n_features, weighted=True)
-    summary = trainer.run(Stage("columns", columns, once, corpus=corpus)).state
-    model, n_classes = FeatureModel((kind.block(summary),)), len(source.classes)
-    generative = SdEM(
-        FeatureClasses(model, Classes(n_classes)), source.weight, ClosedForm(complete=True), class_weight=weights
-    )
-    classes = trainer.run(Stage("classes", generative, once, corpus=corpus)).state
-    survey = surveyed(trainer, source, once, max(numbers), corpus=corpus)
-    head = Classes(n_classes, component_classes(numbers))
-    learner = SdEM(FeatureClasses(model, head), source.weight, ClosedForm(monitored=True), class_weight=weights)
-    examples = starts.rows_at(corpus or source.corpus, positions_of(survey, numbers))
-    return Start(learner, starts.features_at_examples(examples, numbers, model, classes), once)
-
-
-def start_of_counts(
-    trainer: Trainer,
-    source: Source,
-    numbers: tuple[int, ...],
-    alpha: float,
-    weights: tuple[float, ...] | None,
-    seed: int,
-) -> Start:
-    """Run the stages that find where EM of counts starts."""
-    once = plans.full_passes(source.n_documents, 1, seed)
-    n_classes = len(source.classes)
-    model = NaiveBayes(source.n_features, Classes(n_classes), alpha)
-    counting = SdEM(replace(model, class_alpha=0.0), source.weight, ClosedForm(complete=True), class_weight=weights)
-    words = trainer.run(Stage("classes", counting, once)).state.words
-    survey = surveyed(trainer, source, once, max(numbers))
-    mixed = replace(model, head=Classes(n_classes, component_classes(numbers)))
-    learner = SdEM(mixed, source.weight, ClosedForm(), class_weight=weights, seed=seed)
-    examples = (starts.rows_at(source.corpus, [p])[0] for p in positions_of(survey, numbers))
-    start = state_at(*starts.counts_at_examples(examples, numbers, words, source.class_counts))
-    return Start(learner, start, once)
+from sdem_dist.models.mixture import EXACT, EmForm
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import SdemState, state_at
 
 
 def surveyed(
@@ -117,39 +61,95 @@ def component_classes(numbers: tuple[int, ...]) -> tuple[int, ...]:
 
 
 @dataclass(frozen=True)
-class WordClusters:
+class MixtureStart(ABC):
+    """EM's learner of a mixture, and the stages that find where it starts.
+
+    `numbers`: components of each class; of a mixture without labels of the one class.
+    `class_weight`, `unlabelled_weight`: as of `SdEM`.
+    `corpus`: the documents, if they are not the source's.
+    """
+
+    numbers: tuple[int, ...]
+    class_weight: tuple[float, ...] | None = None
+    unlabelled_weight: float = 1.0
+    corpus: Any = None
+
+    @abstractmethod
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm = EXACT) -> SdEM[Any]:
+        """Return EM's learner, after the stages that its model needs."""
+
+    @abstractmethod
+    def _classes(self, trainer: Trainer, learner: SdEM[Any], source: Source, once: Plan, which: str) -> Any:
+        """Run the generative fit of the classes; return its state."""
+
+    @abstractmethod
+    def _half_way(self, learner: SdEM[Any], source: Source, positions: np.ndarray, classes: Any) -> Any:
+        """Return the start half way between classes and the examples at some positions."""
+
+    @abstractmethod
+    def _by_k_means(self, learner: SdEM[Any], source: Source, positions: list[int], seed: int) -> Any:
+        """Return the start at clusters of the documents at some positions."""
+
+    @abstractmethod
+    def prior_share(self, learner: SdEM[Any], state: Any) -> float:
+        """Return the prior's share of the objective of a mixture without labels."""
+
+    def at_examples(
+        self, trainer: Trainer, learner: SdEM[Any], source: Source, once: Plan, which: str = ""
+    ) -> Callable[[], Any]:
+        """Run the generative fit and the survey; return what makes the start half way to random examples."""
+        classes = self._classes(trainer, learner, source, once, which)
+        survey = surveyed(
+            trainer,
+            source,
+            once,
+            max(self.numbers),
+            name=f"survey{which}",
+            corpus=self.corpus,
+            labelled=len(source.classes) > 0,
+        )
+        return partial(self._half_way, learner, source, positions_of(survey, self.numbers), classes)
+
+    def by_k_means(
+        self, trainer: Trainer, learner: SdEM[Any], source: Source, once: Plan, n_documents: int, which: str = ""
+    ) -> Callable[[], Any]:
+        """Run the survey that draws documents; return what makes the start at their clusters."""
+        survey = surveyed(trainer, source, once, n_documents, name=f"survey{which}", labelled=False)
+        return partial(self._by_k_means, learner, source, sampled_positions(survey), once.seed)
+
+
+@dataclass(frozen=True)
+class CountsStart(MixtureStart):
     """Multinomials over counts of words."""
 
-    number: int
-    alpha: float  # pseudo-count of each word in each cluster
-    weight_alpha: float  # pseudo-count of each cluster
-    init: str
-    init_documents: int
+    alpha: float = 1.0  # pseudo-count of each word in each component
+    weight_alpha: float = 1.0  # pseudo-count of each component
 
-    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> SdEM[NaiveBayes]:
-        """Return EM's learner, which needs no stages."""
-        model = NaiveBayes(source.n_features, Classes(1, (0,) * self.number), self.alpha, self.weight_alpha)
-        return SdEM(model, source.weight, ClosedForm(form), seed=plan.seed)
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm = EXACT) -> SdEM[NaiveBayes]:
+        head = Classes(len(self.numbers), component_classes(self.numbers))
+        model = NaiveBayes(source.n_features, head, self.alpha, self.weight_alpha)
+        weights, seed = self.class_weight, plan.seed
+        return SdEM(model, source.weight, ClosedForm(form), "nll", weights, self.unlabelled_weight, seed=seed)
 
-    def started(self, trainer: Trainer, learner: SdEM[NaiveBayes], once: Plan, source: Source, which: str) -> AnyStage:
-        """Run the survey that draws documents and, for examples, the count of words; return EM's stage from there."""
-        at_examples, alpha = self.init == "examples", learner.model.alpha
-        n_examples = self.number if at_examples else self.init_documents
-        survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
-        words: Any = None
-        if at_examples:
-            one_class = NaiveBayes(source.n_features, Classes(1, (0,)), self.alpha)
-            counting = SdEM(one_class, source.weight, ClosedForm(complete=True))
-            words = trainer.run(Stage(f"words{which}", counting, once)).state.words
+    def _classes(
+        self, trainer: Trainer, learner: SdEM[NaiveBayes], source: Source, once: Plan, which: str
+    ) -> SdemState:
+        head = Classes(len(self.numbers), () if len(source.classes) else (0,))
+        model = NaiveBayes(source.n_features, head, self.alpha, class_alpha=0.0)
+        counting = SdEM(model, source.weight, ClosedForm(complete=True), class_weight=self.class_weight)
+        return cast(SdemState, trainer.run(Stage(f"classes{which}", counting, once)).state)
 
-        def start() -> SdemState:
-            if at_examples:
-                examples = (starts.rows_at(source.corpus, [p])[0] for p in positions_of(survey, (self.number,)))
-                return state_at(*starts.counts_at_examples(examples, (self.number,), words, (source.weight,)))
-            drawn = [cast(Documents, source.corpus.read(p, p + 1)) for p in sampled_positions(survey)]
-            return state_at(*starts.counts_by_k_means(Documents.concatenate(drawn), self.number, alpha, once.seed))
+    def _half_way(
+        self, learner: SdEM[NaiveBayes], source: Source, positions: np.ndarray, classes: SdemState
+    ) -> SdemState:
+        examples = (starts.rows_at(source.corpus, [position])[0] for position in positions)
+        counts = source.class_counts if len(source.classes) else (source.weight,)
+        return state_at(*starts.counts_at_examples(examples, self.numbers, classes.words, counts))
 
-        return Stage(f"start{which}", learner, once, start)
+    def _by_k_means(self, learner: SdEM[NaiveBayes], source: Source, positions: list[int], seed: int) -> SdemState:
+        drawn = [cast(Documents, source.corpus.read(i, i + 1)) for i in positions]
+        alpha = learner.model.alpha
+        return state_at(*starts.counts_by_k_means(Documents.concatenate(drawn), self.numbers[0], alpha, seed))
 
     def prior_share(self, learner: SdEM[NaiveBayes], state: SdemState) -> float:
         """Return ``alpha ln p(word | cluster)`` and ``weight_alpha ln p(cluster)``, summed."""
@@ -157,109 +157,45 @@ class WordClusters:
         share = learner.model.alpha * float((parameters.log_words - parameters.log_totals).sum())
         return share + (of_weights * float(parameters.log_prior.sum()) if of_weights else 0.0)
 
-    def log_joint(self, model: Estimator, X: object) -> np.ndarray:
-        """Return ln p(cluster, document) of documents in memory, shape (n_samples, n_components)."""
-        return joint_scores(model._parameters, documents_of(model, X))
-
-    def n_parameters(self, model: Estimator) -> int:
-        """Numbers of a fitted model that are free, for information criteria."""
-        return self.number * model.n_features_in_ - 1
-
 
 @dataclass(frozen=True)
-class RowClusters:
-    """Families over columns of a table, of one kind."""
+class ColumnsStart(MixtureStart):
+    """Families over the columns of a table, of one kind."""
 
-    number: int
-    kind: Kind
-    init: str
-    init_documents: int
+    kind: Kind = field(kw_only=True)
 
-    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm) -> SdEM[FeatureClasses]:
+    def learner(self, trainer: Trainer, source: Source, plan: Plan, form: EmForm = EXACT) -> SdEM[FeatureClasses]:
         """Run the pass over the columns; return EM's learner."""
-        once = Plan(source.n_documents, 1, 1, plan.n_lanes, plan.seed)
-        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
-        model = FeatureClasses(FeatureModel((self.kind.block(summary),)), Classes(1, (0,) * self.number))
-        return SdEM(model, source.weight, ClosedForm(form, monitored=True), seed=plan.seed)
+        once, columns = replace(plan, n_epochs=1), Columns(source.n_features, weighted=True)
+        summary = trainer.run(Stage("columns", columns, once, corpus=self.corpus)).state
+        head = Classes(len(self.numbers), component_classes(self.numbers))
+        model, rule = FeatureClasses(FeatureModel((self.kind.block(summary),)), head), ClosedForm(form, monitored=True)
+        weights, seed = self.class_weight, plan.seed
+        return SdEM(model, source.weight, rule, "nll", weights, self.unlabelled_weight, seed=seed)
 
-    def started(
-        self, trainer: Trainer, learner: SdEM[FeatureClasses], once: Plan, source: Source, which: str
-    ) -> AnyStage:
-        """Run the survey that draws rows and, for examples, the fit of all rows; return EM's stage from there."""
-        variables, number = learner.model.variables, self.number
-        at_examples = self.init == "examples"
-        n_examples = number if at_examples else self.init_documents
-        survey = surveyed(trainer, source, once, n_examples, name=f"survey{which}", labelled=False)
-        all_rows: Any = None
-        if at_examples:
-            one_class = SdEM(FeatureClasses(variables, Classes(1, (0,))), source.weight, ClosedForm())
-            all_rows = trainer.run(Stage(f"all rows{which}", one_class, once)).state
+    def _classes(
+        self, trainer: Trainer, learner: SdEM[FeatureClasses], source: Source, once: Plan, which: str
+    ) -> FeatureState:
+        labelled = len(source.classes) > 0
+        model = FeatureClasses(learner.model.variables, Classes(len(self.numbers), () if labelled else (0,)))
+        rule = ClosedForm(complete=labelled)
+        generative = SdEM(model, source.weight, rule, class_weight=self.class_weight)
+        return cast(FeatureState, trainer.run(Stage(f"classes{which}", generative, once, corpus=self.corpus)).state)
 
-        def start() -> FeatureState:
-            if at_examples:
-                examples = starts.rows_at(source.corpus, positions_of(survey, (number,)))
-                return starts.features_at_examples(examples, (number,), variables, all_rows)
-            rows = starts.rows_at(source.corpus, sampled_positions(survey))
-            return starts.features_by_k_means(rows, number, variables, source.weight, once.seed)
+    def _half_way(
+        self, learner: SdEM[FeatureClasses], source: Source, positions: np.ndarray, classes: FeatureState
+    ) -> FeatureState:
+        examples = starts.rows_at(self.corpus or source.corpus, positions)
+        return starts.features_at_examples(examples, self.numbers, learner.model.variables, classes)
 
-        return Stage(f"start{which}", learner, once, start)
+    def _by_k_means(
+        self, learner: SdEM[FeatureClasses], source: Source, positions: list[int], seed: int
+    ) -> FeatureState:
+        rows, variables = starts.rows_at(source.corpus, positions), learner.model.variables
+        return starts.features_by_k_means(rows, self.numbers[0], variables, source.weight, seed)
 
     def prior_share(self, learner: SdEM[FeatureClasses], state: FeatureState) -> float:
         """Return minus the divergence of the components from the centre of the prior, by its weight."""
         variables, (_, mu) = learner.model.variables, state.best
         divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
         return -float((variables.weight_of_variables * divergence).sum())
-
-    def log_joint(self, model: Estimator, X: object) -> np.ndarray:
-        """Return ln p(cluster, row) of rows in memory, shape (n_samples, n_components)."""
-        variables: FeatureModel = model.learner_.model.variables
-        return variables.scores(model._parameters, variables.features(table_of(model, X)))
-
-    def n_parameters(self, model: Estimator) -> int:
-        """Numbers of a fitted model that are free, for information criteria."""
-        parameters: Any = model._parameters
-        return int(len(parameters.log_prior) - 1 + parameters.theta.size)
-
-
-ClusterKind = TypeVar("ClusterKind", WordClusters, RowClusters)
-"""What a mixture without labels declares: what its clusters are, and where EM may start."""
-
-
-@dataclass(frozen=True)
-class PriorStart:
-    """mu_0 of words, which every process makes for itself from the corpus's document frequencies.
-
-    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
-    """
-
-    model: NaiveBayes
-    corpus: Corpus | MemoryCorpus
-    weighting: Weighting | None = None
-    words: list[str] | None = None
-
-    def __getstate__(self) -> dict[str, object]:
-        # What is cached stays behind.
-        return {"model": self.model, "corpus": self.corpus, "weighting": self.weighting, "words": self.words}
-
-    @cached_property
-    def prior(self) -> np.ndarray:
-        """Pseudo-counts, shape (n_features,)."""
-        frequency = self.corpus.document_frequency
-        power = (
-            defaults.PRIOR_POWER
-            if self.weighting is None
-            else defaults.PRIOR_POWERS.get(self.weighting.form, defaults.PRIOR_POWER)
-        )
-        prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
-        if self.weighting is not None and self.weighting.chooses:
-            words = self.words
-            if words is None and self.weighting.orders is not None:
-                words = self.corpus.vocabulary()
-            # A column that is left out adds nothing to the classes' totals.
-            left_out = self.weighting.factors(frequency, words) == 0.0
-            prior[left_out] = pseudo_count(0.0, self.model.n_features)
-        return np.asarray(prior)
-
-    def block(self, block: int, n_blocks: int) -> SdemState:
-        first, last = bounds(self.model.n_features, block, n_blocks)
-        return self.model.start_at(self.prior[first:last])

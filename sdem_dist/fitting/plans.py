@@ -1,8 +1,9 @@
-"""How many lanes and rounds a run has, by the documents and the parameters; the weights of counts in training."""
+"""How many lanes and rounds a run has; the weights of counts in training, and the prior that training starts at."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, cast
 
 import numpy as np
@@ -12,9 +13,12 @@ from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import defaults
 from sdem_dist.models.heads import unit_of
+from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
+from sdem_dist.models.word_counts import SdemState, bounds
 
 if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus, MemoryCorpus
     from sdem_dist.inputs.spec import Source
 
 
@@ -62,13 +66,6 @@ def batches(
     return Plan(n_documents, n_epochs, rounds, lanes or min(defaults.MAX_LANES, -(-batch // least)), seed)
 
 
-def growing(plan: Plan) -> Plan:
-    batch, growth = plan.n_documents // plan.n_rounds, 0
-    while batch >> (growth + 1) >= defaults.FIRST_BATCH:
-        growth += 1
-    return replace(plan, growth=growth)
-
-
 def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = defaults.PASS_DOCUMENTS) -> Plan:
     """Return the plan of `n_epochs` passes over all documents, one round each."""
     return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
@@ -97,3 +94,40 @@ def scaled(source: Source) -> Source:
     mean = unit_of(documents, np.ones(documents.n_features)).mean_square
     assert source.weighting is not None
     return replace(source, weighting=replace(source.weighting, scale=defaults.NORM / mean**0.5))
+
+
+@dataclass(frozen=True)
+class PriorStart:
+    """mu_0 of words, which every process makes for itself from the corpus's document frequencies.
+
+    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
+    """
+
+    model: NaiveBayes
+    corpus: Corpus | MemoryCorpus
+    weighting: Weighting | None = None
+    words: list[str] | None = None
+
+    def __getstate__(self) -> dict[str, object]:
+        # What is cached stays behind.
+        return {"model": self.model, "corpus": self.corpus, "weighting": self.weighting, "words": self.words}
+
+    @cached_property
+    def prior(self) -> np.ndarray:
+        """Pseudo-counts, shape (n_features,)."""
+        frequency = self.corpus.document_frequency
+        form = "" if self.weighting is None else self.weighting.form
+        power = defaults.PRIOR_POWERS.get(form, defaults.PRIOR_POWER)
+        prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
+        if self.weighting is not None and self.weighting.chooses:
+            words = self.words
+            if words is None and self.weighting.orders is not None:
+                words = self.corpus.vocabulary()
+            # A column that is left out adds nothing to the classes' totals.
+            left_out = self.weighting.factors(frequency, words) == 0.0
+            prior[left_out] = pseudo_count(0.0, self.model.n_features)
+        return np.asarray(prior)
+
+    def block(self, block: int, n_blocks: int) -> SdemState:
+        first, last = bounds(self.model.n_features, block, n_blocks)
+        return self.model.start_at(self.prior[first:last])

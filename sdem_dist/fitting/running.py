@@ -8,8 +8,9 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, write_corpus
@@ -34,28 +35,17 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-class FitOptions(NamedTuple):
-    """Arguments of `EngineEstimator.fit` about the run itself; see there."""
-
-    client: Client | None = None
-    validation: object = None
-    checkpoint: str | Path | None = None
-    checkpoint_rounds: int | None = None
-    checkpoint_seconds: float | None = None
-    resume: bool = False
-    callbacks: Sequence[Callback] = ()
-
-
 @contextmanager
-def notify_failure(callbacks: Sequence[Callback]) -> Iterator[None]:
-    """Call the method `failed` of callbacks that have one if the block fails or is interrupted."""
+def notifying(callbacks: Sequence[Callback], estimator: Estimator) -> Iterator[None]:
+    """Call the methods `fitted` of callbacks that have one after a fit, or `failed` if it fails or is interrupted."""
     try:
         yield
     except BaseException:
         for callback in callbacks:
-            if (failed := getattr(callback, "failed", None)) is not None:
-                failed()
+            getattr(callback, "failed", lambda: None)()
         raise
+    for callback in callbacks:
+        getattr(callback, "fitted", lambda _: None)(estimator)
 
 
 @contextmanager
@@ -74,10 +64,10 @@ def executor_for(client: Client | None, n_jobs: int | None, source: Source) -> I
 
 
 @contextmanager
-def forgetting(source: Source) -> Iterator[None]:
+def forgetting(source: Source) -> Iterator[Source]:
     """Drop cached documents in memory afterwards: they cannot be asked for again."""
     try:
-        yield
+        yield source
     finally:
         if not isinstance(source.corpus, Corpus) and not source.corpus.subsets:  # others go on with the whole
             # A name that begins with this and a space is of a corpus that transforms these documents.
@@ -85,50 +75,59 @@ def forgetting(source: Source) -> Iterator[None]:
             prepared_cache.discard(lambda key: f"{key[0]} ".startswith(name))
 
 
-def run_fit(estimator: Estimator, source: Source, executor: Executor, options: FitOptions) -> Trained:
-    """Run all stages of an estimator on one executor.
+def run_fit(
+    estimator: Estimator,
+    source: Source,
+    executor: Executor,
+    client: Client | None = None,
+    validation: object = None,
+    checkpoint: str | Path | None = None,
+    checkpoint_rounds: int | None = None,
+    checkpoint_seconds: float | None = None,
+    resume: bool = False,
+    callbacks: Sequence[Callback] = (),
+) -> Trained:
+    """Run all stages of an estimator on one executor; the arguments are those of `EngineEstimator.fit`.
 
     Raises ValueError: options that need others.
     """
-    checkpoint, patience = options.checkpoint, estimator.patience
-    if checkpoint is None and (options.resume or options.checkpoint_rounds or options.checkpoint_seconds):
+    patience, checkpoints = estimator.patience, None
+    if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
-    folder = None if checkpoint is None else place(checkpoint)
-    if folder is not None and (folder.is_file() or (folder / "zarr.json").exists()):
-        raise ValueError(
-            f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
-        )
-    if patience is not None and options.validation is None and not estimator.holds_out:
+    if checkpoint is not None:
+        folder = place(checkpoint)
+        if folder.is_file() or (folder / "zarr.json").exists():
+            raise ValueError(
+                f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
+            )
+        checkpoints = Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
+    if patience is not None and validation is None and not estimator.holds_out:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
-    held_out, every = None, estimator.evaluate_every
-    if options.validation is not None:
-        held_out = validation_source(estimator, options.validation, options.client)
-    monitoring = Monitoring(
-        every=every or int(held_out is not None),  # given validation documents are always evaluated
-        validation=None if held_out is None else held_out.documents,
-        training=every > 0,
-        monitor=estimator._monitor,
-        scorer=estimator.scorer,
-        patience=None if held_out is None else patience,
-        main_metrics=estimator.spec.shown,
-    )
-    # Without patience evaluation decides nothing.
-    stopping = None if held_out is None or patience is None else (patience, every, held_out.identity)
-    settings = identity(corpus=source.identity, weighting=source.weighting, stopping=stopping)
-    how_often = options.checkpoint_rounds, options.checkpoint_seconds
-    checkpoints = None if folder is None else Checkpoints(folder, *how_often)
     with ExitStack() as stack:
-        if held_out is not None:
-            stack.enter_context(forgetting(held_out))
-        progress = stack.enter_context(progress_callback()) if estimator.verbose else None
+        monitoring, stopping, every = Monitoring(), None, estimator.evaluate_every
+        if validation is not None:
+            held_out = stack.enter_context(forgetting(validation_source(estimator, validation, client)))
+            monitoring = Monitoring(validation=held_out.documents, patience=patience)
+            # Without patience evaluation decides nothing.
+            stopping = None if patience is None else (patience, every, held_out.identity)
+        monitoring = replace(
+            monitoring,
+            every=every or int(validation is not None),  # given validation documents are always evaluated
+            training=every > 0,
+            monitor=estimator._monitor,
+            scorer=estimator.scorer,
+            main_metrics=estimator.spec.shown,
+        )
+        if estimator.verbose:
+            callbacks = [*callbacks, stack.enter_context(progress_callback())]
         trainer = Trainer(
             executor,
             source.documents,
             monitoring=monitoring,
             checkpoints=checkpoints,
-            settings=settings,
-            resume=options.resume,
-            callbacks=[*options.callbacks, *([] if progress is None else [progress])],
+            settings=identity(corpus=source.identity, weighting=source.weighting, stopping=stopping),
+            resume=resume,
+            callbacks=callbacks,
         )
         return estimator.train(stack.enter_context(trainer), source)
 
@@ -200,14 +199,15 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
                     f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
-        columns: dict[str, dict[str, Any]] = {
-            "labels": {"y": y, "unlabelled": estimator.unlabelled},
-            "numbers": {"targets": y},
-        }
+        columns: dict[str, Any] = {}
+        if target == "labels":
+            columns = {"y": y, "unlabelled": estimator.unlabelled}
+        elif target == "numbers":
+            columns = {"targets": y}
         yield write_corpus(
             f"{folder}/corpus",
             X,
-            **columns.get(target, {}),
+            **columns,
             sample_weight=sample_weight,
             dense=dense,
             client=client,

@@ -19,7 +19,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs.source import check_layout, described
-from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents, seed_of
+from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents
 from sdem_dist.interrupts import reraise_interrupt
 
 if TYPE_CHECKING:
@@ -56,30 +56,28 @@ def over_blocks(
     if not is_dask(X):
         with reraise_interrupt():
             return function(X)
+    none: Any = np.empty((0, n_columns or 0))
+    if n_columns is None and estimator.spec.predicts == "number":
+        none = np.empty(0)
+    elif n_columns is None:
+        none = np.asarray(getattr(estimator, "classes_", np.empty(0, np.int64))[:0])  # clusters have numbers
     if is_frame(X):
-        return _over_partitions(estimator, X, function, n_columns)
+        return _over_partitions(estimator, X, function, n_columns, none)
     refuse_no_documents(X)
-    rows, none = X.rechunk({1: -1}), _no_rows(estimator, n_columns)
     shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
-    return rows.map_blocks(function, dtype=none.dtype, meta=none, **shape)
+    return X.rechunk({1: -1}).map_blocks(function, dtype=none.dtype, meta=none, **shape)
 
 
-def _no_rows(estimator: Estimator, n_columns: int | None) -> np.ndarray:
-    if n_columns is not None:
-        return np.empty((0, n_columns))
-    if estimator.spec.predicts == "number":
-        return np.empty(0)
-    return np.asarray(getattr(estimator, "classes_", np.empty(0, np.int64))[:0])  # clusters have numbers
-
-
-def _over_partitions(estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None) -> Any:
+def _over_partitions(
+    estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None, none: np.ndarray
+) -> Any:
     """Return ``function(X)`` of a Dask DataFrame as a lazy Series or DataFrame with the same index."""
     import pandas as pd
 
     names = getattr(estimator, "classes_", None)
     if n_columns is not None and (names is None or len(names) != n_columns):
         names = np.arange(n_columns)
-    sparse, none = estimator._layout == "sparse", _no_rows(estimator, n_columns)
+    sparse = estimator._layout == "sparse"
 
     def of_partition(frame: Any) -> Any:
         values = function(frame.to_numpy() if sparse else frame) if len(frame) else none
@@ -182,29 +180,6 @@ def one_blas_thread() -> AbstractContextManager[object]:
 def _controller(n_modules: int) -> ThreadpoolController:
     """Find this process's libraries; look again only after new imports, since a search takes as long as a small fit."""
     return ThreadpoolController()
-
-
-def sample_counts(
-    log_words: np.ndarray, drawn: np.ndarray, length: int | np.ndarray, rng: np.random.Generator
-) -> sp.csr_matrix:
-    """Draw a document from each of some components, of `length` words or each of its own length."""
-    p = np.exp(log_words)
-    p /= p.sum(axis=1, keepdims=True)
-    of_each = np.broadcast_to(length, len(drawn))
-    rows = [sp.csr_matrix(rng.multinomial(n, p[j])) for n, j in zip(of_each, drawn, strict=True)]
-    return sp.vstack(rows, format="csr") if rows else sp.csr_matrix((0, p.shape[1]), dtype=np.int64)
-
-
-def drawn_from(log_prior: np.ndarray, n: int, random_state: object) -> tuple[np.ndarray, np.random.Generator]:
-    """Return classes or components drawn by their prior, and the generator for what follows.
-
-    Raises ValueError: `n` is not a number of rows.
-    """
-    if not isinstance(n, int | np.integer) or n < 0:
-        raise ValueError(f"n_samples must be an integer that is not negative, got {n!r}")
-    rng = np.random.default_rng(seed_of(random_state))
-    prior = np.exp(log_prior)
-    return rng.choice(len(prior), n, p=prior / prior.sum()), rng
 
 
 _limiting = Lock()

@@ -25,7 +25,6 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, Draws, HoldoutPolicy, first_loss, gain_of
 from sdem_dist.fitting.plans import sample
-from sdem_dist.fitting.temperature import train_by_folds
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import unweighed
 from sdem_dist.learners.rules import ClosedForm
@@ -71,12 +70,8 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
     trainer, labelled_trainer = trainer.changed(_of(source)), trainer.changed(_of(labelled))
-    weight, holds_out, calibrate, candidate = (
-        recipe.weight,
-        recipe.holds_out,
-        recipe.calibrate,
-        recipe.candidate(source, None),
-    )
+    weight, holds_out, calibrate = recipe.weight, recipe.holds_out, recipe.calibrate
+    candidate = recipe.candidate(source, None)
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
     plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if recipe.auto_epochs else candidate.plan
@@ -84,8 +79,9 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
     if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
         if weight != 0.0 and calibrate and holds_out and labelled.n_documents >= 2 * defaults.N_FOLDS:
             # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
-            by_folds = train_by_folds(labelled_trainer, labelled, [lambda: recipe.candidate(labelled, learner.loss)])
-            learner = replace(learner, temperature=cast(Any, by_folds.learner).temperature)
+            policy = HoldoutPolicy(labelled_trainer, labelled, 0.0)
+            by_folds = policy.choose_by_folds([lambda: recipe.candidate(labelled, learner.loss)])
+            learner = replace(learner, temperature=by_folds.temperature)
     elif holds_out and (weight is None or (weight and calibrate)):
         policy = HoldoutPolicy(
             trainer, source, defaults.UNLABELLED_SHARE, every=plan.n_epochs, n_draws=defaults.UNLABELLED_DRAWS

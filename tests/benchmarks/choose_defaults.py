@@ -23,7 +23,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 from sklearn.model_selection import KFold
 
 from sdem_dist import MultinomialNB
-from sdem_dist.fitting import mixture_starts
+from sdem_dist.fitting import defaults
 
 NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng 20 a class")
 LARGE = 10_000
@@ -51,7 +51,7 @@ def grid(
     """Print a line for each combination; powers are of document frequencies, for pseudo-counts."""
     splits = {name: training_part(name) for name in names}
     for loss, step, norm, power in product(losses, steps, norms, powers):
-        mixture_starts.PRIOR_POWER = power
+        defaults.PRIOR_POWER = power
         scores = {name: cross_validated(split, loss=loss, step=step, norm=norm) for name, split in splits.items()}
         of_names = "  ".join(f"{name} {accuracy:.4f}/{value:.3f}" for name, (accuracy, value) in scores.items())
         accuracy, value = np.mean(list(scores.values()), axis=0)

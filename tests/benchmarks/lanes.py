@@ -16,7 +16,6 @@ from choose_defaults import reached
 from corpora import Split, nsmc_validation, splits_of
 
 from sdem_dist import MultinomialNB
-from sdem_dist.estimators.parameters import plan_of
 
 
 def held_out(name: str, draw: int, most: int) -> Split:
@@ -57,7 +56,7 @@ def compare(
         print(f"{name}: {n:,} documents, one lane {one[:, 0].mean():.4f}, {one[:, 1].mean():.4f}", flush=True)
         print(line("another seed", all_of(1, first=100), one), flush=True)
         for n_lanes in lanes:
-            plan = plan_of(MultinomialNB(n_lanes=n_lanes), n, 1, 0)
+            plan = MultinomialNB(n_lanes=n_lanes)._plan_of_steps(n, 1, 0)
             print(line(f"{n_lanes} lanes, {plan.lane_documents:,} documents a round", all_of(n_lanes), one), flush=True)
 
 

@@ -86,14 +86,14 @@ def test_training_does_not_see_the_fold(documents, tmp_path, settings):
 
     def trained(rows):
         memory = MemoryCorpus(rows, whole.labels, one.header.classes, shuffle=False)
-        from sdem_dist.fitting.running import FitOptions, executor_for, run_fit
+        from sdem_dist.fitting.running import executor_for, run_fit
         from sdem_dist.inputs.spec import Source
 
         part = Folds(memory, 3).train(0)
         model = MultinomialNB(n_epochs=2, validation_fraction=0.2, n_jobs=1, **settings)
         source = model._weighed(Source(part, part.weight, np.array(one.header.classes), part.class_weights))
         with executor_for(None, 1, source) as executor:
-            return run_fit(model, source, executor, FitOptions()).state
+            return run_fit(model, source, executor).state
 
     assert np.array_equal(trained(whole.to_csr()).words, trained(other).words)
     on_disk = MultinomialNB(n_epochs=2, validation_fraction=0.2, n_jobs=1, **settings).fit(one.folds(3).train(0))

@@ -10,7 +10,7 @@ from reference.random_documents import random_counts
 import sdem_dist as sd
 from sdem_dist import MultinomialNB
 from sdem_dist.engine.events import StageEnded
-from sdem_dist.fitting import temperature
+from sdem_dist.fitting import holdout
 from sdem_dist.fitting.defaults import N_FOLDS
 
 ALL, LABELS = random_counts(1_300, 80, 3, seed=2, length=20.0)
@@ -93,7 +93,7 @@ def test_a_fold_of_documents_of_weight_zero_does_not_stop_a_fit(seed):
 def test_a_fold_is_not_trained_on(trained_stages, monkeypatch):
     """Another label in a fold changes the other folds' models, and not its own."""
     folds = DOCUMENT % N_FOLDS  # whatever the labels are
-    monkeypatch.setattr(temperature.Folds, "numbers", property(lambda self: folds))
+    monkeypatch.setattr(holdout.Folds, "numbers", property(lambda self: folds))
     changed = sd.corpus.MemoryCorpus(X, Y, (0, 1, 2), random_state=0).order[folds == 1]
     other = Y.copy()
     other[changed] = (other[changed] + 1) % 3

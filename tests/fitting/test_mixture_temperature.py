@@ -10,7 +10,7 @@ from scipy.special import log_softmax
 import sdem_dist as sd
 from sdem_dist.calibration import TEMPERATURES, cautious_temperature, tempered_losses, tempered_sums
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, scored
-from sdem_dist.fitting.temperature import held_out_of
+from sdem_dist.fitting.holdout import held_out_of
 from sdem_dist.inputs.weighted import held_out_documents
 
 KINDS = {

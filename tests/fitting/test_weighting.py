@@ -10,7 +10,7 @@ from sklearn.feature_extraction.text import TfidfTransformer
 
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus, write_corpus
 from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.fitting.mixture_starts import PriorStart
+from sdem_dist.fitting.plans import PriorStart
 from sdem_dist.inputs.source import documents_of, source_of
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.naive_bayes import NaiveBayes

@@ -8,14 +8,14 @@ from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators.base import EngineEstimator
 from sdem_dist.estimators.classifier import EngineClassifier
-from sdem_dist.estimators.parameters import OfText, Running, estimator, integer, param
+from sdem_dist.estimators.parameters import OfText, estimator, integer, param
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.class_means import ClassMeans, scores
 
 
 @estimator
-class NearestMean(OfText, Running, EngineClassifier, EngineEstimator):
+class NearestMean(OfText, EngineClassifier, EngineEstimator):
     """The class with the nearest mean."""
 
     n_lanes: int = param(4, integer(), "Lanes that share out the documents.")

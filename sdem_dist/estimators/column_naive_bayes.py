@@ -1,15 +1,20 @@
-"""Naive Bayes for tables whose columns are of different kinds."""
+"""Naive Bayes of tables whose columns are values 0 and 1, categories, counts, or of different kinds."""
+
+from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import numpy as np
+from sklearn.utils import Tags
+from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.compat import check_columns
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import encoded_table, is_table, numbering
 from sdem_dist.errors import CorpusError
-from sdem_dist.estimators.parameters import Constraint, estimator, param, real
+from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.table_naive_bayes import FeatureNB
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.inputs.source import Source
@@ -17,6 +22,7 @@ from sdem_dist.inputs.validation import some
 from sdem_dist.learners.column_blocks import (
     categorical_blocks,
     gaussian_block,
+    refuse,
     refuse_beyond_squares,
     refuse_other_than_categories,
 )
@@ -24,10 +30,122 @@ from sdem_dist.learners.surveys import ColumnSummary
 from sdem_dist.models.features import Block
 from sdem_dist.models.naive_bayes import pseudo_count
 
+
+@p.estimator
+class BernoulliNB(FeatureNB):
+    """Bernoulli naive Bayes: every column is 0 or 1, with its own probability in every class.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> from sdem_dist import BernoulliNB
+    >>> clf = BernoulliNB(loss="nll").fit([[1, 0], [1, 0], [0, 1], [1, 1]], [0, 0, 1, 1])
+    >>> clf.predict([[1, 0], [0, 1]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = p.param(1.0, p.real(), "Pseudo-count of each of the two values.")
+    binarize: float | None = p.param(
+        0.0, p.or_none(p.real(-np.inf)), "Values above it count as 1, others as 0; None: values are 0 and 1."
+    )
+
+    spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        threshold = None if self.binarize is None else float(self.binarize)
+        family = Bernoulli(pseudo_count(self.alpha, 0), threshold)
+        return (Block(family, tuple(range(len(summary.n)))),)
+
+    @property
+    def feature_log_prob_(self) -> np.ndarray:
+        """Logarithm of p(value 1 | class), shape (n_classes, n_features)."""
+        return self._log_densities(1.0 if self.binarize is None else float(self.binarize) + 1.0).T
+
+
+@p.estimator
+class CategoricalNB(FeatureNB):
+    """Categorical naive Bayes: every column holds one of a few categories, numbered from 0.
+
+    With ``loss="nll"`` it is scikit-learn's.
+
+    Examples
+    --------
+    >>> from sdem_dist import CategoricalNB
+    >>> clf = CategoricalNB(loss="nll").fit([[0, 2], [0, 1], [1, 0], [2, 0]], [0, 0, 1, 1])
+    >>> clf.predict([[0, 1], [2, 0]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = p.param(1.0, p.real(), "Pseudo-count of each category.")
+    min_categories: object = p.param(
+        None,
+        p.checked_later("int or array-like of shape (n_features,)"),
+        "Least categories of a column; None: as many as training shows.",
+    )
+
+    spec = replace(FeatureNB.spec, positive=True)
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        columns = np.arange(len(summary.n))
+        return categorical_blocks(summary, columns, pseudo_count(self.alpha, 0), self.min_categories)
+
+    @property
+    def n_categories_(self) -> np.ndarray:
+        """Categories of each column, shape (n_features,), int64."""
+        check_is_fitted(self)
+        sizes = np.empty(self.n_features_in_, np.int64)
+        for block in self.learner_.model.variables.blocks:
+            sizes[list(block.columns)] = block.family.n_categories
+        return sizes
+
+    @property
+    def feature_log_prob_(self) -> list[np.ndarray]:
+        """Logarithm of p(category | class) of each column, shapes (n_classes, n_categories)."""
+        sizes = self.n_categories_
+        of_categories = np.stack([self._log_densities(np.minimum(c, sizes - 1)) for c in range(sizes.max())], axis=2)
+        return [of_categories[column, :, :n] for column, n in enumerate(sizes)]
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        refuse_other_than_categories(type(self).__name__, X)
+        return X
+
+    def __sklearn_tags__(self) -> Tags:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.categorical = True
+        return tags
+
+
+@p.estimator
+class PoissonNB(FeatureNB):
+    """Poisson naive Bayes: every column is a count, with its own mean in every class.
+
+    Examples
+    --------
+    >>> from sdem_dist import PoissonNB
+    >>> clf = PoissonNB(loss="nll").fit([[9, 1], [8, 0], [1, 7], [0, 9]], [0, 0, 1, 1])
+    >>> clf.predict([[7, 2], [1, 6]]).tolist()
+    [0, 1]
+    """
+
+    alpha: float = p.param(
+        1.0, p.real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class."
+    )
+
+    spec = replace(FeatureNB.spec, positive=True)
+
+    def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
+        return (Block(Poisson(pseudo_count(self.alpha, 0)), tuple(range(len(summary.n)))),)
+
+    def _checked(self, X: np.ndarray) -> np.ndarray:
+        refuse(X, X < 0, "Negative values", type(self).__name__, "counts are 0 or more")
+        return X
+
+
 KINDS = ("gaussian", "bernoulli", "categorical", "poisson", "exponential")
 
 
-@estimator
+@p.estimator
 class MixedNB(FeatureNB):
     """Naive Bayes whose columns have families of their own; takes pandas tables.
 
@@ -47,16 +165,16 @@ class MixedNB(FeatureNB):
         "Other categories met in prediction are missing values."
     }
 
-    kinds: Mapping[Any, str | Family] | None = param(
+    kinds: Mapping[Any, str | Family] | None = p.param(
         None,
-        Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
+        p.Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
         'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
         '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
         "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",
     )
-    alpha: float = param(1.0, real(), "Pseudo-count of each category or value, as in `CategoricalNB`.")
-    var_smoothing: float = param(1e-9, real(), "As in `GaussianNB`.")
-    prior: float = param(1.0, real(), "As in `GaussianNB`.")
+    alpha: float = p.param(1.0, p.real(), "Pseudo-count of each category or value, as in `CategoricalNB`.")
+    var_smoothing: float = p.param(1e-9, p.real(), "As in `GaussianNB`.")
+    prior: float = p.param(1.0, p.real(), "As in `GaussianNB`.")
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return a table of pandas with its categories numbered."""
@@ -98,7 +216,8 @@ class MixedNB(FeatureNB):
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: there is no column {c!r}")
-            self._refuse_numbers_of_words(kind, [int(c or 0) for c in columns])
+                if kind != "categorical" and not isinstance(kind, Categorical):
+                    self._refuse_category_codes(kind, c)
             kinds.append((kind, [int(c or 0) for c in columns]))
         named = [c for _, columns in kinds for c in columns]
         if len(set(named)) < len(named):
@@ -107,18 +226,15 @@ class MixedNB(FeatureNB):
         kinds += [("categorical" if c in words else "gaussian", [c]) for c in range(n_columns) if c not in named]
         return kinds
 
-    def _refuse_numbers_of_words(self, kind: str | Family, columns: list[int]) -> None:
+    def _refuse_category_codes(self, kind: str | Family, column: int) -> None:
         """Raise ValueError if categories, which are numbered by the alphabet, are to be taken for numbers."""
-        if kind == "categorical" or isinstance(kind, Categorical):
-            return
-        for c in columns:
-            words = getattr(self, "categories_", {}).get(c)
-            if words is not None and words.dtype != bool:
-                names = getattr(self, "feature_names_in_", range(c + 1))
-                raise ValueError(
-                    f"kinds: column {names[c]!r} holds categories ({some(words)}), and {kind!r} is for numbers: leave it out, so "
-                    "that it is categorical, or turn the column into numbers or booleans"
-                )
+        categories = getattr(self, "categories_", {}).get(column)
+        if categories is not None and categories.dtype != bool:
+            name = getattr(self, "feature_names_in_", range(column + 1))[column]
+            raise ValueError(
+                f"kinds: column {name!r} holds categories ({some(categories)}), and {kind!r} is for numbers: leave it out, so "
+                "that it is categorical, or turn the column into numbers or booleans"
+            )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         alpha = pseudo_count(self.alpha, 0)
@@ -131,7 +247,11 @@ class MixedNB(FeatureNB):
         for kind, listed in columns_of.items():
             positions = np.array(listed)
             if isinstance(kind, Family):
-                blocks.append(_own(kind, summary, positions))
+                units: tuple[tuple[float, ...], ...] = ()
+                if kind.standardised:
+                    refuse_beyond_squares(summary, positions)
+                    units = tuple(summary.mean[positions].tolist()), tuple(summary.scale[positions].tolist())
+                blocks.append(Block(kind, tuple(listed), *units))
             elif kind == "gaussian":
                 added = self.var_smoothing * summary.variance[positions].max()
                 prior, literal = 0.0 if generative else self.prior, self.step == "paper"
@@ -148,11 +268,3 @@ class MixedNB(FeatureNB):
             if kind == "categorical":
                 refuse_other_than_categories(type(self).__name__, X[:, columns])
         return X
-
-
-def _own(family: Family, summary: ColumnSummary, columns: np.ndarray) -> Block:
-    listed = tuple(columns.tolist())
-    if not family.standardised:
-        return Block(family, listed)
-    refuse_beyond_squares(summary, columns)
-    return Block(family, listed, tuple(summary.mean[columns].tolist()), tuple(summary.scale[columns].tolist()))
