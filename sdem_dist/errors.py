@@ -5,7 +5,6 @@
 
 import os
 import re
-from typing import Self
 
 _PARAMETER = re.compile(r"\{(\w+)=([^{}]*)\}")
 
@@ -51,12 +50,6 @@ class SdemError(Exception):
         where += [] if self.record is None else [f"{self.unit} {self.record}"]
         hint = _PARAMETER.sub(_option if shell else r"\1=\2", self.hint)
         return (f"{', '.join(where)}: " if where else "") + self.problem + (f" ({hint})" if hint else "")
-
-    def moved(self, path: object, name: object) -> Self:
-        """Return this error with the name that the user gave the file at `path`, if that is the one it is about."""
-        if self.path == str(path):
-            self.path = str(name)
-        return self
 
 
 def _option(parameter: re.Match[str]) -> str:

@@ -1,4 +1,4 @@
-"""Tables as text, HTML, Markdown and pandas; what comes from documents is harmless in each."""
+"""Tables as text, HTML and Markdown; what comes from documents is harmless in each."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from typing import TYPE_CHECKING
 from sdem_dist.counted import one_line, visible
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from sdem_dist.corpus.manifest import Header
 
 _OF_MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")
@@ -25,14 +23,6 @@ class Html(str):
 def cell(text: object) -> str:
     """Return a text as HTML, with its control characters written out; `Html` as it is."""
     return text if isinstance(text, Html) else escape(visible(text), quote=True)
-
-
-def bar(share: float) -> Html:
-    """Return a number from 0 to 1 with a bar behind it."""
-    color = f"linear-gradient(90deg,rgba(86,180,233,.45) {100 * share:.1f}%,transparent {100 * share:.1f}%)"
-    return Html(
-        f'<span style="display:inline-block;min-width:4em;padding:0 .3em;background:{color}">{share:.3f}</span>'
-    )
 
 
 def markdown(text: object) -> str:
@@ -92,7 +82,12 @@ class Table:
         cells = []
         for i, value in enumerate(row):
             style = "text-align:left" if i in self.left else "text-align:right;white-space:nowrap"
-            content = bar(float(str(value))) if tag == "td" and i in self.bars else cell(value)
+            content = cell(value)
+            if tag == "td" and i in self.bars:
+                end = f"{100 * float(str(value)):.1f}%"
+                color = f"linear-gradient(90deg,rgba(86,180,233,.45) {end},transparent {end})"
+                inline = f"display:inline-block;min-width:4em;padding:0 .3em;background:{color}"
+                content = f'<span style="{inline}">{content}</span>'
             cells.append(f'<{tag} style="{style}">{content}</{tag}>')
         return f"<tr>{''.join(cells)}</tr>"
 
@@ -101,11 +96,6 @@ class Table:
         heads = self.heads or [""] * len(self.rows[0])
         lines = [map(markdown, heads), ["---"] * len(heads), *(map(markdown, row) for row in self.rows)]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-    def frame(self) -> pd.DataFrame:
-        import pandas as pd
-
-        return pd.DataFrame([list(row) for row in self.rows], columns=list(self.heads) or None)
 
 
 CLASSES_LISTED = 20

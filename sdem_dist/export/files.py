@@ -145,13 +145,13 @@ def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
         nodes.append(helper.make_node(kind, inputs, [output], **attributes))
         return output
 
-    document_input, domains = (
+    tensor, domains = (
         helper.make_tensor_value_info("counts", types.DOUBLE, [None, linear.coef.shape[1]]),
         {"": OPSET},
     )
     if counting is not None:
         nodes += text_nodes(helper, VectorizerSettings.from_json(counting.vectorizer_), counting.vocabulary_)
-        document_input = helper.make_tensor_value_info("texts", types.STRING, [None])
+        tensor = helper.make_tensor_value_info("texts", types.STRING, [None])
         domains[DOMAIN] = 1
     zero, one, x = constant("zero", np.zeros(1)), constant("one", np.ones(1)), "counts"
     if linear.form == "log":
@@ -182,6 +182,6 @@ def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
         helper.make_tensor_value_info("label", kind, [None]),
         helper.make_tensor_value_info("probabilities", types.DOUBLE, [None, len(classes)]),
     ]
-    graph = helper.make_graph(nodes, "sdem_dist_MultinomialNB", [document_input], outputs, constants)
+    graph = helper.make_graph(nodes, "sdem_dist_MultinomialNB", [tensor], outputs, constants)
     opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
     return helper.make_model(graph, opset_imports=opsets, ir_version=9)

@@ -18,7 +18,7 @@ from sdem_dist.fitting.running import evaluate_source, forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import some
-from sdem_dist.selection.fold_fits import SearchInputs, fits_on
+from sdem_dist.selection.fold_fits import fits_on
 from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.search import CorpusSearchCV
 from sdem_dist.table import Table
@@ -111,7 +111,7 @@ def learning_curve(
         raise ValueError(f"a learning curve shows accuracies, and {type(estimator).__name__} is not a classifier")
     if not shares or not all(0.0 < share <= 1.0 for share in shares):
         raise ValueError(f"shares must be above 0 and at most 1, got {shares!r}")
-    fits = fits_on(clone(estimator), SearchInputs(X, y, cv, random_state, None, client, None))
+    fits = fits_on(clone(estimator), X, y, cv=cv, seed=random_state, client=client)
     n_folds, sizes, missing = cv if n_folds is None else min(n_folds, cv), list[int](), list[str]()
     scores = []
 

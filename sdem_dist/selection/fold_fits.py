@@ -5,11 +5,11 @@ from __future__ import annotations
 import copy
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from hashlib import sha256
-from typing import TYPE_CHECKING, Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,36 +38,24 @@ READING = ("vectorizer", "components", "unlabelled")
 """Parameters that decide how documents are read: settings that differ in them have a source of their own."""
 
 
-class SearchInputs(NamedTuple):
-    X: object
-    y: object
-    cv: int | Corpus | tuple[object, object]
-    seed: int
-    groups: ArrayLike | None
-    """In the order of `X`."""
-    client: Client | None
-    n_jobs: int | None
-
-
 @dataclass(eq=False)
 class FoldFits:
     """Documents in folds, or beside documents that settings are scored on, and the fits on them.
 
     Of each fold the training part alone decides document frequencies, and with them weights and `min_df`.
-
-    `template`: the estimator, not fitted, with what it has learned of the documents' columns.
-    `folds`: of `source`; None: settings are scored on `held_out`.
-    `retrain`: whether models are trained anew with the documents that they held out, as by `fit`: half of the time.
-    `others`: the same documents read with other values of `READING`.
     """
 
-    template: EngineEstimator
-    inputs: SearchInputs
+    template: EngineEstimator  # not fitted, with what it has learned of the documents' columns
+    X: object
+    y: object
     source: Source
-    folds: Folds[Any] | None
-    held_out: Source | None = None
-    retrain: bool = True
-    others: dict[str, FoldFits] = field(default_factory=dict)
+    folds: Folds[Any] | None  # of `source`; None: settings are scored on `held_out`
+    held_out: Source | None
+    client: Client | None
+    n_jobs: int | None
+    read: Callable[[EngineEstimator], FoldFits]  # the same documents as another estimator reads them
+    retrain: bool = True  # train anew with the documents that a model held out, as `fit` does: half of the time
+    others: dict[str, FoldFits] = field(default_factory=dict)  # the same documents, by values of `READING`
 
     @property
     def n_folds(self) -> int:
@@ -81,7 +69,7 @@ class FoldFits:
     def n_at_once(self, n: int) -> int:
         """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
         n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return 1 if self.inputs.client is not None else max(1, min(n, self.inputs.n_jobs or n_cores))
+        return 1 if self.client is not None else max(1, min(n, self.n_jobs or n_cores))
 
     def scored(self, fold: int) -> Source:
         return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
@@ -100,7 +88,7 @@ class FoldFits:
         assert self.folds is not None
         training = self.training(fold)
         inner = Folds(cast(Any, training.corpus), self.folds.k, self.folds.seed, groups=self.folds.groups)
-        return replace(self, inputs=self.inputs._replace(X=training, y=None), source=training, folds=inner, others={})
+        return replace(self, X=training, y=None, source=training, folds=inner, others={})
 
     def as_read_for(self, params: dict[str, Any]) -> FoldFits:
         chosen = {name: params[name] for name in READING if name in params}
@@ -108,18 +96,17 @@ class FoldFits:
             return self
         key = repr(chosen)
         if key not in self.others:
-            if isinstance(self.inputs.X, Source):
+            if isinstance(self.X, Source):
                 raise ValueError(f"a nested search cannot try {', '.join(chosen)}: documents are counted once")
-            fits = fits_on(clone(self.template).set_params(**chosen), self.inputs)
-            self.others[key] = replace(fits, retrain=self.retrain)
+            self.others[key] = replace(self.read(clone(self.template).set_params(**chosen)), retrain=self.retrain)
         return self.others[key]
 
     def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
         """Return the model of a setting without a fold, or with None of all documents as they were given."""
-        fits, client = self.as_read_for(params), self.inputs.client
+        fits, client = self.as_read_for(params), self.client
         model: EngineEstimator = copy.copy(fits.template).set_params(**params)
         if fold is None:
-            return model.fit(self.inputs.X, self.inputs.y, client=client, callbacks=callbacks)
+            return model.fit(self.X, self.y, client=client, callbacks=callbacks)
         if client is None and "n_jobs" in model.get_params():
             model.set_params(n_jobs=1)  # settings are fitted side by side
         return model.fit(fits.training(fold), client=client, callbacks=callbacks)
@@ -130,34 +117,47 @@ class FoldFits:
         """Fit a setting without a fold and return its scores there; raises as `fit`."""
         started = time.perf_counter()
         model, held_out = self.fitted(params, fold, callbacks), self.as_read_for(params).scored(fold)
-        predictions = _predictions(model, held_out, self.inputs.client) if model.spec.target == "labels" else None
+        predictions = _predictions(model, held_out, self.client) if model.spec.target == "labels" else None
         scores = {}
         for metric in metrics:
             if isinstance(metric, str) and metric in BY_MODEL:
-                scores[metric] = _score_of_model(metric, model, held_out, self.inputs.client)
+                scores[metric] = _score_of_model(metric, model, held_out, self.client)
             else:
                 scores[name_of(metric)] = measure(metric, cast(Predictions, predictions))
         return FoldScores(scores, predictions, time.perf_counter() - started)
 
 
-def fits_on(estimator: EngineEstimator, inputs: SearchInputs) -> FoldFits:
+def fits_on(
+    estimator: EngineEstimator,
+    X: object,
+    y: object,
+    *,
+    cv: Any,
+    seed: int,
+    groups: ArrayLike | None = None,
+    client: Client | None = None,
+    n_jobs: int | None = None,
+) -> FoldFits:
     """Read the documents of a search once.
 
     `estimator`: unfitted; it takes note of the documents' columns.
+    `cv`: number of folds, or documents that settings are scored on: a corpus, or a tuple (X, y).
+    `groups`: in the order of `X`.
     Raises as `source_of` and `Folds`.
     """
-    X, y, cv, seed, groups, client, _ = inputs
+    read = partial(fits_on, X=X, y=y, cv=cv, seed=seed, groups=groups, client=client, n_jobs=n_jobs)
     estimator._look_at(X)
-    source = source_of(estimator, X, y, client=client)
+    source, folds, held_out = source_of(estimator, X, y, client=client), None, None
     if isinstance(cv, Corpus | tuple):
         described = clone(estimator)
         described._look_at(X)
         described._describe(source)
-        return FoldFits(estimator, inputs, source, None, validation_source(described, cv, client))
-    order = None if isinstance(source.corpus, Corpus) else source.corpus.order
-    if groups is not None and order is not None:
-        groups = np.asarray(groups)[order]
-    return FoldFits(estimator, inputs, source, Folds(source.corpus, cv, seed, groups=groups))
+        held_out = validation_source(described, cv, client)
+    else:
+        order = None if isinstance(source.corpus, Corpus) else source.corpus.order
+        groups = groups if groups is None or order is None else np.asarray(groups)[order]
+        folds = Folds(source.corpus, cv, seed, groups=groups)
+    return FoldFits(estimator, X, y, source, folds, held_out, client, n_jobs, read)
 
 
 def rows_of(corpus: BaseCorpus) -> np.ndarray:

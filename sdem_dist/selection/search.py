@@ -21,7 +21,7 @@ from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection.fold_fits import FoldFits, SearchInputs, fits_on, rows_of
+from sdem_dist.selection.fold_fits import FoldFits, fits_on, rows_of
 from sdem_dist.selection.metrics import (
     LABEL_METRICS,
     Metric,
@@ -189,8 +189,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         """
         self.check()
         started, seed = time.perf_counter(), seed_of(self.random_state)
-        inputs = SearchInputs(X, y, cast(Any, self.cv), seed, groups, client, self.n_jobs)
-        fits = fits_on(clone(self.estimator), inputs)
+        how = {"cv": self.cv, "seed": seed, "groups": groups, "client": client, "n_jobs": self.n_jobs}
+        fits = fits_on(clone(self.estimator), X, y, **cast("dict[str, Any]", how))
         several = fits.source.members is not None
         self.metric_ = metric_of(self.estimator, self.metric, several)
         space = self.space
@@ -208,8 +208,8 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
 
         metrics: list[Metric] = [self.metric_, *(["log-loss", "accuracy"] if fits.source.class_counts else [])]
         metrics = list(dict.fromkeys([*metrics, *(["micro-F1"] if several else [])]))
-        how = partial(SearchRun, metrics=metrics, started=started, halving=self.halving, seconds=self.seconds)
-        run = how(fits, sampler(), checkpoints=checkpoints, callbacks=self.callbacks)
+        search = partial(SearchRun, metrics=metrics, started=started, halving=self.halving, seconds=self.seconds)
+        run = search(fits, sampler(), checkpoints=checkpoints, callbacks=self.callbacks)
         fits.retrain = run.sampler.n_trials == 1
         with one_blas_thread(), forgetting(fits.source):
             self.trials_ = run.run()
@@ -218,7 +218,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             if self.nested:
                 scores = list[float]()
                 for fold in range(fits.n_folds):
-                    winner = best_of(how(fits.without(fold), sampler()).run(), self.metric_)
+                    winner = best_of(search(fits.without(fold), sampler()).run(), self.metric_)
                     of_winner = fits.fold_scores(winner.params, fold, [self.metric_]).scores
                     scores.append(sign_of(self.metric_) * of_winner[name_of(self.metric_)])
                     run.emit(NESTED, len(scores))

@@ -6,8 +6,7 @@ once to FOLDER.  Kernels are compiled before, on a cluster that runs already.
 
 speed: a million documents from disk, two workers against the in-process kernel on one core, cached and cold.  Documents a
 second and core, medians over epochs and repetitions, which alternate.  The overhead of a round is its wall time without a
-worker's share of the tasks' own time for reading, mapping, merging and updating.  What a round is made of is read from Dask's
-task stream: medians over the rounds of the last training;
+worker's share of the tasks' own time for reading, mapping, merging and updating;
 sizes: from a thousand documents to ten million: equal bits, and wall seconds of a whole training from disk (evaluation left
 out), with as many threads in this process as workers on the cluster;
 batches: ``merge="sum"`` on workers beside the default merge (no folder): what they reach, and what a round costs.  Each corpus of
@@ -32,7 +31,6 @@ import signal
 import threading
 import time
 from collections.abc import Iterator
-from itertools import pairwise
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -67,41 +65,6 @@ class Rounds:
                 self.merging.append((self._merge + event.merge) / self._n_workers)
                 self.beyond.append(event.seconds - self._busy / self._n_workers - self.merging[-1])
             self._busy = self._merge = 0.0
-
-
-def parts_of_rounds(stream: list[dict[str, Any]]) -> str:
-    """Return what rounds are made of, from one update to the next; empty where all ran in single tasks."""
-
-    def span(task: dict[str, Any], action: str) -> tuple[float, float]:
-        found = [(each["start"], each["stop"]) for each in task["startstops"] if each["action"] == action]
-        return found[0] if found else (0.0, 0.0)
-
-    tasks = [(str(task["key"]).split("-")[0], *span(task, "compute"), task) for task in stream]
-    updates = sorted(
-        ((start, stop, task) for name, start, stop, task in tasks if name == "update"), key=lambda u: u[:2]
-    )
-    rows, sizes = [], []
-    for (_, last, _), (start, stop, update) in pairwise(updates):
-        maps = [(a, b, task) for name, a, b, task in tasks if name == "map_lanes" and last <= a and b <= start]
-        if not maps:
-            continue
-        # Each worker's first; of several that wait for the state, the last counts.
-        begun = max(min(a for a, _, task in maps if task["worker"] == w) for w in {task["worker"] for *_, task in maps})
-        ended = max(b for _, b, _ in maps)
-        moved = max(b - a for a, b in (span(task, "transfer") for *_, task in maps))
-        a, b = span(update, "transfer")
-        n_tasks = sum(last <= t_start < stop for _, t_start, _, _ in tasks)
-        rows.append((begun - last, moved, ended - begun, start - ended, b - a, stop - start, n_tasks))
-        sizes.append((maps[0][2]["nbytes"], update["nbytes"]))
-    if not rows:
-        return ""
-    *seconds, n_tasks = (median(column) for column in zip(*rows, strict=True))
-    state, moved, mapped, sums, fetched, updated = (f"{1e3 * each:.0f}" for each in seconds)
-    part, whole = (median(column) / 1e6 for column in zip(*sizes, strict=True))
-    return (
-        f"a round: {n_tasks:.0f} tasks; ms until the state is everywhere {state} (moving it {moved}), mapping {mapped}, until "
-        f"the sums are together {sums} (moving {fetched}), update {updated}; MB of a sum {part:.1f}, of the state {whole:.1f}"
-    )
 
 
 def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = ()) -> list[float]:
@@ -162,11 +125,10 @@ def speed(folder: Path, documents: int = 1_000_000, epochs: int = 6, repeat: int
             inside += rates(corpus, epochs)[1:]
             client.run(forget)
             forget_pages(corpus.path)
-            started = time.time()
             first, *others = (r / workers for r in rates(corpus, epochs, client, [rounds]))
             cold.append(first)
             cached += others
-        made_of, peaks = parts_of_rounds(client.get_task_stream(start=started)), peaks_of(client)
+        peaks = peaks_of(client)
     one, two, first = (median(values) for values in (inside, cached, cold))
     print(f"in-process, one core, cached: {one:,.0f} documents/s")
     print(f"{workers} Dask workers, a core each: cold {first:,.0f}, cached {two:,.0f} documents/s and core")
@@ -176,7 +138,6 @@ def speed(folder: Path, documents: int = 1_000_000, epochs: int = 6, repeat: int
         f"overhead a round: {1e3 * median(rounds.beyond):.0f} ms, {harness.median_ratio(rounds.beyond, rounds.seconds):.1%} "
         f"of it; merging and updating: {1e3 * median(rounds.merging):.0f} ms"
     )
-    print(made_of or "every round ran in a single task")
     print(f"peak memory of the workers: {peaks} MiB")
 
 

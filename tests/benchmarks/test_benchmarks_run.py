@@ -34,7 +34,7 @@ import uncertainty
 import unlabelled
 import whole_way
 
-from sdem_dist import LatentDirichletAllocation, MultinomialNB, write_corpus
+from sdem_dist import LatentDirichletAllocation, write_corpus
 
 pytestmark = pytest.mark.benchmark
 
@@ -83,6 +83,7 @@ SCRIPTS = [
     (lda.sampler, {"repeats": 1}, "topics a second"),
     (mixtures.text, {"components": (2,)}, "hinge, 2"),
     (several_labels.classes, {"names": ("r8",)}, "all-vs-all"),
+    (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
     (several_labels.suspects, {"names": ("toy",)}, "label_suspects"),
     (speed.losses, {"documents": 200, "words": 50, "length": 10, "runs": 1}, "hinge                   1.00"),
     (speed.training, {"repeats": 1}, "ratio"),
@@ -218,17 +219,6 @@ def test_tables(monkeypatch):
 def test_labels_are_hidden_evenly():
     hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
     assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
-
-
-def test_several_labels(several):
-    for make in several_labels.MODELS.values():
-        assert 0.5 < several_labels.measured(make, several)[0] <= 1.0
-
-
-def test_posteriors_of_words(split):
-    counts, prior = uncertainty.posterior(MultinomialNB(loss="nll"), split.X, split.y)
-    for scores in (uncertainty.compound, uncertainty.averaged):
-        assert (scores(counts, prior, split.X_test).argmax(axis=1) == split.y_test).mean() > 0.6
 
 
 def test_mixtures(split):

@@ -44,7 +44,7 @@ def found(corpus):
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory):
     folder = tmp_path_factory.mktemp("corpora")
-    write_corpora(folder)
+    write_corpora(folder, 800)
     return folder
 
 
