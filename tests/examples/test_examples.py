@@ -50,7 +50,7 @@ def sentences(seed: int) -> list[tuple[str, str]]:
 def stars(seed: int) -> list[str]:
     """Return reviews whose words hang on their stars."""
     draw, lines = np.random.default_rng(seed), list[str]()
-    for i in range(400):
+    for i in range(250):
         n = int(draw.integers(1, 11))
         words = draw.choice(["good", "bad", "film"], 30, p=[n / 20, 0.5 - n / 20, 0.5])
         numbered = " ".join(f"{w}{draw.integers(9)}" for w in words)
@@ -192,7 +192,7 @@ def write_digits(where: Path) -> None:
     """Write files of MNIST's format: slanted strokes, whose side says which digit they are to be."""
     where.mkdir()
     rng = np.random.default_rng(0)
-    for name, n in (("train", 300), ("t10k", 60)):
+    for name, n in (("train", 150), ("t10k", 40)):
         labels = np.arange(n, dtype=np.uint8) % 10
         images = np.zeros((n, 28, 28), np.uint8)
         rows = np.arange(6, 22)
