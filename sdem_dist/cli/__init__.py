@@ -3,16 +3,12 @@
 import errno
 import io
 import os
-import select
 import signal
 import sys
 import warnings
-from collections.abc import Callable, Sequence
-from contextlib import suppress
-from difflib import get_close_matches
+from collections.abc import Callable
 from functools import partial
 from importlib import import_module
-from itertools import pairwise
 
 import click
 
@@ -42,20 +38,6 @@ _COMMANDS = {
     "doctor": ("where", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 """The module of a command, its name there, and its line in the help: no command is imported for the list of them."""
-OF_LABELS = ("--label", "--label-separator", "--unlabelled", "--group", "--weight")
-"""Options of commands that read labels."""
-OTHER_NAMES = {
-    "learning_rate": "step",
-    "lr": "step",
-    "step_size": "step",
-    "iterations": "n_epochs",
-    "max_iter": "n_epochs",
-    "smoothing": "alpha",
-    "random_seed": "random_state",
-    "topics": "n_components",
-    "n_topics": "n_components",
-}
-"""Names of parameters elsewhere, and what estimators here call them."""
 
 
 class LazyGroup(click.Group):
@@ -81,9 +63,7 @@ class LazyGroup(click.Group):
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         if args[0] not in _COMMANDS and not args[0].startswith("-"):
-            hint = nearest(args[0], _COMMANDS)
-            ctx.fail(f"No such command {args[0]!r}. {hint[:1].upper()}{hint[1:]}".rstrip())
-        ctx.meta["typed"] = tuple(args)
+            ctx.fail(f"No such command {args[0]!r}: {nearest(args[0], _COMMANDS)}".rstrip(": "))
         return super().resolve_command(ctx, args)
 
     def invoke(self, ctx: click.Context) -> object:
@@ -100,39 +80,35 @@ class LazyGroup(click.Group):
                 return result
             except SdemError as error:
                 raise click.ClickException(visible(error.text(shell=True))) from error
-            except click.NoSuchOption as error:
-                raise click.UsageError(visible(_suggestion(error)), error.ctx) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
+                if isinstance(error, click.NoSuchOption) and error.ctx is not None:
+                    _hint_at_parameters(error, error.ctx.command)
                 raise
             except KeyboardInterrupt:  # commands that leave files behind say so themselves
                 click.echo("Interrupted.", err=True)
                 raise SystemExit(128 + signal.SIGINT) from None
+            except (ValueError, ImportError) as error:  # a setting that does not fit, a package that is not installed
+                raise click.ClickException(visible(error)) from error
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:
                 if is_url(str(error.filename)):
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
-                if not _output_fails(error):
+                if not _output_fails():
                     raise
                 if error.errno == errno.EPIPE:  # the reader closed the pipe
                     raise SystemExit(128 + signal.SIGPIPE) from None
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 
 
-def _output_fails(error: OSError) -> bool:
-    """Say whether standard output failed. What its buffer holds is then dropped: Python would try it again at exit."""
-    with suppress(OSError, ValueError):
-        output = sys.stdout.fileno()
-        poll = select.poll()
-        poll.register(output, 0)
-        closed = any(event & select.POLLERR for _, event in poll.poll(0))
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) and error.filename is None
-        if full or (closed and error.errno == errno.EPIPE):
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, output)
-            os.close(nowhere)
-            return True
+def _output_fails() -> bool:
+    """Say whether standard output takes no more. What its buffer holds is then dropped: Python would try it at exit."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return True
     return False
 
 
@@ -145,33 +121,11 @@ def _show(
         usual(message, category, *where, **more)
 
 
-def _suggestion(error: click.NoSuchOption) -> str:
-    """Return the message of an option that does not exist, with what was probably meant: an option or a parameter."""
-    command = None if error.ctx is None else error.ctx.command
-    if command is not None and command.name in ("predict", "transform") and error.option_name in OF_LABELS:
-        return f"{error.message} It says how labels are read, and sdem {command.name} reads none: leave it out."
-    name = error.option_name.lstrip("-")
-    options = get_close_matches(name, [option.lstrip("-") for option in error.possibilities or ()], n=1)
-    meant = f"--{options[0]}" if options else ""
-    if error.ctx is not None and any(p.name == "settings" for p in error.ctx.command.params):
-        words = [word for arg in error.ctx.meta.get("typed", ()) for word in arg.split("=", 1)]
-        estimators = [after for word, after in pairwise(words) if word == "--estimator"]
-        meant = _parameter(name.replace("-", "_"), error.ctx.command.name, estimators, exact=bool(meant)) or meant
-    return f"{error.message} Did you mean {meant}?" if meant else error.message
-
-
-def _parameter(name: str, command: str | None, estimators: Sequence[str], *, exact: bool) -> str:
-    """Return how a parameter of estimators is given that an option is named after; nothing where none is like it."""
-    from sdem_dist.catalogue import ESTIMATORS, estimator_class
-    from sdem_dist.cli.settings import PARAMETERS
-
-    estimators = [estimator for estimator in estimators if estimator in ESTIMATORS] or ESTIMATORS
-    parameters = {p: p for estimator in estimators for p in estimator_class(estimator)().get_params(deep=False)}
-    parameters |= {other: p for other, p in OTHER_NAMES.items() if p in parameters}
-    flags = {p: f"--{of.replace('_', '-')}" for of, p in PARAMETERS.items()} if command == "train" else {}
-    for match in [name] if name in parameters else get_close_matches(name, () if exact else parameters, n=1):
-        return flags.get(parameters[match], f"--set {parameters[match]}=VALUE")
-    return ""
+def _hint_at_parameters(error: click.NoSuchOption, command: click.Command) -> None:
+    """Offer --set beside options that are like one that does not exist, where it may be a parameter of estimators."""
+    if any(parameter.name == "settings" for parameter in command.params):
+        name = error.option_name.lstrip("-").replace("-", "_")
+        error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -46,23 +46,21 @@ class Answers:
             rows = rows.reshape(len(rows), -1)
             names = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
             return dict(zip(names, map(_numbers, rows.T), strict=True))
-        ordered = self._ordered(rows)
+        best = self._best(rows)
         if self.label_thresholds is not None:
-            table = {self.what: _sets(self.names, self._reached(rows))}
+            table = {self.what: _sets(self.names, rows >= (self.threshold or self.label_thresholds))}
         else:
-            table = {self.what: _named(*self._labels(rows, ordered[:, 0]))}
+            table = {self.what: _named(*self._labels(rows, best[:, 0]))}
         if self.sets is not None:
             table["set"] = _sets(self.names, self.sets(rows))
         if self.best_only:
             return table
-        shares = np.take_along_axis(rows, ordered, axis=1).T
+        shares = np.take_along_axis(rows, best, axis=1).T
         table[self.share] = _numbers(shares[0])
         if self.top is None:
-            return table | {
-                f"{self.share}_{name}": _numbers(column) for name, column in zip(self.names, rows.T, strict=True)
-            }
+            return table | {f"{self.share}_{name}": _numbers(of) for name, of in zip(self.names, rows.T, strict=True)}
         for rank in range(1, len(shares)):
-            table[f"{self.what}_{rank + 1}"] = _named(self.names, ordered[:, rank])
+            table[f"{self.what}_{rank + 1}"] = _named(self.names, best[:, rank])
             table[f"{self.share}_{rank + 1}"] = _numbers(shares[rank])
         return table
 
@@ -79,33 +77,29 @@ class Answers:
         return "".join([f"{line}\n" for line in lines])
 
     def _named_lines(self, rows: np.ndarray, names: list[str]) -> list[str]:
-        def members(inside: np.ndarray) -> list[str]:
-            return [joined(names[k] for k in np.flatnonzero(row)) for row in inside]
-
-        ordered = self._ordered(rows)
+        best = self._best(rows)
         if self.label_thresholds is not None:
-            lines = members(self._reached(rows))
+            inside = rows >= (self.threshold or self.label_thresholds)
+            lines = [joined(names[k] for k in np.flatnonzero(row)) for row in inside]
         else:
-            labels, which = self._labels(rows, ordered[:, 0])
+            labels, which = self._labels(rows, best[:, 0])
             cells = list(map(on_a_line, labels))
             lines = [cells[k] for k in which.tolist()]
         if self.sets is not None:
-            lines = [f"{line}\tset={inside}" for line, inside in zip(lines, members(self.sets(rows)), strict=True)]
+            sets = [joined(names[k] for k in np.flatnonzero(row)) for row in self.sets(rows)]
+            lines = [f"{line}\tset={members}" for line, members in zip(lines, sets, strict=True)]
         if self.best_only:
             return lines
         if self.top is None:
             pairs = "".join(f"\t{name.replace('%', '%%')}=%.6g" for name in names)
             return [line + pairs % tuple(row) for line, row in zip(lines, rows.tolist(), strict=True)]
-        shares = np.take_along_axis(rows, ordered, axis=1).tolist()
+        shares = np.take_along_axis(rows, best, axis=1).tolist()
         return [
-            line + "".join(f"\t{names[k]}={p:.6g}" for k, p in zip(best, row, strict=True))
-            for line, best, row in zip(lines, ordered.tolist(), shares, strict=True)
+            line + "".join(f"\t{names[k]}={p:.6g}" for k, p in zip(ranks, row, strict=True))
+            for line, ranks, row in zip(lines, best.tolist(), shares, strict=True)
         ]
 
-    def _reached(self, rows: np.ndarray) -> np.ndarray:
-        return np.asarray(rows >= (self.threshold or self.label_thresholds))
-
-    def _ordered(self, rows: np.ndarray) -> np.ndarray:
+    def _best(self, rows: np.ndarray) -> np.ndarray:
         """Return the columns of each row that are shown, the best first."""
         if self.top in (None, 1):
             return np.asarray(rows.argmax(axis=1)[:, None])

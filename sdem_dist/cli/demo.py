@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.outputs import table
 from sdem_dist.cli.parameters import LocalPath, option
 from sdem_dist.counted import counted
@@ -36,7 +36,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     Collects the docstrings, ingests them as a zarr corpus with a held-out part, starts a Dask cluster on this machine,
     trains naive Bayes with each loss, and compares. Nothing is downloaded.
     """
-    from sdem_dist import MultinomialNB, ingest, open_corpus, plots
+    from sdem_dist import plots
     from sdem_dist.cluster import connected
     from sdem_dist.reports.top_words import top_words
     from sdem_dist.storage.publish import check_writable
@@ -62,10 +62,10 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
 
     say("ingesting them: counting words, holding a fifth out")
     corpus_path, test_path = folder / "docstrings.zarr", folder / "docstrings-held-out.zarr"
-    report = ingest(
+    report = sdem_dist.ingest(
         [source], corpus_path, VectorizerSettings(min_df=2), held_out=HELD_OUT, held_out_path=test_path, overwrite=True
     )
-    corpus, test = open_corpus(corpus_path), open_corpus(test_path)
+    corpus, test = sdem_dist.open_corpus(corpus_path), sdem_dist.open_corpus(test_path)
     say(
         f"ingested {report.n_documents:,} training documents, {report.n_features:,} words, "
         f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
@@ -75,13 +75,18 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
         for loss in LOSSES:
-            model = MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
+            model = sdem_dist.MultinomialNB(loss=loss, n_epochs=epochs).fit(corpus, client=client, validation=test)
             model.save(folder / f"{loss}.model")
             models[loss] = model
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
-    click.echo(table("On the held-out documents", _scores(models, corpus.n_documents)))
-    if any(model.weighting_ for model in models.values()):
-        click.echo("Perplexity (of weights) is of tf-idf weights. It cannot be compared with that of words.\n")
+    rows = [("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s")]
+    for loss, model in models.items():
+        last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
+        scores = [last[f"validation_{name}"] for name in ("accuracy", "ncll", "hinge", "perplexity")]
+        speed = corpus.n_documents * len(model.history_) / seconds
+        rows.append((loss.upper(), *(f"{score:,.4f}" for score in scores), f"{speed:,.0f}"))
+    click.echo(table("On the held-out documents", rows))
+    click.echo("Perplexity of losses with tf-idf weights cannot be compared with that of words.\n")
     best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     words = [(str(name), " ".join(words)) for name, words in top_words(models[best]).items()]
     click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
@@ -94,17 +99,3 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     click.echo(
         f"\nNow yours: echo 'Return a lazy array chunked along every axis.' | sdem predict {folder / f'{best}.model'} -"
     )
-
-
-def _scores(models: dict[str, MultinomialNB], n_documents: int) -> Iterator[tuple[str, ...]]:
-    yield "loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s"
-    for loss, model in models.items():
-        last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
-        yield (
-            loss.upper(),
-            f"{last['validation_accuracy']:.4f}",
-            f"{last['validation_ncll']:.3f}",
-            f"{last['validation_hinge']:.3f}",
-            f"{last['validation_perplexity']:,.0f}{' (of weights)' if model.weighting_ else ''}",
-            f"{n_documents * len(model.history_) / seconds:,.0f}",
-        )

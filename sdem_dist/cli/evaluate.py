@@ -4,26 +4,27 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.ingest_report import without_label
-from sdem_dist.cli.outputs import check_output, overwrite_option, refuse_existing, refuse_inputs, say
+from sdem_dist.cli.outputs import (
+    OF_WORDS,
+    check_output,
+    explains_words,
+    overwrite_option,
+    refuse_existing,
+    refuse_inputs,
+    say,
+)
 from sdem_dist.cli.parameters import LocalPath, Place, option
-from sdem_dist.cli.reading import SourceCommand
-from sdem_dist.cli.sources import SourceOptions, documents_of, is_source, source_options
+from sdem_dist.cli.reading import Source, SourceCommand, source_options
+from sdem_dist.cli.sources import documents_of, is_source
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import UNSHOWN, named
 from sdem_dist.storage.encoding import null_for_nan
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.manifest import Header
-    from sdem_dist.estimators.base import EngineEstimator
-
-OF_WORDS = ("nll", "perplexity")
-"""Metrics of p(document)."""
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -55,7 +56,7 @@ def evaluate(
     overwrite: bool,
     particles: int | None,
     as_json: bool,
-    source: SourceOptions,
+    source: Source,
     where: Where,
 ) -> None:
     """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
@@ -88,66 +89,59 @@ def evaluate(
     corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
     --held-out).
     """
-    from sdem_dist import load_model
-    from sdem_dist.cli.tables import SUFFIXES, altered, write_table
+    from sdem_dist.cli.tables import SUFFIXES, write_table
     from sdem_dist.reports.error_columns import mistakes
     from sdem_dist.reports.reporting import was_trained_on
 
     is_source(corpus)  # raises where there is nothing
     if errors is not None:
         check_output(errors, (model, corpus), overwrite, SUFFIXES)
-    estimator = load_model(model)
+    estimator = sdem_dist.load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
     if particles is not None:
         if "word_nll" not in estimator.spec.shown:
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=particles)
+    report, with_texts = None, errors is not None and where.here
     with (
         where.client() as client,
         documents_of(
-            estimator, corpus, source, beside=model, client=client, keep_texts=errors is not None
+            [corpus], source, estimator, beside=None if where.here else model, client=client, keep_text=with_texts
         ) as documents,
     ):
         metrics = estimator.evaluate(documents, client=client)
-        report = estimator.report(documents) if full or errors is not None else None
+        if full or errors is not None:
+            report = estimator.report(documents)
         if errors is not None:
-            n_altered = write_table(errors, mistakes(estimator, report, documents))
+            write_table(errors, mistakes(estimator, report, documents))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
-    if full and report is not None:  # only a report has these; its log-loss is "ncll" of the metrics
-        metrics = {name: value for name, value in report.figures.items() if name != "log_loss"} | metrics
+    details = report if full else None
+    if details is not None:  # only a report has these; its log-loss is "ncll" of the metrics
+        metrics = {name: value for name, value in details.figures.items() if name != "log_loss"} | metrics
     if as_json:
-        document = (report.to_dict() if full and report is not None else {}) | metrics
-        click.echo(json.dumps(null_for_nan(document), allow_nan=False))
+        click.echo(json.dumps(null_for_nan((details.to_dict() if details else {}) | metrics), allow_nan=False))
     else:
         hidden = without_label(documents) if estimator.spec.target == "labels" else 0
         if hidden:
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
         say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
-        _show(estimator, metrics, documents.header)
-        if full and report is not None:
-            say(f"\n{report.details()}")
+        unshown = (*UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
+        figures = named({name: value for name, value in metrics.items() if name not in unshown})
+        weighted = documents.header.layout == "sparse" and (
+            documents.header.weighted or estimator.weighting_ is not None
+        )
+        note = " per word, as the model weighs words" if weighted else " per word"
+        width = max(map(len, figures), default=0)
+        for name, value in figures.items():
+            click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
+        if details is not None:
+            say(f"\n{details.details()}")
     if errors is not None:
         places = "; their ids count the documents from 0" if by_place else ""
-        click.echo(f"wrote the errors to {errors}{places}{altered(n_altered)}", err=True)
-
-
-def explains_words(estimator: EngineEstimator) -> bool:
-    """Whether p(document) means something: discriminative training of a classifier spoils it."""
-    loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
-    return estimator.spec.predicts != "class" or loss == "nll"
-
-
-def _show(estimator: EngineEstimator, metrics: dict[str, float], header: Header) -> None:
-    unshown = (*UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
-    figures = named({name: value for name, value in metrics.items() if name not in unshown})
-    width = max(map(len, figures), default=0)
-    weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
-    note = " per word, as the model weighs words" if weighted else " per word"
-    for name, value in figures.items():
-        click.echo(f"  {name:<{width}}{value:12.4f}{note if name == 'perplexity' else ''}")
+        click.echo(f"wrote the errors to {errors}{places}", err=True)
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -156,7 +150,7 @@ def _show(estimator: EngineEstimator, metrics: dict[str, float], header: Header)
 @option("-o --output", LocalPath(), "The page.", default="report.html", metavar="FILE")
 @overwrite_option
 @source_options
-def report(model: Path, corpus: str, output: Path, overwrite: bool, source: SourceOptions) -> None:
+def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Source) -> None:
     """Write one page of HTML about MODEL and how it does on CORPUS, which may be a source, too.
 
     It shows what the model is, curves of its training, figures by class, the confusion matrix, how far its
@@ -164,12 +158,11 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
     words that decided. Of topics it shows words, shares by class and example documents. The page needs no network, and
     prints well.
     """
-    from sdem_dist import load_model
     from sdem_dist.reports.page import report_page, write_page
 
     check_output(output, (model, corpus), overwrite, (".html", ".htm"))
-    estimator = load_model(model)
-    with documents_of(estimator, corpus, source) as documents:
+    estimator = sdem_dist.load_model(model)
+    with documents_of([corpus], source, estimator, keep_text=True) as documents:
         write_page(output, f"{model.name}: report", report_page(estimator, documents, model.name, corpus))
     say(f"{output}: {output.stat().st_size / 1e6:.2f} MB")
 
@@ -180,14 +173,13 @@ def report(model: Path, corpus: str, output: Path, overwrite: bool, source: Sour
 @option("-o --output", Place(), "Where the model goes.  [default: MODEL]", metavar="FILE")
 @overwrite_option
 @source_options
-def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: SourceOptions) -> None:
+def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, source: Source) -> None:
     """Prepare MODEL for sdem predict --coverage, by labelled documents that had no part in its training.
 
     CORPUS, or a source as for sdem evaluate, may be what sdem ingest --held-out put aside. Its documents must not have
     taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
     naive Bayes holds out by itself take part in both, so they cannot serve here.
     """
-    from sdem_dist import load_model
     from sdem_dist.estimators.classifier import EngineClassifier
     from sdem_dist.saving import check_destination
 
@@ -195,16 +187,18 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
         refuse_inputs(output, (corpus,))
         refuse_existing(output, overwrite or output.resolve() == model.resolve())
     check_destination(output or model)
-    estimator = load_model(model)
+    estimator = sdem_dist.load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
-    with documents_of(estimator, corpus, source, keep_texts=False) as held_out:
-        estimator.calibrate_sets(held_out.documents)
+    with documents_of([corpus], source, estimator) as held_out:
+        estimator.calibrate_sets(held_out)
     estimator.save(output or model)
     sizes = [len(scores) for scores in estimator.set_scores_]
     fewest = min(sizes)
-    scarce = f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has"
-    limit = f"{scarce} the fewest, {counted(fewest, 'document')}: above --coverage {fewest / (fewest + 1):.4g} it is in every set"
+    limit = (
+        f"the fewest, {counted(fewest, 'document')}: above --coverage {fewest / (fewest + 1):.4g} it is in every set"
+    )
     if fewest == 0:
-        limit = f"{scarce} no document: it is in every set, whatever the coverage"
-    say(f"{output or model}: {counted(sum(sizes), 'document')}\n{limit}")
+        limit = "no document: it is in every set, whatever the coverage"
+    say(f"{output or model}: {counted(sum(sizes), 'document')}")
+    say(f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has {limit}")

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.outputs import check_output, overwrite_option, say
 from sdem_dist.cli.parameters import LocalPath, Place, option
 from sdem_dist.cli.reading import format_option
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from sdem_dist.text import Reading
 
 
-MOST_AT_ONCE = 1 << 12  # lines that are read at a time
+LINES_AT_ONCE = 1 << 12
 
 
 @click.command(no_args_is_help=True)
@@ -49,7 +50,7 @@ def explain(
     training. Words that speak for the prediction are blue, those against it orange; without colours they stand in
     brackets with their parts.
     """
-    from sdem_dist import load_model
+    from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading
 
     if html is not None and as_json:
@@ -57,14 +58,14 @@ def explain(
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
-        texts = _of_standard_input(Reading(**piped))
+        texts = _standard_input(Reading(**piped))
     elif any(option is not None for option in piped.values()):
         raise click.UsageError("--format and --text are for standard input, and texts are given")
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
         check_output(html, (model,), overwrite)
-    estimator = load_model(model)
+    estimator = sdem_dist.load_model(model)
     predicts = estimator.spec.predicts
     if predicts not in ("class", "number"):
         raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is for classifiers and regressors")
@@ -74,38 +75,31 @@ def explain(
         raise click.UsageError(
             "--against is for one label a document; with several, each is compared with all documents without it"
         )
-    label = () if against is None else (_class(estimator.classes_.tolist(), against),)
-    explanations = estimator.explain(list(texts), *label)  # type: ignore[attr-defined]
+    classes = {} if against is None else {str(c): c for c in estimator.classes_.tolist()}
+    if against is not None and against not in classes:
+        some = ", ".join(list(classes)[:10]) + (", ..." if len(classes) > 10 else "")
+        hint = nearest(against, classes)
+        raise click.ClickException(f"{against!r} is not among the model's classes ({some}); {hint}".rstrip("; "))
+    explanations = estimator.explain(list(texts), *(() if against is None else (classes[against],)))  # type: ignore[attr-defined]
     if html is not None:
-        _write(html, explanations)
-        return
-    for i, explanation in enumerate(explanations):
-        if as_json:
-            click.echo(json.dumps(explanation.to_dict()))
-            continue
-        if i:
-            click.echo("")
-        _show(explanation)
+        body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in explanations)
+        write_page(html, "Explanations", body)
+        say(f"wrote {html}")
+    elif as_json:
+        click.echo("\n".join(json.dumps(explanation.to_dict()) for explanation in explanations))
+    else:
+        for i, explanation in enumerate(explanations):
+            click.echo("\n" if i else "", nl=False)
+            _show(explanation)
 
 
-def _of_standard_input(reading: Reading) -> tuple[str, ...]:
+def _standard_input(reading: Reading) -> tuple[str, ...]:
     """Return the texts of lines, as sdem predict reads them."""
     from sdem_dist.text.splits import predict_splits
     from sdem_dist.text.validation import RowValidator
 
-    splits = predict_splits(Path("-"), reading, MOST_AT_ONCE, keep=False)
-    blocks = (block for split in splits for block in split.read(RowValidator()))
-    return tuple(text for block in blocks for text in block.texts)
-
-
-def _class(classes: list[object], name: str) -> object:
-    by_name = {str(c): c for c in classes}
-    if name not in by_name:
-        some = ", ".join(list(by_name)[:10]) + (", ..." if len(by_name) > 10 else "")
-        raise click.ClickException(
-            f"{name!r} is not among the model's classes ({some}); {nearest(name, by_name)}".rstrip("; ")
-        )
-    return by_name[name]
+    splits = predict_splits(Path("-"), reading, LINES_AT_ONCE, keep=False)
+    return tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
 
 
 def _show(explanation: Explanation | NumberExplanation) -> None:
@@ -119,11 +113,3 @@ def _show(explanation: Explanation | NumberExplanation) -> None:
     say(explanation.without_text())
     console.print()
     console.print(Text.assemble(*explanation.styled()))
-
-
-def _write(path: Path, found: list[Explanation | NumberExplanation]) -> None:
-    from sdem_dist.reports.page import write_page
-
-    body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in found)
-    write_page(path, "Explanations", body)
-    say(f"wrote {path}")

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.outputs import check_output, overwrite_option, say
 from sdem_dist.cli.parameters import LocalPath, Place
 
@@ -23,13 +24,12 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
     double precision, and the command says why. The words and how texts are counted are in its metadata.
     """
     from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
-    from sdem_dist.loading import load_model
 
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):
         raise click.UsageError(f"say --onnx or --sklearn: the suffix of {file} does not")
     check_output(file, (model,), overwrite)
-    estimator = load_model(model)
+    estimator = sdem_dist.load_model(model)
     if form == ".onnx":
         save_onnx(estimator, file, from_counts=from_counts)
         why = "" if from_counts else why_from_counts(estimator)

@@ -1,25 +1,30 @@
 """``sdem ingest``: from text, tables or matrices to a corpus."""
 
+from __future__ import annotations
+
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.ingest_report import show_report, shown_progress, warn_of_many_classes
+from sdem_dist.cli.outputs import say_what_remains
 from sdem_dist.cli.parameters import Place, option
 from sdem_dist.cli.reading import (
     WORDS,
+    Source,
     SourceCommand,
-    option_errors,
-    pop_reading,
-    pop_words,
-    reading_options,
-    text_options,
+    source_options,
     typed_options,
+    words_options,
 )
-from sdem_dist.cli.sources import label_column, spool_stdin
+from sdem_dist.cli.sources import spool_stdin
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.urls import place
+
+if TYPE_CHECKING:
+    from sdem_dist.text import VectorizerSettings
 
 EPILOG = """\b
 Examples:
@@ -40,8 +45,8 @@ Examples:
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True))
 @click.argument("corpus", metavar="CORPUS")
-@reading_options
-@text_options
+@source_options
+@words_options
 @option(
     "--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus; keeps their order."
 )
@@ -54,16 +59,21 @@ Examples:
 @option("--quiet", None, "No progress.")
 @option("--overwrite", None, "Replace a corpus that exists.")
 @where_options
-def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any) -> None:
+def ingest(
+    sources: tuple[Path, ...],
+    corpus: str,
+    source: Source,
+    words: VectorizerSettings,
+    where: Where,
+    quiet: bool,
+    **options: Any,
+) -> None:
     """Read SOURCES and write them as one CORPUS.
 
     A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet,
     or .svm (svmlight); text also as .gz, .xz or .zst. Nothing is written until all is read.
     """
-    from sdem_dist import open_corpus, text
-
-    sources = tuple(map(place, spool_stdin(list(map(str, sources)), options["format"])))
-
+    paths = spool_stdin(list(map(str, sources)), source.reading.format)
     for name, flag in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
         if options[name] and not where.here:
             raise click.UsageError(f"{flag} is for threads of this process, not for workers")
@@ -73,35 +83,18 @@ def ingest(sources: tuple[Path, ...], corpus: str, where: Where, **options: Any)
             f"{beside} was held out from an earlier {corpus}, and its documents may be in the new one: remove it, hold "
             "documents out anew with --held-out, or choose another name"
         )
-    try:
-        with option_errors():
-            column = label_column(list(map(str, sources)), options["label"], options["format"])
-            followed = options["vocabulary_from"] is not None
-            if followed:
-                _refuse_settings()
-            reading, settings = pop_reading(options), pop_words(options)
-            with where.client() as client, shown_progress(quiet=options.pop("quiet")) as progress:
-                report = text.ingest(
-                    list(sources),
-                    corpus,
-                    None if followed else settings,
-                    reading=reading,
-                    progress=progress,
-                    client=client,
-                    **options,
-                )
-    except KeyboardInterrupt:
-        resume_hint = "" if where.here else "; the same command goes on with what was counted"
-        click.echo(f"Interrupted; nothing was written{resume_hint}.", err=True)
-        raise SystemExit(130) from None
-    show_report(report)
-    if not followed:  # a test set may have one document of each class
-        warn_of_many_classes(open_corpus(report.path), column)
-
-
-def _refuse_settings() -> None:
-    named = typed_options(("held_out", *WORDS))
-    if named:
-        raise ValueError(
-            f"--vocabulary-from takes over the settings of that corpus, so {', '.join(named)} cannot be given"
-        )
+    follows = options["vocabulary_from"] is not None
+    if follows and (typed := typed_options(("held_out", *WORDS))):
+        raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
+    options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
+    resume_hint = "" if where.here else "; the same command goes on with what was counted"
+    with (
+        say_what_remains(f"nothing was written{resume_hint}"),
+        where.client() as client,
+        shown_progress(quiet=quiet) as progress,
+    ):
+        report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
+    written = sdem_dist.open_corpus(report.path)
+    show_report(report, written)
+    if not follows:  # a test set may have one document of each class
+        warn_of_many_classes(written, source.reading.label)

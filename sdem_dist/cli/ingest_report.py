@@ -1,4 +1,4 @@
-"""What ``sdem ingest`` prints while it runs and at its end."""
+"""What commands say of documents while they are ingested, and of the corpus that they became."""
 
 from __future__ import annotations
 
@@ -17,34 +17,32 @@ if TYPE_CHECKING:
 
 
 @contextmanager
-def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None]]:
+def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
     """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere, or nothing."""
     if quiet:
-        yield lambda stage, done, total: None
+        yield None
         return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bars, tasks, counts = Progress(*columns, console=console, transient=True), dict[str, TaskID](), dict[str, int]()
+
+    def bar(stage: str, done: int, total: int | None) -> None:
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(f"{stage} documents", total=total)
+        bars.update(tasks[stage], completed=done, total=total)
+
+    def line(stage: str, done: int, total: int | None) -> None:
+        if done >= 2 * counts.get(stage, 5000) or (done == total and stage in counts):
+            counts[stage] = done
+            click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
+
     if not console.is_terminal:
-        last_counts: dict[str, int] = {}
-
-        def line(stage: str, done: int, total: int | None) -> None:
-            if done >= 2 * last_counts.get(stage, 5000) or (done == total and stage in last_counts):
-                last_counts[stage] = done
-                click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
-
         yield line
         return
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=console, transient=True) as bars:
-        tasks: dict[str, TaskID] = {}
-
-        def bar(stage: str, done: int, total: int | None) -> None:
-            if stage not in tasks:
-                tasks[stage] = bars.add_task(f"{stage} documents", total=total)
-            bars.update(tasks[stage], completed=done, total=total)
-
+    with bars:
         yield bar
 
 
@@ -54,11 +52,8 @@ def without_label(corpus: Corpus) -> int:
     return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
 
 
-def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
-    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids.
-
-    `column`: the one that labels were taken from, where somebody named it.
-    """
+def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
+    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids."""
     from sdem_dist.inputs.validation import doubt
 
     header = corpus.header
@@ -73,10 +68,9 @@ def warn_of_many_classes(corpus: Corpus, column: str | None = None) -> None:
 def warn_of_single_labels(corpus: Corpus) -> None:
     """Warn where documents of a source may have several labels and none has: the separator may be wrong."""
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
-    follows = (
-        corpus.header.made_by.get("vocabulary_from") is not None
-    )  # a test set, which takes the separator of another
-    if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
+    if corpus.header.made_by.get("vocabulary_from") is not None:  # a test set takes the separator of another corpus
+        return
+    if sets is not None and separator is not None and max(map(len, sets)) == 1:
         click.echo(
             f"Warning: no document has more than one label, such as {visible(max(sets)[0])!r}: does {separator!r} stand "
             "between labels? --label-separator says what does",
@@ -84,15 +78,15 @@ def warn_of_single_labels(corpus: Corpus) -> None:
         )
 
 
-def show_report(report: IngestReport) -> None:
-    from sdem_dist.corpus import open_corpus
-
-    warn_of_single_labels(corpus := open_corpus(report.path))
-    of_none = "targets" if corpus.header.n_targets else "no labels"
-    labelled = counted(len(report.classes), "class", "classes") if report.classes else of_none
-    if any(isinstance(found, tuple) for found in report.classes):
-        labels = {label for found in report.classes if isinstance(found, tuple) for label in found}
-        labelled = f"{counted(len(labels), 'label')} in {counted(len(report.classes), 'set')}"
+def show_report(report: IngestReport, corpus: Corpus) -> None:
+    sets = corpus.header.label_sets
+    warn_of_single_labels(corpus)
+    if not report.classes:
+        labelled = "targets" if corpus.header.n_targets else "no labels"
+    elif sets is None:
+        labelled = counted(len(report.classes), "class", "classes")
+    else:
+        labelled = f"{counted(len({x for labels in sets for x in labels}), 'label')} in {counted(len(sets), 'set')}"
     if hidden := without_label(corpus):
         labelled += f", {counted(hidden, 'document')} without a label"
     words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
@@ -108,12 +102,8 @@ def show_report(report: IngestReport) -> None:
     elif report.n_empty:
         click.echo(f"{counted(report.n_empty, 'document')} without a word, kept")
     if report.first_column is not None:
-        why = (
-            "there is a column 0"
-            if report.first_column == 0
-            else "none is 0; if 0 is an empty column, --first-column 0"
-        )
-        click.echo(f"columns counted from {report.first_column}: {why}")
+        other = ", since none is 0; if 0 is an empty column, --first-column 0" if report.first_column else ""
+        click.echo(f"columns counted from {report.first_column}{other}")
     if report.n_skipped:
         click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
         for example in report.skipped_examples:

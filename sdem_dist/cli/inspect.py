@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.outputs import table
 from sdem_dist.cli.parameters import option
-from sdem_dist.cli.reading import READING, SourceCommand, typed_options
-from sdem_dist.cli.sources import SourceOptions, documents_of, source_options
+from sdem_dist.cli.reading import READING, Source, SourceCommand, source_options, typed_options
+from sdem_dist.cli.sources import documents_of
 from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.urls import place
@@ -30,7 +31,7 @@ KINDS = {"count": "counts of terms", "hashing": "counts of hashed terms", "matri
 @option("--card", None, "Print the card of a model as Markdown: data, settings, quality, limits.")
 @option("--on measured", "CORPUS", "With --card: measure the model on this corpus or source, too.")
 @source_options
-def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: SourceOptions) -> None:
+def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | None, source: Source) -> None:
     """Show what is in CORPUS, and check every shard of it; or show what a MODEL file is, and its words for each class.
 
     --format to --on-error say how a source after --on is read.
@@ -39,8 +40,8 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     """
     if measured is not None and not card:
         raise click.UsageError("--on needs --card")
-    if measured is None and (typed := typed_options((*READING, "on_error"))):
-        raise click.UsageError(f"{', '.join(typed)}: only for a source after --card --on")
+    if measured is None and (typed := typed_options(READING)):
+        raise click.UsageError(f"{typed}: only for a source after --card --on")
     from sdem_dist.corpus import check_corpus, open_corpus
 
     if place(corpus).is_file():
@@ -64,12 +65,11 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
         click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
 
 
-def _model(path: Path, card: bool, measured: str | None, source: SourceOptions) -> str:
+def _model(path: Path, card: bool, measured: str | None, source: Source) -> str:
     """Return what a model is, how its training went, and the words that speak most for each class; or its card.
 
     Raises ModelError: the file is damaged or no model.
     """
-    from sdem_dist.loading import load_model
     from sdem_dist.reports.model_card import model_card, model_facts
     from sdem_dist.reports.top_words import top_words
     from sdem_dist.saving import KIND
@@ -81,9 +81,9 @@ def _model(path: Path, card: bool, measured: str | None, source: SourceOptions) 
             f"{path} is a source, neither a corpus nor a model: make a corpus of it first "
             f"(sdem ingest {path} NAME.zarr), and inspect that"
         )
-    model = load_model(path)
+    model = sdem_dist.load_model(path)
     if measured is not None:
-        with documents_of(model, measured, source, keep_texts=False) as documents:
+        with documents_of([measured], source, model) as documents:
             return model_card(model, path.name, model.report(documents), measured)
     if card:
         return model_card(model, path.name)
@@ -106,20 +106,21 @@ def facts(corpus: Corpus, *, values: bool) -> str:
     dense = header.layout == "dense"
     named, entry = ("names", "value") if dense else ("a vocabulary", "nonzero")
     kind = "" if dense else ", weights" if header.weighted else ", counts"
-    rows = [
-        ("documents", f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}"),
-        ("features", f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}"),
-        *([("targets", f"{header.n_targets}")] if header.n_targets else []),
-        *([("weights of documents", f"{corpus.weight:,.6g} in all")] if header.has_weights else []),
-        (f"{entry}s", f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})"),
-        *([("missing", _missing(corpus))] if dense and values else []),
-        ("on disk", f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}"),
-        ("shards", f"{len(header.shards)}, of {documents}"),
-        *_origin(corpus, dense=dense),
-        ("made by", _listed(header.made_by)),
-        ("uid", header.uid),
-    ]
-    return table(str(corpus.path), rows)
+    rows = {
+        "documents": f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}",
+        "features": f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}",
+        "targets": f"{header.n_targets or ''}",
+        "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
+        f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})",
+        "missing": _missing(corpus) if dense and values else "",
+        "on disk": f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
+        "shards": f"{len(header.shards)}, of {documents}",
+        "categories": _categories(corpus),
+        "text to words": "" if dense else _vectorizer(header.vectorizer or {}),
+        "made by": _listed(header.made_by),
+        "uid": header.uid,
+    }
+    return table(str(corpus.path), [row for row in rows.items() if row[1]])
 
 
 def _missing(corpus: Corpus) -> str:
@@ -143,24 +144,23 @@ def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
     return [f"column {i}" if vocabulary is None else str(vocabulary[i]) for i in positions]
 
 
-def _origin(corpus: Corpus, *, dense: bool) -> list[tuple[str, str]]:
-    """Return the meaning of the columns: words of texts, or categories of a table."""
+def _categories(corpus: Corpus) -> str:
     from sdem_dist.corpus.tables import numbering
+
+    categories, cells = numbering(corpus.header.vectorizer) or {}, []
+    for name, values in zip(_columns(corpus, categories), categories.values(), strict=True):
+        more = f" and {len(values) - COLUMNS_SHOWN:,} more" if len(values) > COLUMNS_SHOWN else ""
+        cells.append(f"{name}: {', '.join(map(str, values.tolist()[:COLUMNS_SHOWN]))}{more}")
+    return "; ".join(cells)
+
+
+def _vectorizer(settings: Mapping[str, object]) -> str:
+    """Return what the numbers are, and the settings of text that are not the defaults."""
     from sdem_dist.text import VectorizerSettings
 
-    categories = numbering(corpus.header.vectorizer)
-    if categories:
-        cells = []
-        for name, values in zip(_columns(corpus, categories), categories.values(), strict=True):
-            more = f" and {len(values) - COLUMNS_SHOWN:,} more" if len(values) > COLUMNS_SHOWN else ""
-            cells.append(f"{name}: {', '.join(map(str, values.tolist()[:COLUMNS_SHOWN]))}{more}")
-        return [("categories", "; ".join(cells))]
-    if dense:
-        return []
-    settings, usual = corpus.header.vectorizer or {}, VectorizerSettings().to_json()
-    changed = {k: v for k, v in settings.items() if k != "kind" and v != usual.get(k)}
+    defaults = VectorizerSettings().to_json()
     kind = {"values": KINDS.get(str(settings.get("kind")), "not known")} if settings else {}
-    return [("text to words", _listed({**kind, **changed}))]
+    return _listed(kind | {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)})
 
 
 def classes(corpus: Corpus) -> str:
@@ -168,18 +168,16 @@ def classes(corpus: Corpus) -> str:
     header = corpus.header
     sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
     rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
+    more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
     if header.label_sets is not None:
-        more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
         return table(f"{counted(len(sizes), 'label')}, in {counted(len(header.classes), 'set')}{more}", rows)
-    if len(sizes) > CLASSES_SHOWN:
-        rest = sum(n for _, n in sizes[CLASSES_SHOWN:])
-        rows.append((f"{len(sizes) - CLASSES_SHOWN} more", f"{rest:,}", f"{rest / header.n_documents:.1%}"))
-    return table(counted(len(sizes), "class", "classes"), rows)
+    return table(f"{counted(len(sizes), 'class', 'classes')}{more}", rows)
 
 
 def _listed(values: Mapping[str, object]) -> str:
-    parts = []
-    for key, value in values.items():
-        if value not in (None, [], 0.0, False, ""):
-            parts.append(f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}")
+    parts = [
+        f"{key}: {' '.join(map(str, value)) if isinstance(value, list | tuple) else value}"
+        for key, value in values.items()
+        if value not in (None, [], 0.0, False, "")
+    ]
     return ", ".join(parts) or "not recorded"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import defaultdict
+from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -87,7 +87,7 @@ def read_events(path: Path) -> list[JsonObject]:
     killed leaves its last one, are left out.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
+        lines = path.read_text(encoding="utf-8").splitlines()
     except UnicodeDecodeError as error:
         raise click.ClickException(f"{path} is not text; is it a log of sdem train --log?") from error
     except OSError as error:
@@ -98,11 +98,10 @@ def read_events(path: Path) -> list[JsonObject]:
             event = json.loads(line)
             event["event"]
         except (ValueError, KeyError, TypeError) as error:
-            if number == len(lines) or line.startswith(BEGINNING) or BEGINNING.startswith(line.rstrip("\n")):
+            if line.startswith(BEGINNING) or BEGINNING.startswith(line):
                 continue  # cut short when a run was killed; a resumed run may follow
-            raise click.ClickException(
-                f"{path}, line {number}: not an event; is it a log of sdem train --log?"
-            ) from error
+            problem = "not an event; is it a log of sdem train --log?"
+            raise click.ClickException(f"{path}, line {number}: {problem}") from error
         events.append(event)
     return events
 
@@ -113,29 +112,24 @@ def epochs(events: list[JsonObject]) -> list[JsonObject]:
     The epochs of a stage that is not monitored are one row, from the epoch ``first`` to the epoch ``epoch``.
     """
     rows: list[JsonObject] = []
-    spent: dict[str, float] = defaultdict(float)
-    open_row: JsonObject | None = None
-    folded = False
+    spent: Any = Counter()
+    new_row = monitored = True
     for event in events:
         kind = event["event"]
         if kind == "StageStarted":
-            spent, open_row = defaultdict(float), None
-            folded = not event["monitored"]
+            spent, new_row, monitored = Counter(), True, event["monitored"]
         elif kind == "LanesEnded":
-            for part in ("read", "prepare", "map", "merge"):
-                spent[part] += event[part]
+            spent.update({part: event[part] for part in ("read", "prepare", "map", "merge")})
             spent["documents"] += event["n_documents"]
         elif kind == "RoundEnded":
-            spent["merge"] += event["merge"]
-            spent["wall"] += event["seconds"]
-            spent["worker_seconds"] += event["seconds"] * event["n_workers"]
+            seconds = event["seconds"]
+            spent.update(merge=event["merge"], wall=seconds, worker_seconds=seconds * event["n_workers"])
         elif kind == "EpochEnded":
             spent["transfer"] = event["transfer"]
             spent["wait"] = max(0.0, spent["worker_seconds"] - sum(spent[part] for part in PARTS if part != "wait"))
             epoch = event["epoch"] + 1
-            if open_row is None or not folded:
-                open_row = {"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)}
-                rows.append(open_row)
-            open_row |= {"epoch": epoch, **{name: open_row[name] + spent[name] for name in SUMS}}
-            spent = defaultdict(float)
+            if new_row or monitored:
+                rows.append({"stage": event["stage"], "first": epoch, **dict.fromkeys(SUMS, 0.0)})
+            rows[-1] |= {"epoch": epoch, **{name: rows[-1][name] + spent[name] for name in SUMS}}
+            spent, new_row = Counter(), False
     return rows

@@ -1,18 +1,26 @@
 """What commands leave: files, which replace others only with --overwrite, never inputs, models or corpora; messages."""
 
+from __future__ import annotations
+
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from textwrap import indent
+from typing import TYPE_CHECKING
 
 import click
 
+from sdem_dist.cli.parameters import option
 from sdem_dist.counted import counted, visible
-from sdem_dist.errors import SdemError
 from sdem_dist.table import Table
 
-overwrite_option = click.option("--overwrite", is_flag=True, help="Replace a FILE that exists.")
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+overwrite_option = option("--overwrite", None, "Replace a FILE that exists.")
+OF_WORDS = ("nll", "perplexity")
+"""Metrics of p(document)."""
 
 
 def check_output(
@@ -26,8 +34,6 @@ def check_output(
     """Raise an error where a file cannot be written, or would replace what must stay.
 
     `inputs`: what the command reads; ``-`` and URLs may be among them.
-    `overwrite`: other files may be replaced.
-    `suffixes`: those that the name may have.
     `folder_exists`: its folder has to be there; else the folder is made later.
     Raises click.UsageError: `output` is one of the inputs, or a file of a folder among them, a folder, within a corpus,
     or a model.
@@ -54,7 +60,6 @@ def check_output(
 
 
 def refuse_existing(output: Path, overwrite: bool) -> None:
-    """Raise ClickException where a file that is not empty would be replaced, and --overwrite was not given."""
     if not overwrite and output.is_file() and output.stat().st_size:
         raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
 
@@ -72,19 +77,19 @@ def refuse_inputs(output: Path, inputs: Iterable[str | Path]) -> None:
 
 
 @contextmanager
-def handle_errors(remains: str | None = None) -> Iterator[None]:
-    """Turn mistakes in options into messages, and an interrupt too; `remains`: what it leaves, for its message."""
+def say_what_remains(remains: str) -> Iterator[None]:
+    """Say of an interrupt what it leaves."""
     try:
         yield
     except KeyboardInterrupt:
-        if remains is None:
-            raise
         click.echo(f"Interrupted; {remains}.", err=True)
         raise SystemExit(130) from None
-    except SdemError:  # these are messages already
-        raise
-    except (ValueError, ImportError) as error:
-        raise click.ClickException(str(error)) from error
+
+
+def explains_words(estimator: EngineEstimator) -> bool:
+    """Whether p(document) means something: discriminative training of a classifier spoils it."""
+    loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
+    return estimator.spec.predicts != "class" or loss == "nll"
 
 
 def say(text: object) -> None:
@@ -92,7 +97,7 @@ def say(text: object) -> None:
     click.echo(visible(text))
 
 
-def table(title: str, rows: Iterable[tuple[str, ...]]) -> str:
+def table(title: str, rows: Iterable[Sequence[str]]) -> str:
     """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
     rows = list(rows)
     return f"{visible(title)}\n{indent(Table((), rows, left=range(max(map(len, rows), default=0))).text(), '  ')}\n"

@@ -2,10 +2,10 @@
 
 import csv
 import os
-from collections.abc import Callable, Iterable, Sequence
-from functools import partial
+from collections.abc import Callable, Sequence
+from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
@@ -13,15 +13,18 @@ from sdem_dist.errors import SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.urls import is_url, place, refuse_url
 
-if TYPE_CHECKING:
-    ParamType = click.ParamType[object]
-else:
-    ParamType = click.ParamType
-
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 
-def option(flags: str, kind: object, text: str, default: object = None, **more: Any) -> Any:
+class Option(click.Option):
+    """An option that decorates its command; many commands may have it."""
+
+    def __call__(self, command: Command) -> Command:
+        command.__click_params__ = [*getattr(command, "__click_params__", ()), self]  # type: ignore[attr-defined]
+        return command
+
+
+def option(flags: str, kind: object, text: str, default: object = None, **more: Any) -> Option:
     """Return an option; `kind`: a type, the least whole number, the name of a text, choices, or None for a flag."""
     if kind is None:
         more["is_flag"] = True
@@ -35,15 +38,28 @@ def option(flags: str, kind: object, text: str, default: object = None, **more: 
         more["type"] = click.Choice(kind) if isinstance(kind, list) else kind
     if default is not None:
         more |= {"default": default, "show_default": kind is not None}
-    return click.option(*flags.split(), help=text, **more)
+    return Option(flags.split(), help=text, **more)
 
 
-def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command], Command]:
-
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Command], Command]:
     def add(command: Any) -> Any:
-        for decorate in reversed(tuple(options)):
+        for decorate in reversed(options):
             command = decorate(command)
         return command
+
+    return add
+
+
+def filling(name: str, make: Callable[..., object], options: Sequence[Option]) -> Callable[[Command], Command]:
+    """Add options, of which the command gets one object, as `name`: ``make(**values)``."""
+
+    def add(command: Any) -> Any:
+        @wraps(command)
+        def with_object(*arguments: Any, **values: Any) -> Any:
+            fields = {str(o.name): values.pop(str(o.name)) for o in options}
+            return command(*arguments, **{name: make(**fields)}, **values)
+
+        return with_options(*options)(with_object)
 
     return add
 
@@ -51,10 +67,8 @@ def with_options(options: Iterable[Callable[[Any], Any]]) -> Callable[[Command],
 class Place(click.Path):
     """A path, or the URL of an object in a bucket; a `local` one is a path: of a URL `Path` would make a folder."""
 
-    def __init__(
-        self, *, local: bool = False, allow_dash: bool = False, file_okay: bool = True, exists: bool = False
-    ) -> None:
-        super().__init__(path_type=Path, allow_dash=allow_dash, file_okay=file_okay, exists=exists)
+    def __init__(self, *, local: bool = False, **how: bool) -> None:
+        super().__init__(path_type=Path, **how)  # type: ignore[arg-type]
         self.local = local
 
     def convert(
@@ -74,25 +88,14 @@ class Place(click.Path):
 LocalPath = partial(Place, local=True)
 
 
-class Parsed(ParamType):
-    """A value that a function reads from text; the message of its ValueError is what the user gets."""
-
-    def __init__(self, name: str, parse: Callable[[str], object]) -> None:
-        self.name, self._parse = name, parse
-
-    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> object:
-        try:
-            return self._parse(value) if isinstance(value, str) else value
-        except ValueError as error:
-            self.fail(str(error), param, ctx)
-
-
 def parse_share(text: str) -> int | float:
     """Return an int, a number of documents, for "2", and a float, a fraction of them, for "0.01"."""
     try:
         return float(text) if "." in text else int(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither a whole number of documents nor a fraction such as 0.01") from None
+        raise click.BadParameter(
+            f"{text!r} is neither a whole number of documents nor a fraction such as .01"
+        ) from None
 
 
 def parse_lengths(text: str) -> tuple[int, int]:
@@ -100,7 +103,7 @@ def parse_lengths(text: str) -> tuple[int, int]:
     try:
         first, last = [int(n) for n in (text if "," in text else f"{text},{text}").split(",")]
     except ValueError:
-        raise ValueError(f"{text!r} is not a pair of lengths such as 1,2") from None
+        raise click.BadParameter(f"{text!r} is not a pair of lengths such as 1,2") from None
     return first, last
 
 
@@ -108,49 +111,42 @@ def read_stop_words(text: str) -> str | tuple[str, ...]:
     try:
         return text if text == "english" else tuple(Path(text).read_text("utf-8").split())
     except (OSError, UnicodeDecodeError) as error:
-        why = error.strerror if isinstance(error, OSError) else "it is not UTF-8"
-        raise ValueError(f"it is english or a file of words, and {text} is not one: {why}") from error
+        raise click.BadParameter(f"{text} is neither english nor a file of words: {error}") from error
 
 
 def parse_alpha(text: str) -> str | float:
-    """Return a word prior: laplace, log, or a number."""
     try:
         return text if text in ("laplace", "log") else float(text)
     except ValueError:
-        raise ValueError(f"{text!r} is neither laplace nor log nor a number") from None
+        raise click.BadParameter(f"{text!r} is neither laplace nor log nor a number") from None
 
 
 LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
 
 
 def parse_loss(text: str) -> object:
-    """Return the loss of "hinge", "perceptron", "hinge:2", "blend:.1" (with ncll) or "blend:.1:hinge:2".
-
-    Raises ValueError: it is none of these.
-    """
+    """Return the loss of "hinge", "perceptron", "hinge:2", "blend:.1" (with ncll) or "blend:.1:hinge:2"."""
     from sdem_dist.losses import Blend, Hinge, named
 
     name, _, rest = text.partition(":")
+    problem = ""
     try:
         if name == "hinge" and rest:
-            return Hinge(_number(rest))
+            if not 0.0 <= float(rest) < float("inf"):
+                raise ValueError("a margin is a finite number from 0 on")
+            return Hinge(float(rest))
         if name == "blend":
             share, _, other = rest.partition(":")
-            return Blend(named(parse_loss(other or "ncll")), _number(share))  # type: ignore[arg-type]
+            return Blend(named(parse_loss(other or "ncll")), float(share))  # type: ignore[arg-type]
+        if text == "perceptron":
+            return Hinge(0.0)
+        if text in ("auto", "ncll", "hinge", "nll"):
+            return text
     except (TypeError, ValueError, KeyError) as error:
-        raise ValueError(f"{text!r} is not a loss ({error}); losses are {LOSS_FORMS}") from error
-    if text == "perceptron":
-        return Hinge(0.0)
-    if text not in ("auto", "ncll", "hinge", "nll"):
-        raise ValueError(f"{text!r} is not a loss; losses are {LOSS_FORMS}, and --costs FILE for costs of confusions")
-    return text
-
-
-def _number(text: str) -> float:
-    number = float(text)
-    if not 0.0 <= number < float("inf"):
-        raise ValueError(f"{text} is not a finite number from 0 on")
-    return number
+        problem = f" ({error})"
+    raise click.BadParameter(
+        f"{text!r} is not a loss{problem}; losses are {LOSS_FORMS}, and --costs FILE for costs of confusions"
+    )
 
 
 def read_costs(path: Path, classes: Sequence[object]) -> object:
@@ -169,9 +165,4 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
             raise ValueError(f"its first row and first column must name the classes {', '.join(names)}")
         return CostSensitiveHinge(tuple(tuple(float(costs[y][k]) for k in names) for y in names))
     except (OSError, ValueError, csv.Error) as error:
-        raise click.UsageError(f"--costs {path}: {getattr(error, 'strerror', None) or error}") from error
-
-
-SHARE, LENGTHS = Parsed("number", parse_share), Parsed("min,max", parse_lengths)
-STOP_WORDS, ALPHA = Parsed("english|FILE", read_stop_words), Parsed("laplace|log|number", parse_alpha)
-LOSS = Parsed(LOSS_FORMS.replace(", ", "|").replace(" or ", "|"), parse_loss)
+        raise click.UsageError(f"--costs {path}: {error}") from error

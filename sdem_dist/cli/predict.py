@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import click
 
+import sdem_dist
 from sdem_dist.cli.outputs import check_output, overwrite_option, say_left_out
-from sdem_dist.cli.parameters import Place, option
-from sdem_dist.cli.reading import HOW_READ, SourceCommand, format_option
+from sdem_dist.cli.parameters import Place, option, with_options
+from sdem_dist.cli.reading import HOW_READ, Source, SourceCommand, format_option, reading_options
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -21,34 +22,33 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 14  # most documents predicted at a time
 _SHARE = click.FloatRange(0, 1)
-Command = TypeVar("Command", bound=Callable[..., Any])
-
-
-def stream_options(command: Command) -> Command:
-    """Add the options of sources and of where answers go."""
-    for add in (
-        option("--verbose", None, "Say in the end how much of the text the model knows."),
-        option("--quiet", None, "Say nothing of what was written."),
-        option("--jobs", 1, "Threads.  [default: all cores; for - one]"),
-        option(
-            "--threshold", _SHARE, 'Below P the label is "unsure"; with several labels, all of at least P.', metavar="P"
-        ),
-        option("--top", 1, "The K best with their numbers, best first.", metavar="K"),
-        *reversed(HOW_READ),
-        option("--id", "COLUMN", "Column of ids, which begin the lines."),
-        option(
-            "--text --text-column",
-            "COLUMN",
-            "Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
-        ),
-        format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
-        overwrite_option,
-        option("-o --output", Place(), "A table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
-        click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
-        click.argument("model", type=Place()),
-    ):
-        command = add(command)
-    return where_options(command)
+stream_options = with_options(
+    click.argument("model", type=Place()),
+    click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
+    option("-o --output", Place(), "A table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
+    overwrite_option,
+    reading_options(
+        (
+            format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
+            option(
+                "--text --text-column",
+                "COLUMN",
+                "Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
+            ),
+            option("--id", "COLUMN", "Column of ids, which begin the lines."),
+            *HOW_READ,
+        )
+    ),
+    option("--top", 1, "The K best with their numbers, best first.", metavar="K"),
+    option(
+        "--threshold", _SHARE, 'Below P the label is "unsure"; with several labels, all of at least P.', metavar="P"
+    ),
+    option("--jobs", 1, "Threads.  [default: all cores; for - one]"),
+    option("--quiet", None, "Say nothing of what was written."),
+    option("--verbose", None, "Say in the end how much of the text the model knows."),
+    where_options,
+)
+"""Options of sources and of where answers go."""
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -60,7 +60,7 @@ def stream_options(command: Command) -> Command:
     metavar="C",
 )
 @option("--no-proba", None, "Give the label or the cluster only.")
-def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: float | None, **options: Any) -> None:
+def predict(no_proba: bool, coverage: float | None, **options: Any) -> None:
     """Predict the documents of every SOURCE with MODEL.
 
     A SOURCE is a file of one document a line (plain, .gz, .xz or .zst; - for standard input), a folder of text files,
@@ -84,12 +84,12 @@ def predict(model: Path, sources: tuple[Path, ...], no_proba: bool, coverage: fl
     """
     from sdem_dist.cli.answers import predictions_of
 
-    _run(model, sources, partial(predictions_of, coverage=coverage), best_only=no_proba, **options)
+    _run(partial(predictions_of, coverage=coverage), best_only=no_proba, **options)
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
 @stream_options
-def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
+def transform(**options: Any) -> None:
     """Find the topics of the documents of every SOURCE with a topic MODEL.
 
     Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted
@@ -97,51 +97,52 @@ def transform(model: Path, sources: tuple[Path, ...], **options: Any) -> None:
     """
     from sdem_dist.cli.answers import topics_of
 
-    _run(model, sources, topics_of, best_only=False, **options)
+    _run(topics_of, best_only=False, **options)
 
 
 def _run(
-    model: Path,
-    paths: tuple[Path, ...],
     answers_of: Callable[[EngineEstimator, object], Answers],
     *,
-    best_only: bool,
+    model: Path,
+    sources: tuple[Path, ...],
+    source: Source,
+    where: Where,
     output: Path | None,
     overwrite: bool,
-    on_error: Any,
-    top: int | None,
-    threshold: float | None,
     jobs: int | None,
     verbose: bool,
     quiet: bool,
-    where: Where,
-    **how_read: Any,
+    **form: Any,
 ) -> None:
+    """Print answers to the documents of sources, or write them as a table; `form`: as of `chosen_answers`."""
     from sdem_dist.cli.answers import chosen_answers
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
-    from sdem_dist.cli.streaming import Sources, answered, answered_by_workers, transformer_of
-    from sdem_dist.cli.tables import SUFFIXES, altered, part_of, write_parts
-    from sdem_dist.loading import load_model
-    from sdem_dist.text.sources import Reading
+    from sdem_dist.cli.streaming import answered, answered_by_workers, jobs_of, tasks_of, transformer_of
+    from sdem_dist.cli.tables import SUFFIXES, part_of, write_parts
+    from sdem_dist.saving import KIND
+    from sdem_dist.storage.archive import is_archive
+    from sdem_dist.text.sources import source_format
     from sdem_dist.text.validation import RowValidator
 
-    _refuse_the_wrong_order(model, paths)
-    for path in paths:
+    streaming, gate = any(str(path) == "-" for path in sources), RowValidator(source.on_error)
+    for path in sources:
+        if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
+            raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
         if str(path) != "-":
             is_source(str(path))  # raises where there is nothing
     if not where.here and (verbose or jobs is not None):
-        raise click.UsageError(
-            f"{'--verbose' if verbose else '--jobs'} is for threads of this process, not for workers"
-        )
+        flag = "--verbose" if verbose else "--jobs"
+        raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     if output is not None:
-        check_output(output, (model, *paths), overwrite, SUFFIXES)
-    sources = Sources(paths, Reading(**how_read), RowValidator(on_error), BLOCK, output is not None)
-    if all(sources.are_corpora):
+        check_output(output, (model, *sources), overwrite, SUFFIXES)
+    of_text = [path for path in sources if not (path / "zarr.json").exists()]
+    for path in of_text:
+        source_format(path, source.reading, predicted=True)  # says what is no source of text
+    if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
-    estimator = load_model(model)
-    answers = chosen_answers(answers_of(estimator, model), top, best_only, threshold)
-    transformer = None if all(sources.are_corpora) else transformer_of(estimator)
-    streaming = any(str(path) == "-" for path in paths)
+    estimator = sdem_dist.load_model(model)
+    answers = chosen_answers(answers_of(estimator, model), **form)
+    transformer = transformer_of(estimator) if of_text else None
     suffix = None if output is None else output.suffix.lower()
 
     def answer(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
@@ -152,44 +153,29 @@ def _run(
             raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
         return part_of(suffix, beside | columns)
 
-    n_altered = 0
+    work = jobs_of(sources, source.reading, estimator, BLOCK, keep=output is not None)
     with where.client() as client:
         if client is None:
-            n_threads = jobs or (1 if streaming else None)
-            results = answered(sources.for_threads(estimator), transformer, answer, n_threads)
+            results = answered(work, transformer, answer, gate, jobs or (1 if streaming else None))
         else:
-            work = sources.for_workers(estimator)
-            results = answered_by_workers(work, transformer, answer, client, sources.gate)
+            results = answered_by_workers(tasks_of(work, gate, len(sources)), transformer, answer, gate, client)
         if output is not None:
-            n_altered = write_parts(output, results)
-        elif not _print(results, flush=streaming) and not quiet:
-            click.echo("the sources hold no document", err=True)
-    say_left_out(sources.gate.skipped, sources.gate.examples)
+            write_parts(output, results)
+        else:
+            empty = True
+            for lines in results:
+                empty = False
+                sys.stdout.write(lines)
+                if streaming:  # somebody may be waiting for the lines of this block
+                    sys.stdout.flush()
+            if empty and not quiet:
+                click.echo("the sources hold no document", err=True)
+    say_left_out(gate.skipped, gate.examples)
     if output is not None and not quiet:
-        click.echo(f"wrote the predictions to {output}{altered(n_altered)}", err=True)
+        click.echo(f"wrote the predictions to {output}", err=True)
     if verbose and transformer is not None:
         share = transformer.unknown_share
-        unknown_words = (
+        known = (
             "there is no vocabulary to look words up in" if share is None else f"{share:.1%} of the words are unknown"
         )
-        click.echo(f"{unknown_words} to the model", err=True)
-
-
-def _print(blocks: Iterator[str], *, flush: bool) -> bool:
-    """Write lines, and return whether there were any; `flush` where somebody may be waiting for those of a block."""
-    empty = True
-    for lines in blocks:
-        empty = False
-        sys.stdout.write(lines)
-        if flush:
-            sys.stdout.flush()
-    return not empty
-
-
-def _refuse_the_wrong_order(model: Path, paths: tuple[Path, ...]) -> None:
-    from sdem_dist.saving import KIND
-    from sdem_dist.storage.archive import is_archive
-
-    for path in paths:
-        if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
-            raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
+        click.echo(f"{known} to the model", err=True)

@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from copy import copy
+from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Literal
 
 import click
 
-from sdem_dist.cli.parameters import LENGTHS, SHARE, STOP_WORDS, option, with_options
+from sdem_dist.cli.parameters import Option, filling, option, parse_lengths, parse_share, read_stop_words
 from sdem_dist.compat import import_scikit_learn
-from sdem_dist.errors import SdemError
 
 if TYPE_CHECKING:
     from sdem_dist.text import Reading, VectorizerSettings
 
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-FORMATS = ("folder", "tsv", "csv", "jsonl", "parquet", "svmlight")
 HELP = """How sources are read, for all commands that take a SOURCE or CORPUS.
 
 A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
@@ -27,16 +23,11 @@ A source is a folder of text files by class, or a file: .txt or .tsv (label TAB 
 
 Options of labels are for commands that read labels, options of words for those that count words: ingest, train, tune
 and suspects. Other commands count words as the model does."""
-
-
 _option = partial(option, hidden=True)  # one that `sdem help reading` explains
 
 
-def format_option(*names: str) -> Callable[[Command], Command]:
-    decorate: Callable[[Command], Command] = _option(
-        "--format", list(names), "Format of the sources.  [default: by suffix]"
-    )
-    return decorate
+def format_option(*names: str) -> Option:
+    return _option("--format", list(names), "Format of the sources.  [default: by suffix]")
 
 
 HOW_READ = (
@@ -56,7 +47,7 @@ HOW_READ = (
 )
 """Options of every command that reads sources."""
 _READING = (
-    format_option("lines", *FORMATS),
+    format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
     _option("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
     _option(
         "--label-separator", "TEXT", "What stands between the labels of a document, if it may have several or none."
@@ -86,26 +77,48 @@ _WORDS = (
         "--analyzer", ["word", "char", "char_wb"], "Count words, n-grams of characters, or such within words.", "word"
     ),
     _option("--token-pattern", "REGEX", r"What a word is.  [default: two or more of \w]"),
-    _option("--ngrams ngram_range", LENGTHS, "Lengths of n-grams.", "1,1"),
+    _option("--ngrams ngram_range", parse_lengths, "Lengths of n-grams.", "1,1", metavar="MIN,MAX"),
     _option("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
-    _option("--stop-words", STOP_WORDS, "Words to leave out: a list of English, or a file."),
+    _option(
+        "--stop-words", read_stop_words, "Words to leave out: a list of English, or a file.", metavar="english|FILE"
+    ),
     _option("--strip-accents", ["ascii", "unicode"], "Remove accents."),
     _option("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
-    _option("--min-df", SHARE, "Leave out words in fewer documents.", "1"),
-    _option("--max-df", SHARE, "Leave out words in more documents.", "1.0"),
+    _option("--min-df", parse_share, "Leave out words in fewer documents.", "1", metavar="NUMBER"),
+    _option("--max-df", parse_share, "Leave out words in more documents.", "1.0", metavar="NUMBER"),
     _option("--max-features", 1, "Keep the N most frequent words."),
     _option("--hashing n_features", 1, "Hash words to N columns; keeps no vocabulary."),
 )
+READING, WORDS = ([str(o.name) for o in options] for options in (_READING, _WORDS))
+"""Names of options: fields of `sdem_dist.text.Reading`, and ``on_error``; fields of `VectorizerSettings`."""
 
 
-reading_options, text_options = with_options(_READING), with_options(_WORDS)
+@dataclass(frozen=True)
+class Source:
+    """How sources are read."""
+
+    reading: Reading
+    on_error: Literal["raise", "skip"]
 
 
-READING, WORDS = (
-    tuple(p.name for p in reversed(with_options(rows)(lambda: None).__click_params__) if p.name != "on_error")  # type: ignore[attr-defined]
-    for rows in (_READING, _WORDS)
-)
-"""Names of settings: the fields of `sdem_dist.text.Reading`, and those of `sdem_dist.text.VectorizerSettings`."""
+def _source(on_error: Literal["raise", "skip"], **fields: Any) -> Source:
+    import_scikit_learn()  # before text imports scipy, which would import more
+    from sdem_dist.text import Reading
+
+    return Source(Reading(**fields), on_error)
+
+
+def _words(**fields: Any) -> VectorizerSettings:
+    import_scikit_learn()
+    from sdem_dist.text import VectorizerSettings
+
+    fields = {name: value for name, value in fields.items() if value is not None}
+    return VectorizerSettings(**fields, **({"kind": "hashing"} if "n_features" in fields else {}))
+
+
+reading_options = partial(filling, "source", _source)
+"""Add options of reading, of which the command gets a `Source`."""
+source_options, words_options = reading_options(_READING), filling("words", _words, _WORDS)
 
 
 class SourceCommand(click.Command):
@@ -118,64 +131,11 @@ class SourceCommand(click.Command):
             formatter.write_text(", ".join(flags))
 
 
-def reading_help(ctx: click.Context) -> str:
-    """Return what `sdem help reading` prints."""
-    formatter = ctx.make_formatter()
-    formatter.write_text(HELP)
-    for title, options in (("Reading", _READING), ("Words", _WORDS)):
-        command: Any = with_options(options)(lambda: None)
-        records = []
-        for parameter in reversed(command.__click_params__):
-            parameter.hidden = False
-            records.append(parameter.get_help_record(ctx))
-        with formatter.section(title):
-            formatter.write_dl(records)
-    return formatter.getvalue()
-
-
-def pop_reading(options: dict[str, Any]) -> Reading:
-    """Take the options of `reading_options` but ``on_error`` out of others, and return their settings."""
-    import_scikit_learn()  # before text imports scipy, which would import more
-    from sdem_dist.text import Reading
-
-    return Reading(**{name: options.pop(name) for name in READING})
-
-
-def pop_words(options: dict[str, Any]) -> VectorizerSettings:
-    """Take the options of `text_options` out of others, and return their settings; ValueError if they conflict."""
-    from sdem_dist.text import VectorizerSettings
-
-    settings = {name: value for name in WORDS if (value := options.pop(name)) is not None}
-    kind: dict[str, Any] = {"kind": "hashing"} if "n_features" in settings else {}
-    return VectorizerSettings(**settings, **kind)
-
-
-def typed_options(names: Iterable[str | None]) -> list[str]:
-    context, names = click.get_current_context(), set(names)
-    source = click.core.ParameterSource.COMMANDLINE
-    return [
-        p.opts[0] for p in context.command.params if p.name in names and context.get_parameter_source(p.name) is source
-    ]
-
-
-@contextmanager
-def option_errors() -> Iterator[None]:
-    """Turn mistakes in settings into ones in options."""
-    try:
-        yield
-    except SdemError:  # of the documents
-        raise
-    except ValueError as error:
-        raise click.UsageError(by_options(str(error))) from error
-
-
-def by_options(message: str) -> str:
-    """Return a message about settings with the names of options; settings of one word are named first in it."""
-    for parameter in click.get_current_context().command.params:
-        setting = str(parameter.name)
-        pattern = rf"\b{setting}\b" if "_" in setting else rf"^{setting}\b"
-        message = re.sub(pattern, parameter.opts[0], message)
-    return message
+def typed_options(names: Iterable[str]) -> str:
+    """Return those of some options that were typed, with commas between them."""
+    context, source = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    options = {p.name: p.opts[0] for p in context.command.params if context.get_parameter_source(str(p.name)) is source}
+    return ", ".join(options[name] for name in names if name in options)
 
 
 @click.command()
@@ -184,11 +144,19 @@ def by_options(message: str) -> str:
 def help_command(ctx: click.Context, topic: str | None) -> None:
     """Explain TOPIC: a command, or reading, the options of sources."""
     if topic == "reading":
-        click.echo(reading_help(ctx), nl=False)
+        formatter = ctx.make_formatter()
+        formatter.write_text(HELP)
+        for title, options in (("Reading", _READING), ("Words", _WORDS)):
+            records = []
+            for hidden in options:
+                explained = copy(hidden)
+                explained.hidden = False
+                records.append(explained.get_help_record(ctx) or ("", ""))
+            with formatter.section(title):
+                formatter.write_dl(records)
+        click.echo(formatter.getvalue(), nl=False)
         return
-    parent = ctx.parent
-    assert parent is not None
-    assert isinstance(parent.command, click.Group)
+    parent: Any = ctx.parent
     command = parent.command if topic is None else parent.command.get_command(parent, topic)
     if command is None:
         raise click.UsageError(f"{topic!r} is neither a command nor reading")

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist import catalogue
-from sdem_dist.catalogue import estimator_class
+from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.cli.ingest_report import without_label
 from sdem_dist.cli.parameters import option, parse_loss
 from sdem_dist.counted import counted, nearest
@@ -40,24 +39,19 @@ set_option = option(
 )
 
 
-def estimator_of(options: Mapping[str, Any], target: str | None = None) -> EngineEstimator:
-    """Return the estimator that options describe.
-
-    `target`: of the estimators that messages offer; None: of any.
+def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | None = None) -> EngineEstimator:
+    """Return the estimator of a name with the parameters that options set.
 
     Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
     one label a document, and there may be several.
     """
-    name = options["estimator"]
-    if name not in catalogue.ESTIMATORS:
-        names = ", ".join(catalogue.ESTIMATORS)
-        raise click.UsageError(f"--estimator {name}: {nearest(name, catalogue.ESTIMATORS)}choose one of {names}")
+    if name not in ESTIMATORS:
+        hint = nearest(name, ESTIMATORS)
+        raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(ESTIMATORS)}")
     estimator = estimator_class(name)()
-    others = {other: estimator_class(other)() for other in catalogue.ESTIMATORS}
-    if options["label_separator"] is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
-        several = " or ".join(f"--estimator {other}" for other, model in others.items() if model.spec.label_sets)
+    if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
         raise click.UsageError(
-            f"--label-separator is for several labels per document, and {name} learns one: add {several}"
+            f"--label-separator is for several labels per document, and {name} learns one: add --estimator MultiLabelNB"
         )
     params = {PARAMETERS[key]: value for key, value in options.items() if key in PARAMETERS and value is not None}
     for setting in options["settings"]:
@@ -67,16 +61,10 @@ def estimator_of(options: Mapping[str, Any], target: str | None = None) -> Engin
         if key in params:
             raise click.UsageError(f"--set {setting}: {key} is given twice")
         params[key] = parse_setting(key, value)
-    usual = estimator.get_params(deep=False)
-    for key in params.keys() - usual.keys():
-        having = [
-            other
-            for other, model in others.items()
-            if target in (None, model.spec.target) and key in model.get_params(deep=False)
-        ]
-        hint = f"{', '.join(having)} do{'es' * (len(having) == 1)} (--estimator); " if having else nearest(key, usual)
-        raise click.UsageError(f"{name} has no {key}; {hint}it has {', '.join(usual)}")
-    return estimator.set_params(**{"verbose": not options["quiet"], **params})
+    defaults = estimator.get_params(deep=False)
+    for key in params.keys() - defaults.keys():
+        raise click.UsageError(f"{name} has no {key}; {nearest(key, defaults)}it has {', '.join(defaults)}")
+    return estimator.set_params(**{"verbose": not options.get("quiet", True), **params})
 
 
 def parse_setting(name: str, text: str) -> object:
@@ -88,35 +76,21 @@ def parse_setting(name: str, text: str) -> object:
             continue
         except (RecursionError, MemoryError):
             raise click.UsageError(f"--set {name}={text[:20]}...: its brackets are nested too deep") from None
-    if name == "loss":
-        try:
-            return parse_loss(text)
-        except ValueError as error:
-            raise click.UsageError(f"loss={text}: {error}") from None
-    return text
+    return parse_loss(text) if name == "loss" else text
 
 
 def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
     """Let an estimator take counts, and documents without a label, where a corpus has such and no option says more.
 
-    Raises click.UsageError: it cannot learn from such documents; the message names the estimators that can.
+    Raises click.UsageError: it has more lanes than there are documents.
     """
     from sdem_dist.text.validation import NONE
 
     layout = documents.header.layout
-    in_options = {setting.partition("=")[0] for setting in options["settings"]}
-    if layout == "sparse" and hasattr(estimator, "components") and "components" not in in_options:
+    typed = {setting.partition("=")[0] for setting in options["settings"]}
+    if layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:
         estimator.set_params(components="multinomial")
         click.echo("The documents are counts of words, so components are multinomials", err=True)
-    if layout not in estimator.layouts:
-        kind = getattr(estimator, "components", None)  # of mixtures, where it can be chosen
-        name = type(estimator).__name__ + (f" of {kind} components (--set components=...)" if kind else "")
-        fit = [other for other in catalogue.ESTIMATORS if layout in estimator_class(other)().layouts]
-        raise click.UsageError(
-            f"{documents.path} holds {'counts of words' if layout == 'sparse' else 'a table'} ({layout} documents), and "
-            f"{name} takes {estimator._layout} ones: take --estimator {', '.join(fit[:-1])} or {fit[-1]}, or write "
-            f"{'a table' if layout == 'sparse' else 'counts'} in Python: write_corpus(path, X, y, dense={layout == 'sparse'})"
-        )
     lanes = estimator.get_params().get("n_lanes")
     if isinstance(lanes, int) and lanes > max(documents.n_documents, MOST_LANES):
         raise click.UsageError(f"n_lanes is {lanes:,}, more than there are documents ({documents.n_documents:,})")

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.counted import UNSEEN, counted, joined, visible
+from sdem_dist.counted import UNSEEN, joined, visible
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.texts import listed
 
@@ -30,7 +30,6 @@ class Part:
 
     names: list[str]  # of the columns
     body: Any  # the rows as bytes in the format of the file; of Parquet an Arrow table
-    n_altered: int = 0  # texts that the format cannot hold as they are
 
 
 def part_of(suffix: str, block: Columns) -> Part:
@@ -42,47 +41,35 @@ def part_of(suffix: str, block: Columns) -> Part:
     if suffix == ".jsonl":
         rows = zip(*map(listed, block.values()), strict=True)
         return Part(list(block), b"".join(_json_line(dict(zip(block, row, strict=True))) for row in rows))
-    body, n_altered = _text_rows(block, suffix)
-    return Part(list(block), body, n_altered)
+    return Part(list(block), _text_rows(block, suffix))
 
 
-def write_parts(path: Path, parts: Iterable[Part]) -> int:
+def write_parts(path: Path, parts: Iterable[Part]) -> None:
     """Write a table of parts that were made for its suffix; it appears whole, or not at all.
 
-    Return how many texts its format could not hold as they are, see `altered`.
     Raises click.UsageError: parts have different columns; click.ClickException: there is no part.
     """
-    n_altered = 0
 
     def checked() -> Iterator[Part]:
-        nonlocal n_altered
         names: list[str] | None = None
         for part in parts:
             names = names or part.names
             if part.names != names:
+                columns, earlier = (", ".join(map(repr, of)) for of in (part.names, names))
                 raise click.UsageError(
-                    f"a source has the columns {', '.join(map(repr, part.names))}, and one before "
-                    f"{', '.join(map(repr, names))}: write a table of each"
+                    f"a source has the columns {columns}, and one before {earlier}: write a table of each"
                 )
-            n_altered += part.n_altered
             yield part
         if names is None:
             raise click.ClickException("the sources hold no document, so no table is written")
 
     write = _write_parquet if path.suffix.lower() == ".parquet" else _write_rows
     publish_file(path, lambda partial: write(partial, checked(), path.suffix.lower()))
-    return n_altered
 
 
-def write_table(path: Path, blocks: Iterable[Columns]) -> int:
+def write_table(path: Path, blocks: Iterable[Columns]) -> None:
     """Write a table of blocks of the same columns; as `write_parts`."""
-    return write_parts(path, (part_of(path.suffix.lower(), block) for block in blocks))
-
-
-def altered(n: int) -> str:
-    """Return how texts that a table could not hold were changed, for the line that says it is written."""
-    them = "; TABs and line ends of {} became blanks (.csv, .jsonl and .parquet keep them)"
-    return them.format(counted(n, "text")) if n else ""
+    write_parts(path, (part_of(path.suffix.lower(), block) for block in blocks))
 
 
 def as_text(value: object) -> str:
@@ -94,27 +81,25 @@ def as_text(value: object) -> str:
     return visible(json.dumps(value, ensure_ascii=False) if isinstance(value, list | dict) else value)
 
 
-def _text_rows(block: Columns, suffix: str) -> tuple[bytes, int]:
-    """Return rows of CSV, or of cells that TABs separate, and in how many of these TABs and line ends became blanks."""
+def _text_rows(block: Columns, suffix: str) -> bytes:
+    """Return rows of CSV, or of cells that TABs separate, in which TABs and line ends become blanks."""
     import pyarrow as pa
     import pyarrow.compute as pc
     from pyarrow import csv
 
-    columns, n_altered = [_printable(values) for values in block.values()], 0
+    columns = [_printable(values) for values in block.values()]
     if suffix == ".csv":
         sink = io.BytesIO()
         how = csv.WriteOptions(include_header=False, quoting_style="needed")
         csv.write_csv(pa.table(columns, names=[str(k) for k in range(len(columns))]), sink, how)
-        return sink.getvalue(), 0
-    cells = []
-    for column in columns:
-        if pa.types.is_large_string(column.type):
-            odd = pc.match_substring_regex(column, "[\t\n]")
-            n_altered += pc.sum(odd).as_py() or 0
-            column = pc.replace_substring_regex(column, "[\t\n]", " ") if pc.any(odd).as_py() else column
-        cells.append(column.cast(pa.large_string()).fill_null(""))
-    rows = pc.binary_join_element_wise(*cells, pa.scalar("\t", pa.large_string())).to_pylist()
-    return "".join(f"{row}\n" for row in rows).encode(), n_altered
+        return sink.getvalue()
+    cells = [
+        pc.replace_substring_regex(column, "[\t\n]", " ") if pa.types.is_large_string(column.type) else column
+        for column in columns
+    ]
+    texts = [cell.cast(pa.large_string()).fill_null("") for cell in cells]
+    rows = pc.binary_join_element_wise(*texts, pa.scalar("\t", pa.large_string())).to_pylist()
+    return "".join(f"{row}\n" for row in rows).encode()
 
 
 def _printable(values: Any) -> pa.Array:
@@ -164,7 +149,7 @@ def _write_rows(path: Path, parts: Iterator[Part], suffix: str) -> None:
     with path.open("wb") as file:
         for number, part in enumerate(parts):
             if number == 0 and suffix != ".jsonl":
-                file.write(_text_rows({name: [name] for name in part.names}, suffix)[0])
+                file.write(_text_rows({name: [name] for name in part.names}, suffix))
             file.write(part.body)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -9,24 +10,18 @@ import click
 
 from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, say
-from sdem_dist.cli.parameters import ALPHA, LOSS, Place, option, read_costs
-from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
+from sdem_dist.cli.outputs import OF_WORDS, check_output, explains_words, refuse_existing, say, say_what_remains
+from sdem_dist.cli.parameters import Place, option, parse_alpha, parse_loss, read_costs
+from sdem_dist.cli.reading import Source, SourceCommand, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, set_option, take_documents
-from sdem_dist.cli.sources import (
-    corpus_of,
-    label_column,
-    refuse_far_sources,
-    refuse_no_model,
-    spool_stdin,
-    validation_of,
-)
-from sdem_dist.cli.where import Where, check_jobs, job_options, where_options
+from sdem_dist.cli.sources import documents_of, refuse_far_sources, spool_stdin
+from sdem_dist.cli.where import Where, job_options, where_options
 from sdem_dist.counted import counted
-from sdem_dist.glossary import METRICS, UNSHOWN, called
+from sdem_dist.glossary import PREFIXES, UNSHOWN, metric, prefix_of
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
+    from sdem_dist.text import VectorizerSettings
 
 EPILOG = """\b
 Examples:
@@ -42,11 +37,11 @@ Examples:
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("corpora", nargs=-1, metavar="CORPUS...")
+@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @option(
     "--loss",
-    LOSS,
+    parse_loss,
     "Loss function to minimize: ncll is -ln p(y|d), nll is -ln p(y,d) (plain naive Bayes); hinge:2 has margin 2, blend:.1 "
     "is .1 nll + .9 ncll, blend:.1:hinge .1 nll + .9 hinge.  [default: auto for naive Bayes, else ncll]",
     metavar="LOSS",
@@ -58,7 +53,7 @@ Examples:
     "with their names.",
     metavar="FILE.csv",
 )
-@option("--alpha", ALPHA, "Pseudo-count of each word.  [default: laplace]")
+@option("--alpha", parse_alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
 @option("--epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
 @option(
     "--merge", ["mean", "sum"], "Average the lanes' models, or add statistics for one step a round.  [default: mean]"
@@ -79,11 +74,13 @@ Examples:
 @set_option
 @option("--log", Place(), "Write events as JSON Lines; read by sdem log.", metavar="FILE")
 @option("--quiet", None, "No progress.")
-@reading_options
-@text_options
+@source_options
+@words_options
 @where_options
 @job_options
-def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
+def train(
+    corpora: tuple[str, ...], model: Path, source: Source, words: VectorizerSettings, where: Where, **options: Any
+) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads and counts them; what it counts serves this
@@ -92,16 +89,14 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
 
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
-    refuse_no_model(corpora, model)
-    corpora = tuple(spool_stdin(corpora, options["format"]))
-    check_jobs(where, options["dry_run"], options["lifetime"])
-    if options["checkpoint"] is None and (
-        options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]
-    ):
+    folder, held_out, log = options["checkpoint"], options["validation"], options["log"]
+    if (where.cluster is None or "://" in where.cluster) and (options["dry_run"] or options["lifetime"] is not None):
+        raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
+    if folder is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
     if options["costs"] is not None and options["loss"] is not None:
         raise click.UsageError("--costs is a loss of its own: leave --loss out")
-    if options["patience"] is not None and options["validation"] is None:
+    if options["patience"] is not None and held_out is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
     from sdem_dist import ClusterError
@@ -111,40 +106,35 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
     if options["dry_run"] and where.cluster is not None:
         click.echo(job_script(where.cluster, options["lifetime"]), nl=False)
         return
+    paths = spool_stdin(corpora, source.reading.format)
+    refuse_far_sources((*paths, held_out), where.far)
     check_destination(model)  # not after hours of training
     overwrite = options["overwrite"] or options["resume"]
     refuse_existing(model, overwrite)
-    if options["log"] is not None:
-        check_output(options["log"], (model, *corpora), overwrite, folder_exists=False)
-    estimator = estimator_of(options)
-    refuse_far_sources((*corpora, options["validation"]), where.far)
-    folder = options["checkpoint"]
+    if log is not None:
+        check_output(log, (model, *corpora), overwrite, folder_exists=False)
+    estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
+    how: dict[str, Any] = {"beside": model, "quiet": options["quiet"]}
     resume_hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     try:
         with (
-            handle_errors(resume_hint if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
-            corpus_of(corpora, model, options, estimator) as documents,
-            validation_of(documents, model, options, estimator) as validation,
+            say_what_remains(resume_hint if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
+            documents_of(paths, source, estimator, words=words, also_read=[held_out or paths[0]], **how) as documents,
+            nullcontext()
+            if held_out is None
+            else documents_of([held_out], source, estimator, follows=documents, also_read=paths, **how) as validation,
             where.client(options["lifetime"]) as client,
         ):
             take_documents(estimator, documents, options)
             if options["costs"] is not None:
                 estimator.set_params(loss=read_costs(options["costs"], documents.header.classes))
             if estimator.spec.target == "labels":
-                warn_of_many_classes(documents, label_column(corpora, options["label"], options["format"]))
+                warn_of_many_classes(documents, source.reading.label)
             # An earlier log is replaced here, where nothing but training can go wrong.
-            callbacks = [] if options["log"] is None else [written_log(options["log"], options["resume"])]
-            estimator.fit(
-                documents,
-                client=client,
-                validation=validation,
-                checkpoint=folder,
-                checkpoint_rounds=options["checkpoint_rounds"],
-                checkpoint_seconds=options["checkpoint_seconds"],
-                resume=options["resume"],
-                skip_damaged=options["skip_damaged"],
-                callbacks=callbacks,
-            )
+            callbacks = [] if log is None else [written_log(log, options["resume"])]
+            run = ("checkpoint", "checkpoint_rounds", "checkpoint_seconds", "resume", "skip_damaged")
+            run_options = {name: options[name] for name in run}
+            estimator.fit(documents, client=client, validation=validation, callbacks=callbacks, **run_options)
             hidden = without_label(documents) if estimator.unlabelled is not None else 0
             n_labelled = documents.n_documents - hidden
             estimator.save(model)  # before the cluster ends, which may fail
@@ -152,56 +142,41 @@ def train(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -
         if folder is not None:
             error.hint = f"on another cluster, or without one, --resume goes on from {folder}"
         raise
-    figures = _figures(estimator, options["validation"])
     n_epochs, best = estimator.n_iter_, estimator.best_entry_["epoch"]
     epochs = counted(n_epochs, "epoch") + ("" if best == n_epochs else f", epoch {best} kept")
     loss = getattr(estimator, "loss", None)
     loss = estimator.learner_.loss if loss == "auto" else loss
     of_loss = "" if loss is None else f", loss {loss}"
-    say(f"{model}: {options['estimator']}{of_loss}, {epochs}{'; ' if figures else ''}{', '.join(figures)}")
+    say("; ".join([f"{model}: {options['estimator']}{of_loss}, {epochs}", *_figures(estimator)]))
     if hidden:
         _say_use_of_unlabelled(estimator, hidden, n_labelled)
 
 
 def _say_use_of_unlabelled(estimator: EngineEstimator, hidden: int, n_labelled: int) -> None:
     """Say whether documents without a label helped, as documents that were held out have it."""
-    entry, requested = estimator.best_entry_, estimator.get_params().get("unlabelled_weight")
-    weight = entry.get("unlabelled_weight")
+    entry = estimator.best_entry_
+    weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")
     use = "the model learned from them, too"
     if weight:
         use += f", with unlabelled_weight {weight:g}"
     elif weight is not None:
-        use = "they did not help; " if requested == "auto" else ""
-        use += f"the model is of the {counted(n_labelled, 'labelled document')} alone"
+        use = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
     say(f"{counted(hidden, 'document')} had no label: {use}")
     for how in ("with", "without"):
         if (loss := entry.get(f"{how}_unlabelled_log_loss")) is not None:
             accuracy = entry[f"{how}_unlabelled_accuracy"]
             say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
-    gain, error = (entry.get(f"with_unlabelled_gain{of}", float("nan")) for of in ("", "_error"))
-    if abs(gain) <= error:
-        way = "rises" if gain < 0 else "falls"
-        say(f"  no clear difference: log-loss {way} by {abs(gain):.4f}, and the standard error of that is {error:.4f}")
+    if gain is not None and abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
+        say(f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {error:.4f}")
 
 
-def _figures(estimator: EngineEstimator, validation: str | None) -> list[str]:
-    from sdem_dist.cli.evaluate import OF_WORDS, explains_words
-
-    entry, held_out = estimator.best_entry_, f"validation_{estimator.spec.shown[0]}"
+def _figures(estimator: EngineEstimator) -> list[str]:
+    """Return the figures of the epoch that is kept, for each kind of documents that they are of."""
     unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
-    names = [
-        name for name in entry if name not in unshown and not name.endswith("seconds") and "_unlabelled_" not in name
-    ]
-    of_held_out = [name for name in names if name.startswith("held_out_")]
-    own = [name for name in names if not name.startswith(("validation_", "held_out_"))] + of_held_out
-    figures = [f"{called(name)} {entry[name]:.4f}" for name in own]
-    if of_held_out:
-        of = "a held-out part of the training documents" if held_out in entry else "the held-out documents"
-        figures[-1] += f" (by a model that had not learned from {of})"
-    if held_out in entry:
-        figures.append(f"{called(held_out)} {entry[held_out]:.4f} on {validation}")
-    if any(name in METRICS and not name.startswith("held_out_") for name in own):
-        figures[0] = f"training {figures[0]}"
-        if estimator.spec.target != "nothing" and len(own) == len(figures) and not of_held_out:
-            figures[-1] += " (of the documents that it learned from; sdem evaluate measures it on others)"
-    return figures
+    figures: dict[str, list[str]] = {}
+    for name, value in estimator.best_entry_.items():
+        prefix = prefix_of(name)
+        plain = name.removeprefix(prefix)
+        if plain not in unshown and not plain.endswith("seconds") and "_unlabelled_" not in name:
+            figures.setdefault(prefix, []).append(f"{metric(plain, prefix).name} {value:.4f}")
+    return [f"{PREFIXES[prefix]}: {', '.join(of)}" for prefix, of in figures.items()]

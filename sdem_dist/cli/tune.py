@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import ast
 import json
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.outputs import check_output, handle_errors, refuse_existing, say
+import sdem_dist
+from sdem_dist.cli.outputs import check_output, refuse_existing, say, say_what_remains
 from sdem_dist.cli.parameters import LocalPath, Place, option
-from sdem_dist.cli.reading import SourceCommand, reading_options, text_options
+from sdem_dist.cli.reading import Source, SourceCommand, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, parse_setting, take_documents
-from sdem_dist.cli.sources import corpus_of, refuse_far_sources, refuse_no_model, validation_of
+from sdem_dist.cli.sources import documents_of, refuse_far_sources
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted, visible
 
@@ -22,28 +24,7 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.search import CorpusSearchCV
     from sdem_dist.selection.search_run import SearchEvent
-
-
-def line(event: SearchEvent, folder: object = None) -> str:
-    """Return an event as a line for logs; `folder` is where the search is kept."""
-    from sdem_dist.selection.metrics import name_of
-    from sdem_dist.selection.search_run import FOLD, LAST, NESTED, RESUMED
-    from sdem_dist.selection.trials import described, ranked
-
-    best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
-    score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
-    what = f"{event.what} {event.done}"
-    if event.what == LAST:
-        what = LAST
-    elif event.what in (FOLD, NESTED):
-        what += f" of {event.n_folds}"
-    elif event.what == RESUMED:
-        what = f"going on after {counted(event.done, 'fit')} of {folder}"
-    if event.what == FOLD:
-        n_left = sum(trial.goes_on for trial in event.trials)
-        what += f": {n_left} of {counted(len(event.trials), 'setting')} go on"
-    return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
-
+    from sdem_dist.text import VectorizerSettings
 
 METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 EPILOG = """\b
@@ -60,7 +41,7 @@ Examples:
 
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
-@click.argument("corpora", nargs=-1, metavar="CORPUS...")
+@click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
 @click.argument("model", type=Place())
 @option(
     "--metric",
@@ -102,10 +83,12 @@ Examples:
 @option("--overwrite", None, "Replace MODEL and FILEs that exist, as --resume does.")
 @option("--seed", 0, "Decides folds and draws.  [default: 0]")
 @option("--quiet", None, "No progress.")
-@reading_options
-@text_options
+@source_options
+@words_options
 @where_options
-def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) -> None:
+def tune(
+    corpora: tuple[str, ...], model: Path, source: Source, words: VectorizerSettings, where: Where, **options: Any
+) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
     CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
@@ -115,32 +98,30 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
     CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number
     of workers.
     """
-    refuse_no_model(corpora, model)
-    if options["resume"] and options["checkpoint"] is None:
+    folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
+    quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
+    if resume and folder is None:
         raise click.UsageError("--resume needs --checkpoint FOLDER")
-    if options["nested"] and options["validation"] is not None:
+    if options["nested"] and held_out is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
+    refuse_far_sources((*corpora, held_out), where.far)
     from sklearn.base import clone
 
-    from sdem_dist import CorpusSearchCV
-    from sdem_dist.cli.tables import SUFFIXES
+    from sdem_dist.cli.tables import SUFFIXES, write_table
     from sdem_dist.saving import check_destination
 
     check_destination(model)
-    overwrite = options["overwrite"] or options["resume"]
-    refuse_existing(model, overwrite)
-    for name, suffixes in (("curve", (".png", ".svg", ".pdf")), ("table", SUFFIXES)):
-        if options[name] is not None:
-            check_output(options[name], (model, *corpora), overwrite, suffixes)
-    seed = options.pop("seed")
-    estimator = estimator_of({**options, "epochs": None, "quiet": True})
+    refuse_existing(model, options["overwrite"] or resume)
+    for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, SUFFIXES)):
+        if path is not None:
+            check_output(path, (model, *corpora), options["overwrite"] or resume, suffixes)
+    estimator = estimator_of(options["estimator"], {"settings": options["settings"]}, source.reading.label_separator)
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
-    refuse_far_sources((*corpora, options["validation"]), where.far)
-    search = CorpusSearchCV(
+    search = sdem_dist.CorpusSearchCV(
         estimator,
         space_of(options["spaces"]),
-        cv=options["validation"] or options["folds"],  # the corpus is opened below
+        cv=held_out or options["folds"],  # the corpus is opened below
         metric=options["metric"],
         n_trials=options["trials"],
         seconds=options["seconds"],
@@ -148,35 +129,57 @@ def tune(corpora: tuple[str, ...], model: Path, where: Where, **options: Any) ->
         sampler=options["sampler"],
         nested=options["nested"],
         random_state=seed or 0,
+        callbacks=() if quiet else [lambda event: click.echo(line(event, folder), err=True)],
     )
-    folder = options["checkpoint"]
-    with handle_errors(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
+    how: dict[str, Any] = {"beside": model, "quiet": quiet}
+    with say_what_remains(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
         search.check()  # before a source is read
         if folder is not None:
-            search.checkpoints(folder, resume=options["resume"])
+            search.checkpoints(folder, resume=resume)
         with (
-            corpus_of(corpora, model, options, estimator) as documents,
-            validation_of(documents, model, options, estimator) as validation,
+            documents_of(
+                corpora, source, estimator, words=words, also_read=[held_out or corpora[0]], **how
+            ) as documents,
+            nullcontext()
+            if held_out is None
+            else documents_of([held_out], source, estimator, follows=documents, also_read=corpora, **how) as validation,
             where.client() as client,
         ):
             take_documents(estimator, documents, options)
             if validation is not None:
                 search.set_params(cv=validation)
-            if options["nested"] and not options["quiet"]:
-                click.echo("--nested: after this search it is repeated without each fold", err=True)
-            if not options["quiet"]:
-                search.set_params(callbacks=[lambda event: click.echo(line(event, folder), err=True)])
-            search.fit(documents, client=client, checkpoint=folder, resume=options["resume"])
+            search.fit(documents, client=client, checkpoint=folder, resume=resume)
             search.best_estimator_.save(model)
-            if options["table"] is not None:  # before a reader such as head may close the pipe
-                _write(search, options["table"])
+            if table is not None:  # before a reader such as head may close the pipe
+                write_table(table, [_columns(search)])
             say(search.summary())
             say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
-            if options["table"] is not None:
-                say(f"{options['table']}: {counted(len(search.trials_), 'setting')}")
-            if options["curve"] is not None:
+            if table is not None:
+                say(f"{table}: {counted(len(search.trials_), 'setting')}")
+            if curve is not None:
                 best = clone(search.estimator).set_params(**search.best_params_)
-                _curve(best, documents, options["curve"], seed or 0)
+                _draw(best, documents, curve, seed or 0)
+
+
+def line(event: SearchEvent, folder: object) -> str:
+    """Return an event as a line for logs; `folder` is where the search is kept."""
+    from sdem_dist.selection.metrics import name_of
+    from sdem_dist.selection.search_run import FOLD, LAST, NESTED, RESUMED
+    from sdem_dist.selection.trials import described, ranked
+
+    best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
+    score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
+    what = f"{event.what} {event.done}"
+    if event.what == LAST:
+        what = LAST
+    elif event.what == RESUMED:
+        what = f"going on after {counted(event.done, 'fit')} of {folder}"
+    elif event.what in (FOLD, NESTED):
+        what += f" of {event.n_folds}"
+    if event.what == FOLD:
+        n_left = sum(trial.goes_on for trial in event.trials)
+        what += f": {n_left} of {counted(len(event.trials), 'setting')} go on"
+    return visible(f"{what}; best {score} ({described(best.params)}); {event.seconds:.1f} s")
 
 
 def space_of(spaces: tuple[str, ...]) -> Any:
@@ -186,41 +189,35 @@ def space_of(spaces: tuple[str, ...]) -> Any:
     twice.
     """
     named: dict[str, list[object]] = {}
-    files: list[Any] = []
+    files: list[dict[str, Any]] = []
     for text in spaces:
         name, equals, values = text.partition("=")
         if not equals:
             files += _of_file(Path(text))
-        elif name in named:
-            raise click.UsageError(f"--space {text}: {name} is given twice")
-        elif not (parsed := _values(name, values)):
-            raise click.UsageError(f"--space {text}: write NAME=A,B,C")
+        elif name in named or not (parsed := _values(name, values)):
+            problem = f"{name} is given twice" if name in named else "write NAME=A,B,C"
+            raise click.UsageError(f"--space {text}: {problem}")
         else:
             named[name] = parsed
-    if not files:
-        return [named] if named else None
-    return [{**space, **named} for space in files]
+    return [{**space, **named} for space in files or ([{}] if named else [])] or None
 
 
 def _values(name: str, text: str) -> list[object]:
     """Return the values of a text: of Python, such as (1,1),(1,2), or what stands between commas."""
-    if any(mark in text for mark in "([{\"'"):
-        try:
-            return list(ast.literal_eval(f"[{text}]"))
-        except (ValueError, SyntaxError):
-            raise click.UsageError(
-                f"--space {name}={text}: with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
-            ) from None
-    return [parse_setting(name, part.strip()) for part in text.split(",") if part.strip()]
+    if not any(mark in text for mark in "([{\"'"):
+        return [parse_setting(name, part.strip()) for part in text.split(",") if part.strip()]
+    try:
+        return list(ast.literal_eval(f"[{text}]"))
+    except (ValueError, SyntaxError):
+        problem = "with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
+        raise click.UsageError(f"--space {name}={text}: {problem}") from None
 
 
 def _of_file(path: Path) -> list[dict[str, Any]]:
     try:
         space = json.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError) as error:
-        raise click.UsageError(
-            f"--space {path}: it is neither NAME=A,B,C nor a file that can be read: {error}"
-        ) from error
+    except OSError as error:
+        raise click.UsageError(f"--space {path}: it is neither NAME=A,B,C nor a file: {error}") from error
     except ValueError as error:
         raise click.UsageError(f"--space {path}: this is not JSON: {error}") from error
     spaces = space if isinstance(space, list) else [space]
@@ -230,34 +227,28 @@ def _of_file(path: Path) -> list[dict[str, Any]]:
     return [{k: [tuple(v) if isinstance(v, list) else v for v in values] for k, values in s.items()} for s in spaces]
 
 
-def _write(search: CorpusSearchCV, table: Path) -> None:
-    """Write all settings and their scores; a cell is empty where a setting lacks a parameter, or has no error."""
+def _columns(search: CorpusSearchCV) -> dict[str, list[Any]]:
+    """Return all settings and their scores; a cell is empty where a setting lacks a parameter, or has no error."""
     from numpy import ma
 
-    from sdem_dist.cli.tables import write_table
     from sdem_dist.selection.trials import described
 
     results = dict(search.cv_results_)
-    columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
-    columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
-    write_table(table, [columns])
+    settings = [described(params) for params in results.pop("params")]
+    columns = {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
+    return {"setting": settings, **columns}
 
 
-def _curve(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:
+def _draw(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:
     """Draw and print how accuracy grows with documents."""
-    import numpy as np
     from matplotlib.figure import Figure
 
-    from sdem_dist import learning_curve, plots
+    from sdem_dist import plots
 
-    curve = learning_curve(estimator, documents, random_state=seed)
-    named, scores = ("accuracy", curve.accuracy) if curve.micro_f1 is None else ("micro-F1", curve.micro_f1)
-    say(f"{named[0].upper()}{named[1:]} by number of documents, means over folds (+-: standard deviation):")
-    for n, of, losses in zip(curve.n_documents, scores, curve.log_loss, strict=True):
-        loss = "" if np.isnan(losses).all() else f"  log-loss {losses.mean():.4f}"
-        say(f"  {n:>12,}  {named} {of.mean():.4f} +- {of.std():.4f}{loss}")
+    curve = sdem_dist.learning_curve(estimator, documents, random_state=seed)
+    metric, scores = ("accuracy", curve.accuracy) if curve.micro_f1 is None else ("micro_f1", curve.micro_f1)
+    say(curve)
     figure = Figure(figsize=(6, 4), layout="constrained")
-    metric = "accuracy" if curve.micro_f1 is None else "micro_f1"
     plots.learning_curve(curve.n_documents, {"held-out folds": scores}, figure.subplots(), metric=metric)
     figure.savefig(path)
     say(f"{path}: picture")

@@ -2,41 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING
 
 import click
 
-from sdem_dist.cli.parameters import LocalPath, option, with_options
+import sdem_dist
+from sdem_dist.cli.parameters import LocalPath, filling, option, with_options
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
     from sdem_dist.cluster.client import Client
-
-
-Command = TypeVar("Command", bound=Callable[..., Any])
-_OPTIONS = (
-    option(
-        "--scheduler",
-        "ADDRESS",
-        "Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a Dask "
-        "Gateway (https://host, with --workers).",
-    ),
-    option(
-        "--workers",
-        1,
-        "Run on N Dask worker processes of this machine, or of a gateway.  [default: threads of this process]",
-    ),
-    option(
-        "--cluster",
-        "FILE.yaml",
-        "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
-    ),
-)
 
 
 @dataclass(frozen=True)
@@ -80,27 +59,36 @@ class Where:
                 yield client
 
 
-def where_options(command: Command) -> Command:
-    """Add ``--scheduler``, ``--workers`` and ``--cluster``; the command gets them as `where`."""
-
-    @wraps(command)
-    def placed(*arguments: Any, scheduler: str | None, workers: int | None, cluster: str | None, **options: Any) -> Any:
-        return command(*arguments, where=Where(scheduler, workers, cluster), **options)
-
-    return with_options(_OPTIONS)(placed)  # type: ignore[return-value]
-
-
-def job_options(command: Command) -> Command:
-    """Add ``--dry-run`` and ``--lifetime`` to a command."""
-    about = "With --cluster: retire each worker after about TIME (55m), well before its job's walltime."
-    command = option("--lifetime", "TIME", about)(command)
-    return option("--dry-run", None, "With --cluster: print the job script and stop.")(command)  # type: ignore[no-any-return]
-
-
-def check_jobs(where: Where, dry_run: bool, lifetime: str | None) -> None:
-    """Refuse options that mean nothing without a file of ``--cluster``."""
-    if (where.cluster is None or "://" in where.cluster) and (dry_run or lifetime is not None):
-        raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
+where_options = filling(
+    "where",
+    Where,
+    [
+        option(
+            "--scheduler",
+            "ADDRESS",
+            "Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a "
+            "Dask Gateway (https://host, with --workers).",
+        ),
+        option(
+            "--workers",
+            1,
+            "Run on N Dask worker processes of this machine, or of a gateway.  [default: threads of this process]",
+        ),
+        option(
+            "--cluster",
+            "FILE.yaml",
+            "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
+        ),
+    ],
+)
+job_options = with_options(
+    option("--dry-run", None, "With --cluster: print the job script and stop."),
+    option(
+        "--lifetime",
+        "TIME",
+        "With --cluster: retire each worker after about TIME (55m), well before its job's walltime.",
+    ),
+)
 
 
 @click.group()
@@ -155,9 +143,7 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
 
     size: tuple[int | None, int | None] = (None, None)
     if corpus is not None:
-        from sdem_dist import open_corpus
-
-        header = open_corpus(corpus).header
+        header = sdem_dist.open_corpus(corpus).header
         size = header.n_features, len(header.classes)
     with Where(scheduler, None, cluster).client() as client:
         lines = examine_here() if client is None else examine(client, folder, *size)

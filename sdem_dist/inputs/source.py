@@ -89,7 +89,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
-        raise CorpusError(f"the documents of {path} have no weight above zero: give some of them a weight")
+        raise CorpusError("no document has a weight above zero: give some of them a weight", path=path)
     if sample_weight is not None or (y is not None and target != "nothing"):
         raise ValueError(
             "a corpus brings its labels or targets, and weights where it has them: leave y and sample_weight at None"
@@ -114,7 +114,7 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             f"has no targets, which {name} needs: ingest it with --targets, or write it with write_corpus(targets=)"
         )
     if problem:
-        raise CorpusError(f"{path} {problem}")
+        raise CorpusError(problem, path=path)
     if target == "numbers" and numbering(header.vectorizer):
         raise ValueError(f"{corpus!r} has columns of text, categories or booleans, and {name} takes numbers")
     source = described(corpus, labelled=target == "labels")
@@ -173,8 +173,8 @@ def check_layout(estimator: Estimator, corpus: Corpus | MemoryCorpus) -> None:
         if layout == "sparse" and hasattr(estimator, "components"):
             advice = 'choose components="multinomial", for counts of words'
         raise CorpusError(
-            f"{getattr(corpus, 'path', corpus)} holds {layout} documents, and {type(estimator).__name__} takes {needed} "
-            f"ones: {advice}"
+            f"holds {layout} documents, and {type(estimator).__name__} takes {needed} ones: {advice}",
+            path=getattr(corpus, "path", str(corpus)),
         )
 
 
@@ -273,9 +273,9 @@ def _check_classes(source: Source, use: Use) -> None:
     if use == "score" and not len(present):
         raise ValueError("none of the documents to be scored has a label: accuracy and losses need some that have")
     if use == "train" and len(present) < 2:
-        what = f"{source.name} has" if isinstance(source.corpus, Corpus) else "y has"
-        raise ValueError(
-            f"{what} one class only ({some(source.classes[present])}): a classifier needs at least two classes"
+        problem = f"has one class only ({some(source.classes[present])}): a classifier needs at least two classes"
+        raise (
+            CorpusError(problem, path=source.name) if isinstance(source.corpus, Corpus) else ValueError(f"y {problem}")
         )
     if use == "train" and len(present) < len(source.classes):
         empty = np.setdiff1d(np.arange(len(source.classes)), present)

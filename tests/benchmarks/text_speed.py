@@ -87,10 +87,8 @@ def file_speeds(
         estimator = load_model(model)
         counter, answers = transformer_of(estimator), replace(predictions_of(estimator, model), best_only=True)
         splits = predict_splits(source, Reading(text=1), 1 << 14, keep=False)
-        records = (block for split in splits for block in split.read(RowValidator()))
-        return sum(
-            len(text) for text in answered(records, counter, lambda documents, *_: answers.lines(documents), n_jobs)
-        )
+        texts = answered(splits, counter, lambda documents, *_: answers.lines(documents), RowValidator(), n_jobs)
+        return sum(map(len, texts))
 
     return megabytes / ingest_seconds, megabytes / median(seconds(predicted) for _ in range(repeats))
 

@@ -82,19 +82,20 @@ def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
 
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     from sdem_dist import load_model
-    from sdem_dist.cli.sources import SourceOptions, documents_of
+    from sdem_dist.cli.reading import Source
+    from sdem_dist.cli.sources import documents_of
     from sdem_dist.storage.urls import place
     from sdem_dist.text import Reading
 
     MultinomialNB(n_epochs=1).fit(ingest(source, f"{bucket}/c") and open_corpus(f"{bucket}/c")).save(f"{bucket}/m")
     model = load_model(f"{bucket}/m")
-    given = model, source, SourceOptions(Reading(), "raise")
+    given = [source], Source(Reading(), "raise"), model
     where = {"beside": place(f"{bucket}/m"), "client": client}
     with pytest.raises(KeyboardInterrupt), documents_of(*given, **where):
         raise KeyboardInterrupt
     assert left(bucket) > {"s.tsv", "c", "m"}
-    with documents_of(*given, **where) as examined:
-        assert examined.documents.n_documents == len(LINES)
+    with documents_of(*given, **where) as documents:
+        assert documents.n_documents == len(LINES)
     assert left(bucket) == {"s.tsv", "c", "m"}
 
 

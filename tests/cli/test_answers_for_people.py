@@ -194,11 +194,6 @@ def test_report(made, tmp_path, model, documents):
     assert f"<b>{accuracy:.4f}</b><span>accuracy</span>" in page
 
 
-def test_report_refuses_to_replace_a_model(made):
-    assert "one of .html" in refused("report", made / "m", made / "test.zarr", "-o", made / "m", code=2)
-    load_model(made / "m")
-
-
 @pytest.mark.parametrize("suffix", ["tsv", "csv", "jsonl"])
 def test_errors_are_found_again_in_their_source(made, tmp_path, suffix):
     """By their places among the documents that are read, or by ids where the source has some."""

@@ -13,7 +13,7 @@ from cli.commands import ok, refused, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus, write_corpus
 from sdem_dist.cli.outputs import table
-from sdem_dist.counted import nearest, visible
+from sdem_dist.counted import visible
 
 COMMAND = "import sys; from sdem_dist.cli import main; sys.argv[0] = 'sdem'; main()"
 ODD = "\x1b]0;owned\x07\x1b[31mred\x9b2J\u202e"
@@ -170,22 +170,9 @@ def test_no_memory(made, tmp_path, monkeypatch):
     assert "not enough memory" in said and "59.6 GiB" in said
 
 
-@pytest.mark.parametrize(
-    ("name", "said"),
-    [
-        ("trian", "did you mean train? "), ("LDA", "did you mean LDAClassifier or LatentDirichletAllocation? "),
-        ("xyz", ""), ("", ""),
-    ],
-)  # fmt: skip
-def test_nearest(name, said):
-    known = ["train", "evaluate"] if name == "trian" else ["NB", "LDAClassifier", "LatentDirichletAllocation"]
-    assert nearest(name, known) == (said if name != "LDA" else "did you mean LDAClassifier? ")
-
-
 def test_hints(made, tmp_path):
     train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
-    assert "Did you mean train?" in refused("trian", code=2)
-    assert "LDAClassifier does (--estimator)" in refused(*train, "--loss", "nll", "--set", "occurrences=each", code=2)
+    assert "did you mean train?" in refused("trian", code=2)
     assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
     (tmp_path / "x.csv").write_text("label,text\na,b\n")
     assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", tmp_path / "x.csv")
@@ -209,28 +196,6 @@ def test_what_is_handed_to_predict_in_the_wrong_order_or_by_name(made):
     model, texts = str(made / "docs.model"), str(made / "docs.tsv")
     assert f"the model comes first: sdem predict {model} {texts}" in refused("predict", texts, model, code=2)
     assert "a column is a number from 0, not 'text'" in refused("predict", model, texts, "--text", "text")
-
-
-def test_a_corpus_for_other_estimators_names_those_it_is_for(made, tmp_path):
-    said = refused("train", made / "docs.zarr", tmp_path / "m", "--estimator", "GaussianNB", code=2)
-    assert (
-        "GaussianNB takes dense ones: take --estimator" in said and ", MultinomialNB, " in said and "dense=True" in said
-    )
-    write_corpus(tmp_path / "t", np.eye(4), [0, 1, 0, 1], dense=True)
-    said = refused("train", tmp_path / "t", tmp_path / "m", code=2)
-    assert "MultinomialNB takes sparse ones" in said and "GaussianNB" in said and "dense=False" in said
-
-
-def test_train_replaces_a_model_only_when_asked(made, tmp_path):
-    train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"), "--epochs", "1", "--quiet")
-    ok(*train)
-    before = (tmp_path / "m").read_bytes()
-    assert "exists already" in refused(*train) and "--overwrite" in refused(*train)
-    assert (tmp_path / "m").read_bytes() == before
-    ok(*train, "--overwrite", "--loss", "hinge")
-    assert load_model(tmp_path / "m").loss == "hinge"
-    ok(*train, "--checkpoint", tmp_path / "run", "--resume")
-    load_model(tmp_path / "m").save(tmp_path / "m")
 
 
 @pytest.mark.parametrize("folder", [None, "run"])

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import json
-import lzma
 import os
 import subprocess
 import sys
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -196,37 +194,6 @@ def test_the_command(tmp_path):
     assert "--onnx or --sklearn" in refused("export", str(tmp_path / "m"), str(tmp_path / "d"), code=2)
     assert "PoissonNB" in refused("export", str(tmp_path / "p"), str(tmp_path / "e.skops"))
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a.onnx", "b", "c.skops", "f.onnx", "m", "p"]
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1200)
-@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="SDEM_CORPORA names no folder of corpora")
-def test_all_of_20_newsgroups(tmp_path):
-    ort = pytest.importorskip("onnxruntime")
-
-    def read(part):
-        path = Path(os.environ["SDEM_CORPORA"], "cachopo", f"20ng-{part}-all-terms.txt.xz")
-        with lzma.open(path, "rt", encoding="utf-8") as file:
-            return list(zip(*(line.rstrip("\n").split("\t", 1) for line in file), strict=True))
-
-    labels, texts = read("train")
-    model = MultinomialNB().fit(list(texts), list(labels))
-    save_onnx(model, tmp_path / "c.onnx", from_counts=True)
-    save_onnx(model, tmp_path / "m.onnx")
-    of_counts, of_texts = (ort.InferenceSession(tmp_path / name) for name in ("c.onnx", "m.onnx"))
-    pipeline = model.to_sklearn()
-    for part in (list(texts), list(read("test")[1])):
-        expected = model.predict_proba(part)
-        assert np.abs(pipeline.predict_proba(part) - expected).max() < 1e-5
-        counts = model.vectorize(part)
-        for first in range(0, len(part), 100):
-            rows = counts[first : first + 100].toarray().astype(np.float64)
-            for session, given in (
-                (of_counts, {"counts": rows}),
-                (of_texts, {"texts": np.array(part[first : first + 100], object)}),
-            ):
-                found = session.run(["probabilities"], given)[0]
-                assert np.abs(found - expected[first : first + 100]).max() < 1e-5
 
 
 def test_a_model_too_large_for_onnx_is_refused(tmp_path, monkeypatch):

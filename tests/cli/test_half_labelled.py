@@ -26,12 +26,6 @@ def half(tmp_path_factory):
     return path
 
 
-def test_the_remark_on_held_out_documents_is_with_their_figures(half, tmp_path):
-    said = ok("train", half, tmp_path / "m", "--unlabelled", "", "--quiet")
-    remark = " (by a model that had not learned from the held-out documents)"
-    assert re.search(rf"held-out log-loss at the best temperature [\d.]+{re.escape(remark)}", said), said
-
-
 def test_both_ways_are_told_in_two_lines_and_the_model_says_its_setting(half, tmp_path):
     said = ok("train", half, tmp_path / "m", "--unlabelled", "")
     figures = r"held-out accuracy [.\d]+, log-loss [.\d]+\n"

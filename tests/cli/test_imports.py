@@ -26,6 +26,7 @@ def modules_after(code: str) -> set[str]:
         "import sdem_dist",
         "import sdem_dist; dir(sdem_dist); sdem_dist.__version__",
         "from sdem_dist.cli import main",
+        "import sdem_dist.cli.ingest, sdem_dist.cli.inspect",
         """from click.testing import CliRunner
 from sdem_dist.cli import main
 for command in ("train", "predict", "evaluate", "demo"):

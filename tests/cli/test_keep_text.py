@@ -91,9 +91,7 @@ def test_damaged_texts_are_named(corpus, tmp_path):
 
 def test_numbers_have_no_texts(tmp_path):
     (tmp_path / "x.svm").write_text("1 1:2\n2 2:1\n")
-    assert "keep_text is for sources of text" in refused(
-        "ingest", tmp_path / "x.svm", tmp_path / "c", "--keep-text", code=2
-    ).replace("--keep-text is", "keep_text is")
+    assert "keep_text is for sources of text" in refused("ingest", tmp_path / "x.svm", tmp_path / "c", "--keep-text")
 
 
 @pytest.mark.parametrize("name", ["t.csv", "t.jsonl", "t.parquet", "t.tsv"])

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import click
 import pytest
 from commands import ok, refused
 
 from sdem_dist import load_model
 from sdem_dist.cli.parameters import parse_loss
+from sdem_dist.cli.settings import parse_setting
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
 
 LOSSES = {
@@ -46,7 +48,7 @@ def test_a_loss_has_its_numbers_in_its_name(source, name):
 
 @pytest.mark.parametrize("name", REFUSED)
 def test_another_name_is_refused_with_a_list(name):
-    with pytest.raises(ValueError, match="perceptron, hinge:MARGIN"):
+    with pytest.raises(click.BadParameter, match="perceptron, hinge:MARGIN"):
         parse_loss(name)
 
 
@@ -66,10 +68,6 @@ def test_the_line_of_a_training_names_the_loss_that_was_chosen(source):
     assert f"loss {load_model(source.with_name('m')).learner_.loss}" in line
 
 
-@pytest.mark.parametrize(
-    "more", [(), ("--workers", "2"), ("-o", "x.csv"), ("-o", "x.csv", "--workers", "2"), ("-o", "x.parquet")]
-)
-def test_a_source_that_is_not_there_is_an_error_of_the_command(source, tmp_path, monkeypatch, more):
-    monkeypatch.chdir(tmp_path)
-    ok("train", source, "m", "--quiet")
-    assert "missing.tsv: there is no such file" in refused("predict", "m", "missing.tsv", *more)
+def test_values_of_parameters_are_read_as_json_or_python():
+    texts = ["False", "false", "None", "null", "[.5,.5]", "0.5", "gibbs"]
+    assert [parse_setting("name", text) for text in texts] == [False, False, None, None, [0.5, 0.5], 0.5, "gibbs"]

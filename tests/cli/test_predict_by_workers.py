@@ -9,7 +9,7 @@ import pytest
 from commands import run
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cli.streaming import Sources, answer_task, transformer_of
+from sdem_dist.cli.streaming import answer_task, jobs_of, tasks_of, transformer_of
 from sdem_dist.errors import IngestError
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit, predict_splits
@@ -27,8 +27,9 @@ def small_pieces(monkeypatch):
     monkeypatch.setattr("sdem_dist.text.splits.PREDICT_BYTES", 40)
 
 
-def jobs_of(model, *paths, block_documents=2):
-    return list(Sources(paths, Reading(), RowValidator(), block_documents, True).for_workers(model))
+def tasks(model, *paths, block_documents=2):
+    jobs = jobs_of(paths, Reading(), model, block_documents, keep=True)
+    return list(tasks_of(jobs, RowValidator(), len(paths)))
 
 
 def texts_of(jobs):
@@ -46,7 +47,7 @@ def test_what_only_this_process_can_open_it_reads_itself(model, tmp_path, kind):
     else:
         (tmp_path / "a.txt").write_text("goal\nteam\nx\n")
         reader = os.open(tmp_path / "a.txt", os.O_RDONLY)
-    jobs = jobs_of(model, Path(f"/dev/fd/{reader}"), tmp_path / "b.txt")
+    jobs = tasks(model, Path(f"/dev/fd/{reader}"), tmp_path / "b.txt")
     os.close(reader)
     assert [getattr(job, "source", None) for job in jobs][-1] == tmp_path / "b.txt"
     assert all(isinstance(job, Records) for job in jobs[:-1])
@@ -60,7 +61,7 @@ def test_no_task_answers_more_than_a_piece_of_a_file(model, tmp_path, small_piec
     ]
     (tmp_path / name).write_text("".join(lines))
     (tmp_path / "b.txt").write_text("bank\n")
-    jobs = jobs_of(model, tmp_path / name, tmp_path / "b.txt", block_documents=4)
+    jobs = tasks(model, tmp_path / name, tmp_path / "b.txt", block_documents=4)
     assert texts_of(jobs) == [*(f"goal {i}" for i in range(60)), "bank"]
     shared = (transformer_of(model), lambda documents, *_: documents.shape[0], "raise")
     assert max(sum(answer_task(shared, job)[0]) for job in jobs) <= 4
@@ -109,6 +110,6 @@ def test_a_worker_keeps_nothing_of_the_pieces_that_it_answered(model, tmp_path):
     (tmp_path / "b.txt").write_text("bank strange words\n")
     (tmp_path / "c.txt").write_text("goal\n")
     transformer = transformer_of(model)
-    for job in jobs_of(model, tmp_path / "b.txt", tmp_path / "c.txt"):
+    for job in tasks(model, tmp_path / "b.txt", tmp_path / "c.txt"):
         answer_task((transformer, lambda documents, *_: documents.shape, "raise"), job)
     assert transformer.unknown_share is None and not transformer._counters

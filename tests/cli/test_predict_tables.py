@@ -131,14 +131,6 @@ def test_sets_of_classes(made, tmp_path):
     assert "sets of classes are a classifier's" in said
 
 
-def test_numbers_of_the_source_are_kept_whole(made, tmp_path):
-    numbers = [1234567.891, 1700000000.25, 0.1, 3.0]
-    pq.write_table(pa.table({"text": ["goal"] * 4, "price": numbers}), tmp_path / "s.parquet")
-    for name in ("o.csv", "o.tsv", "o.jsonl", "o.parquet"):
-        ok("predict", made / "model", tmp_path / "s.parquet", "-o", str(tmp_path / name))
-        assert [float(row["price"]) for row in read_back(tmp_path / name)] == numbers
-
-
 def test_types_are_those_of_the_source_also_where_the_first_block_is_empty(made, tmp_path, monkeypatch):
     monkeypatch.setattr("sdem_dist.cli.predict.BLOCK", 2)
     columns = {
@@ -227,19 +219,6 @@ def test_line_ends_of_windows_are_line_ends(made, tmp_path):
     for name, text in {"o.csv": "goal\nteam\\rx", "o.tsv": "goal team\\rx", "o.jsonl": "goal\r\nteam\rx"}.items():
         ok("predict", made / "model", tmp_path / "s.jsonl", "-o", str(tmp_path / name))
         assert [row["text"] for row in read_back(tmp_path / name)] == [text]
-
-
-@pytest.mark.parametrize("workers", [[], ["--workers", "1"]])
-def test_texts_that_a_tsv_cannot_hold_are_counted(made, tmp_path, workers):
-    rows = [{"text": text} for text in ("goal\tmatch", "bank\nshare\tloan", "bread", "salt")]
-    (tmp_path / "s.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
-    for name, said in (("o.tsv", "of 2 texts became blanks (.csv, .jsonl and .parquet keep them)"), ("o.csv", "")):
-        found = run("predict", made / "model", tmp_path / "s.jsonl", "-o", str(tmp_path / name), *workers)
-        assert found.exit_code == 0, found.output
-        assert said in found.stderr and ("became blanks" in found.stderr) == bool(said)
-    quiet = run("predict", made / "model", tmp_path / "s.jsonl", "-o", tmp_path / "q.tsv", "--quiet")
-    assert quiet.exit_code == 0 and not quiet.stderr
-    assert (tmp_path / "q.tsv").read_bytes() == (tmp_path / "o.tsv").read_bytes()
 
 
 def test_integers_of_any_size_become_text_in_parquet(made, tmp_path):

@@ -240,7 +240,7 @@ def test_the_curve_of_several_labels_has_temperatures(tmp_path):
     write_corpus(tmp_path / "sets.zarr", X, [(label,) if i % 3 else (label, "more") for i, label in enumerate(y)])
     how = ["--estimator", "MultiLabelNB", "--folds", 3, "--trials", 1, "--set", "step=3"]
     said = run(["tune", tmp_path / "sets.zarr", tmp_path / "m", *how, "--curve", tmp_path / "c.png"]).output
-    drawn = float(re.findall(r"micro-F1 [\d.]+ \+- [\d.]+  log-loss ([\d.]+)", said)[-1])
+    drawn = float(re.findall(r"^ *[\d,]+  [\d.]+ \+- [\d.]+  ([\d.]+)", said, re.MULTILINE)[-1])
     winner = MultiLabelNB(step=3.0)
     corpus = open_corpus(tmp_path / "sets.zarr")
     assert drawn == round(learning_curve(winner, corpus, random_state=0).log_loss[-1].mean(), 4)
