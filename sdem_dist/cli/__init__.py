@@ -3,10 +3,12 @@
 import errno
 import io
 import os
+import select
 import signal
 import sys
 import warnings
 from collections.abc import Callable
+from contextlib import suppress
 from functools import partial
 from importlib import import_module
 
@@ -95,20 +97,23 @@ class LazyGroup(click.Group):
             except OSError as error:
                 if is_url(str(error.filename)):
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
-                if not _output_fails():
+                if not _output_fails(error):
                     raise
                 if error.errno == errno.EPIPE:  # the reader closed the pipe
                     raise SystemExit(128 + signal.SIGPIPE) from None
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 
 
-def _output_fails() -> bool:
-    """Say whether standard output takes no more. What its buffer holds is then dropped: Python would try it at exit."""
-    try:
-        sys.stdout.flush()
-    except OSError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return True
+def _output_fails(error: OSError) -> bool:
+    """Say whether standard output failed. What its buffer holds is then dropped: Python would try it again at exit."""
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) and error.filename is None
+    with suppress(OSError, ValueError):
+        poll = select.poll()
+        poll.register(sys.stdout.fileno(), 0)
+        closed = any(event & select.POLLERR for _, event in poll.poll(0))
+        if full or (closed and error.errno == errno.EPIPE):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            return True
     return False
 
 
@@ -125,7 +130,7 @@ def _hint_at_parameters(error: click.NoSuchOption, command: click.Command) -> No
     """Offer --set beside options that are like one that does not exist, where it may be a parameter of estimators."""
     if any(parameter.name == "settings" for parameter in command.params):
         name = error.option_name.lstrip("-").replace("-", "_")
-        error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]
+        error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -79,7 +79,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
             model.save(folder / f"{loss}.model")
             models[loss] = model
             say(f"trained with {loss.upper()}: {folder / f'{loss}.model'}")
-    rows = [("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s")]
+    rows: list[tuple[str, ...]] = [("loss", "accuracy", "NCLL", "hinge loss", "perplexity", "documents/s")]
     for loss, model in models.items():
         last, seconds = model.history_[-1], sum(entry["seconds"] for entry in model.history_)
         scores = [last[f"validation_{name}"] for name in ("accuracy", "ncll", "hinge", "perplexity")]

@@ -113,7 +113,8 @@ def _words(**fields: Any) -> VectorizerSettings:
     from sdem_dist.text import VectorizerSettings
 
     fields = {name: value for name, value in fields.items() if value is not None}
-    return VectorizerSettings(**fields, **({"kind": "hashing"} if "n_features" in fields else {}))
+    fields["kind"] = "hashing" if "n_features" in fields else "count"
+    return VectorizerSettings(**fields)
 
 
 reading_options = partial(filling, "source", _source)

@@ -92,7 +92,7 @@ def answered(
 ) -> Iterator[Result]:
     """Yield what `answer` makes of blocks of documents, in their order; `n_jobs` threads, None: one per core."""
 
-    def worker() -> Callable[[Job], Result]:
+    def worker() -> Callable[[Records | CorpusRange], Result]:
         count = None if transformer is None else transformer.counter()
         return lambda block: _answer(count, answer, block)
 

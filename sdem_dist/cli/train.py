@@ -179,4 +179,4 @@ def _figures(estimator: EngineEstimator) -> list[str]:
         plain = name.removeprefix(prefix)
         if plain not in unshown and not plain.endswith("seconds") and "_unlabelled_" not in name:
             figures.setdefault(prefix, []).append(f"{metric(plain, prefix).name} {value:.4f}")
-    return [f"{PREFIXES[prefix]}: {', '.join(of)}" for prefix, of in figures.items()]
+    return [f"{documents}: {', '.join(figures[p])}" for p, documents in PREFIXES.items() if p in figures]

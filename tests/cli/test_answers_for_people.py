@@ -95,17 +95,6 @@ def test_errors_are_written_in_every_format(made, tmp_path):
     assert probabilities == sorted(probabilities, reverse=True)
 
 
-def test_errors_of_a_corpus_have_its_ids(made, tmp_path):
-    path = tmp_path / "errors.jsonl"
-    ok("evaluate", made / "m", made / "test.zarr", "--errors", path)
-    found = [json.loads(line) for line in path.read_text().splitlines()]
-    ok("evaluate", made / "m", made / "test.tsv", "--errors", path, "--overwrite", "--json")
-    assert sorted(row["id"] for row in found) == sorted(
-        json.loads(line)["id"] for line in path.read_text().splitlines()
-    )
-    assert "suffix" in refused("evaluate", made / "m", made / "test.zarr", "--errors", "e.xls", code=2)
-
-
 def test_models_that_explain_nothing_still_list_their_errors(tmp_path):
     y = np.arange(60) % 2
     corpus = write_corpus(tmp_path / "c", RNG.random(size=(60, 2)) + y[:, None], y, dense=True)

@@ -105,7 +105,7 @@ def test_no_control_character_of_data_reaches_a_terminal(tmp_path):
     for arguments in (
         ["inspect", "c"], ["inspect", "m"], ["predict", "m", "t.txt"], ["evaluate", "m", "c"],
         ["ingest", "bad.tsv", "d"], ["ingest", "bad.tsv", "d", "--label", ODD], ["inspect", ODD], ["log", "log"],
-        ["train", "c", "n", "--set", f"{ODD}=1"], [ODD],
+        ["train", "c", "n", "--set", f"{ODD}=1"], ["suspects", "c", "--folds", "2"], [ODD],
     ):  # fmt: skip
         result = run(
             *(

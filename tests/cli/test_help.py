@@ -2,6 +2,7 @@
 
 from dataclasses import fields
 
+import pytest
 from cli.commands import ok, refused
 
 from sdem_dist.cli.reading import READING, WORDS
@@ -26,3 +27,22 @@ def test_options_of_sources_are_explained_once():
 def test_options_of_sources_are_the_fields_that_they_fill():
     assert set(READING) == {"on_error", *(field.name for field in fields(Reading))}
     assert set(WORDS) <= {field.name for field in fields(VectorizerSettings)}
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"),
+    [
+        ("train --step", "--set step=VALUE"),
+        ("tune --n-epochs", "--set n_epochs=VALUE"),
+        ("train --overwrit", "--overwrite"),
+        ("inspect --no-chek", "'--no-check'"),
+    ],
+)
+def test_an_unknown_option_is_answered_by_what_was_meant(typed, meant):
+    command, option = typed.split()
+    said = refused(command, "a", "b", option, "3", code=2)
+    assert f"No such option '{option}'." in said and meant in said
+
+
+def test_an_option_that_is_like_no_other_has_no_suggestion():
+    assert refused("demo", "--zzzzzz", code=2).endswith("No such option '--zzzzzz'.")

@@ -8,7 +8,7 @@ import pytest
 from commands import run
 from reference.random_documents import random_counts
 
-from sdem_dist import MultinomialNB, load_model, write_corpus
+from sdem_dist import load_model, write_corpus
 from sdem_dist.cli.log import epochs, read_events
 from sdem_dist.engine.callbacks import JsonLines
 from sdem_dist.engine.events import ShardsLeftOut
@@ -118,9 +118,3 @@ def test_a_log_that_cannot_be_written_is_noticed_before_the_run(corpus, tmp_path
     result = run("train", corpus, tmp_path / "m", "--log", tmp_path / "file" / "run.jsonl")
     assert result.exit_code == 1 and "--log" in result.output
     assert not (tmp_path / "m").exists()
-
-
-def test_from_python(tmp_path):
-    X, y = random_counts(50, 20, 2)
-    MultinomialNB(n_epochs=1).fit(X, y, callbacks=[JsonLines(tmp_path / "log")])
-    assert json.loads((tmp_path / "log").read_text().splitlines()[-1])["event"] == "RunEnded"

@@ -63,9 +63,10 @@ def test_standard_input_in_other_formats(made):
     assert lines.splitlines() == load_model(made / "model").predict(TEXTS).tolist()
 
 
-def test_options_of_threads_are_refused_for_workers(made):
-    said = refused("predict", made / "model", made / "t.csv", "--workers", "1", "--jobs", "2", code=2)
-    assert "--jobs is for threads of this process" in said
+def test_options_that_do_not_go_together(made):
+    command = ("predict", made / "model", made / "t.csv")
+    assert "--jobs is for threads of this process" in refused(*command, "--workers", "1", "--jobs", "2", code=2)
+    assert "choose one" in refused(*command, "--top", "2", "--no-proba", code=2)
 
 
 def test_ids_of_lines_need_the_column_of_the_text(made, tmp_path):

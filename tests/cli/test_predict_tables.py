@@ -196,11 +196,6 @@ def test_names_of_files_that_are_not_unicode(made, tmp_path):
     assert read_back(tmp_path / "o.jsonl")[0]["file"] == "\udcff.txt"
 
 
-def test_the_best_alone_or_the_best_few(made):
-    said = refused("predict", made / "model", made / "t.csv", "--top", "2", "--no-proba", code=2)
-    assert "choose one" in said
-
-
 def test_columns_of_one_name_and_empty_sources_make_no_table(made, tmp_path):
     model, source, out = str(made / "model"), tmp_path / "s.csv", str(tmp_path / "o.csv")
     source.write_text("text,n,n\ngoal,1,2\n")

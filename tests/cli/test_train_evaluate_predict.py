@@ -216,16 +216,6 @@ def test_a_corpus_of_other_words(made, tmp_path):
     ok("evaluate", made / "docs.model", tmp_path / "fits")
 
 
-def test_a_corrupt_model(made, tmp_path):
-    content = bytearray((made / "docs.model").read_bytes())
-    middle = len(content) // 2
-    content[middle : middle + 64] = bytes(byte ^ 0xFF for byte in content[middle : middle + 64])
-    (tmp_path / "bad.model").write_bytes(content)
-    (tmp_path / "texts").write_text("goal\n")
-    assert "bad.model" in refused("predict", tmp_path / "bad.model", tmp_path / "texts")
-    assert "bad.model" in refused("evaluate", tmp_path / "bad.model", made / "docs.zarr")
-
-
 def test_predict(made, tmp_path):
     texts = ["goal goal team", "", "bread salt oven", "none of these 123"]
     (tmp_path / "texts").write_text("".join(f"{t}\n" for t in texts))

@@ -246,17 +246,3 @@ def test_the_curve_of_several_labels_has_temperatures(tmp_path):
     assert drawn == round(learning_curve(winner, corpus, random_state=0).log_loss[-1].mean(), 4)
     plain = learning_curve(winner.set_params(validation_fraction=0.0), corpus, random_state=0)
     assert drawn < plain.log_loss[-1].mean()
-
-
-def test_labels_and_texts_from_anybody_reach_no_terminal_raw(tmp_path):
-    X, y, _ = made(120, seed=8)
-    evil = {"a": "<script>\x1b[31m", "b": "b\u202e", "c": "c"}
-    rows = [
-        f"{evil[label]}\t{' '.join(f'w{w}' for w in row.indices)} \x1b]0;x\x07" for label, row in zip(y, X, strict=True)
-    ]
-    (tmp_path / "posts.tsv").write_text("\n".join(rows) + "\n")
-    assert run(["ingest", tmp_path / "posts.tsv", tmp_path / "c.zarr", "--keep-text"]).exit_code == 0
-    result = run(["suspects", tmp_path / "c.zarr", "--folds", 2])
-    assert result.exit_code == 0, result.output
-    assert "\\x1b[31m" in result.output and "\x1b" not in result.output and "\u202e" not in result.output
-    assert "w1" in result.output
