@@ -151,7 +151,6 @@ def _problem_of_unlabelled(estimator: Estimator, corpus: Corpus, use: Use) -> st
 
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
-    """Return a corpus as a source, with its labels or without."""
     header = corpus.header
     return Source(
         corpus=corpus,

@@ -126,7 +126,6 @@ class Source:
 
     @property
     def name(self) -> str:
-        """What messages call it."""
         return self.corpus.path if isinstance(self.corpus, Corpus) else "these documents"
 
 
@@ -203,7 +202,6 @@ class Estimator(Protocol):
         """Raise ValueError where parameters do not go together."""
 
     def _weighed(self, source: Source) -> Source:
-        """Return training documents as the model weighs them, and record the weighting."""
         return source
 
     @property
@@ -226,7 +224,6 @@ class Estimator(Protocol):
         return self.n_features_in_ + self._n_targets_in_columns
 
     def _encoded(self, X: object, *, reset: bool) -> Any:
-        """Return a table as numbers."""
         return X
 
     def _checked(self, X: np.ndarray) -> np.ndarray:

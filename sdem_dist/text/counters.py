@@ -32,7 +32,6 @@ class CsrCounts:
     counts: np.ndarray
 
     def matrix(self, n_features: int) -> sp.csr_matrix:
-        """Return them as a matrix, where the nodes are columns, ascending."""
         import scipy.sparse as sp
 
         matrix = sp.csr_matrix((self.counts, self.nodes, self.indptr), shape=(len(self.indptr) - 1, n_features))
@@ -41,7 +40,6 @@ class CsrCounts:
 
 
 def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
-    """Return consecutive documents together."""
     if len(parts) == 1:
         return parts[0]
     ends = offsets_of([len(part.nodes) for part in parts])
@@ -204,7 +202,6 @@ class FixedCounter:
         self._tokenizer, self._tree = vocabulary.tokenizer.fixed(), vocabulary.tree.view()
 
     def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
-        """Return counts, indices sorted."""
         parts, vocabulary = [], self._vocabulary
         for first, stop in pieces(texts.sizes, PIECE):
             tokens = self._tokenizer.tokens(texts.part(first, stop))
@@ -226,7 +223,6 @@ class HashingCounter:
         self._forget()
 
     def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
-        """Return counts, indices sorted."""
         parts = []
         for first, stop in pieces(texts.sizes, PIECE):
             counts = self._counter.parts(texts.part(first, stop))
@@ -240,7 +236,6 @@ class HashingCounter:
         self._columns = np.zeros(0, np.int32)
 
     def _hashed(self) -> np.ndarray:
-        """Return the column of every node."""
         tree, spelling = self._counter.tree, self._counter.tokenizer.spelling
         data, bounds = spelling.texts(tree.parents[: tree.n_nodes], tree.lasts[: tree.n_nodes], len(self._columns))
         hashes = np.empty(len(bounds) - 1, np.int32)

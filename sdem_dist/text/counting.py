@@ -69,8 +69,6 @@ class Beside(NamedTuple):
 
 @dataclass(frozen=True)
 class CountedBlock:
-    """Consecutive documents, counted."""
-
     counts: CsrCounts  # columns are the terms of a run, or those of the corpus
     n_columns: int
     run: int | None
@@ -161,7 +159,6 @@ class Tally:
         return np.fromiter(map(self.classes.__getitem__, labels), np.int32, len(labels))
 
     def merge(self, part: Tally) -> None:
-        """Add the documents of the next part."""
         self.n_documents += part.n_documents
         self.n_held_out += part.n_held_out
         for label in part.classes:
@@ -174,8 +171,6 @@ class Tally:
 
 @dataclass(frozen=True)
 class Counting:
-    """How sources are counted."""
-
     settings: VectorizerSettings
     reading: Reading
     numeric: bool  # the sources hold numbers
@@ -283,7 +278,6 @@ def count_text(
 
 
 def _block_of_matrix(counts: sp.csr_matrix, beside: Beside) -> CountedBlock:
-    """Return documents whose columns are known."""
     return CountedBlock(CsrCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], None, beside)
 
 

@@ -120,8 +120,6 @@ def foreign(start: bytes) -> str | None:
 
 @dataclass(frozen=True)
 class LineBlock:
-    """Consecutive bytes of a file."""
-
     raw: bytes  # in UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8
     size: int  # without these
     escaped: bool  # bytes that the encoding does not allow are spelled as surrogates; otherwise they stay as they are

@@ -219,7 +219,6 @@ def _check_destinations(destinations: list[str], overwrite: bool) -> None:
 
 
 def _settings_for(settings: VectorizerSettings, form: str | None) -> VectorizerSettings:
-    """Return the settings for sources of a numeric format, or of text."""
     if settings.kind == "matrix" and form is None:
         raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
     if form is None or settings.kind == "matrix":
@@ -261,7 +260,6 @@ def _reading_like(reference: Corpus, reading: Reading) -> Reading:
 
 
 def _known_classes(reference: Corpus | None, targets: bool) -> frozenset[str] | None:
-    """Return the only labels allowed, None for any."""
     if reference is None or targets or not reference.header.classes:
         return None
     return frozenset(map(class_name, labels_of(reference)))

@@ -61,8 +61,6 @@ class Trie:
 
 @dataclass(frozen=True)
 class SortedTerms:
-    """N-grams sorted by their texts."""
-
     data: np.ndarray  # uint8
     offsets: np.ndarray  # int64: the text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``
     totals: np.ndarray | None  # int64: how often each occurs, where that was asked for

@@ -85,8 +85,6 @@ class IngestReport:
 
 @dataclass(frozen=True)
 class _Part:
-    """A part of the sources, counted."""
-
     folder: Path
     tally: Tally
     start: int = 0  # position of its first document in the sources
@@ -132,7 +130,6 @@ class IngestRun:
         self._tallies = self.counting.held_out > 0 or self.counting.settings.chooses_terms
 
     def run(self) -> IngestReport:
-        """Read, count and write."""
         gate, tally, reading = self._gate, self._tally, self.counting.reading
         with self._workspace() as (self._scratch, self._here):
             if self.executor is None:

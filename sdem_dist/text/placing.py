@@ -36,8 +36,6 @@ ColumnsOf = Callable[[int], np.ndarray]
 
 @dataclass(frozen=True)
 class Placing:
-    """How counted documents become rows of a corpus."""
-
     n_features: int
     offset: int  # of numbers: the column that becomes 0
     whole: bool  # the counts are whole numbers

@@ -74,7 +74,6 @@ class Runs:
         return run, self._open[run]
 
     def write(self, run: int) -> None:
-        """Write a run down and forget its counter."""
         counter = self._open.pop(run)
         counter.tree.close()
         trie = Trie.of(counter)

@@ -55,7 +55,6 @@ class Texts:
         return self.data[self.starts[i] : self.stops[i]].tobytes()
 
     def take(self, rows: np.ndarray) -> Texts:
-        """Return the texts of these numbers, or of a mask, in the same buffer."""
         return Texts(self.data, self.starts[rows], self.stops[rows])
 
     def part(self, first: int, stop: int) -> Texts:
@@ -97,8 +96,6 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class Records:
-    """Consecutive documents of a source."""
-
     texts: Texts
     labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
     ids: list[object] | None = None  # the ids of the documents, where a column of them was named
@@ -108,8 +105,6 @@ class Records:
     weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
 
     def take(self, rows: np.ndarray) -> Records:
-        """Return the documents of these numbers."""
-
         def of(column: Any) -> Any:
             if isinstance(column, list):
                 return [column[i] for i in rows.tolist()] if column else column

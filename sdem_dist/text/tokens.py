@@ -93,7 +93,6 @@ class TokenInterner:
         return ids
 
     def words(self, first: int = 0) -> list[str]:
-        """Return the words from the number `first` on."""
         spelled, bounds = self.spelled.tobytes(), self.offsets[first : self.n_words + 1].tolist()
         return [spelled[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(bounds)]
 
@@ -112,8 +111,6 @@ class TokenInterner:
 
 @dataclass(frozen=True)
 class Spelling:
-    """How the words of n-grams are written."""
-
     spelled: np.ndarray  # uint8
     offsets: np.ndarray  # int64: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read
     n_words: int
@@ -122,12 +119,10 @@ class Spelling:
 
     @property
     def words(self) -> Texts:
-        """All words, in the order of their numbers."""
         return Texts(self.spelled, self.offsets[: self.n_words], self.offsets[1 : self.n_words + 1])
 
     @classmethod
     def of_code_points(cls) -> Spelling:
-        """Return code points as words."""
         return cls(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
 
     def take(self, words: np.ndarray) -> Spelling:

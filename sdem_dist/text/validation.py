@@ -94,7 +94,6 @@ class RowValidator:
         self.examples.append(str(error))
 
     def merge(self, skipped: int, examples: list[str]) -> None:
-        """Count records that another gate left out."""
         self.skipped += skipped
         self.examples += examples[: EXAMPLES_KEPT - len(self.examples)]
 
@@ -210,7 +209,6 @@ def _no_name(raw: object) -> str:
 
 
 def _joined(columns: list[Texts]) -> Texts:
-    """Return the texts of one column, or of several, joined by a line feed."""
     if len(columns) == 1:
         return columns[0]
     parts = zip(*([texts.bytes_of(i) for i in range(len(texts))] for texts in columns), strict=True)
@@ -256,7 +254,6 @@ def _weights(column: list[object], problems: Problems) -> np.ndarray:
 
 
 def _lines_before(path: Path, start: int) -> int:
-    """Return the number of lines that end before a byte."""
     n = 0
     with path.open("rb") as file:
         while start > 0 and (piece := file.read(min(1 << 22, start))):

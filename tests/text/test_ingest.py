@@ -15,7 +15,7 @@ from hypothesis import given
 from hypothesis import settings as hypothesis_settings
 from hypothesis import strategies as st
 from sklearn.datasets import dump_svmlight_file
-from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+from sklearn.feature_extraction.text import CountVectorizer
 
 from sdem_dist.corpus import open_corpus, write_corpus
 from sdem_dist.errors import CorpusError, IngestError
@@ -65,36 +65,24 @@ def test_vocabulary_and_counts_are_count_vectorizers(
     assert report.n_empty == int((np.diff(expected.indptr) == 0).sum())
 
 
-def test_a_corpus_holds_counts_as_count_texts_makes_them_and_document_frequencies(
-    tmp_path, documents, rows_in_source_order
-):
-    texts, settings = [text for _, text in documents], VectorizerSettings(ngram_range=(1, 2))
-    ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=2)
-    corpus = open_corpus(tmp_path / "c")
-    found, _ = rows_in_source_order(tmp_path / "c")
-    again = VectorizerSettings.from_json(corpus.header.vectorizer)
-    assert again == settings and (count_texts(texts, again, corpus.vocabulary())[0] != found).nnz == 0
-    assert not corpus.header.weighted
+@pytest.mark.parametrize(
+    "settings",
+    [
+        VectorizerSettings(ngram_range=(1, 2)),
+        VectorizerSettings(stem="porter", stop_words="english", ngram_range=(1, 2), min_df=2),
+        VectorizerSettings(kind="hashing", n_features=32),
+    ],
+    ids=["n-grams", "stems", "hashing"],
+)
+def test_a_corpus_holds_counts_as_count_texts_makes_them(tmp_path, documents, rows_in_source_order, settings):
+    texts, path = [text for _, text in documents], tmp_path / "c"
+    ingest([write_lines(tmp_path / "docs.txt", documents)], path, settings, block_documents=2)
+    corpus = open_corpus(path)
+    found, _ = rows_in_source_order(path)
+    again, words = VectorizerSettings.from_json(corpus.header.vectorizer), corpus.vocabulary()
+    assert again == settings and (count_texts(texts, again, words)[0] != found).nnz == 0
+    assert not corpus.header.weighted and (settings.stem is None or words == ["bank", "share"])
     assert corpus.document_frequency.tolist() == (found.toarray() > 0).sum(axis=0).tolist()
-
-
-def test_stemmed_ngrams(tmp_path, documents, rows_in_source_order):
-    pytest.importorskip("Stemmer")
-    settings = VectorizerSettings(stem="porter", stop_words="english", ngram_range=(1, 2), min_df=2)
-    ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=1)
-    words = open_corpus(tmp_path / "c").vocabulary()
-    assert words == ["bank", "share"]
-    found, _ = rows_in_source_order(tmp_path / "c")
-    assert (count_texts([t for _, t in documents], settings, words)[0] != found).nnz == 0
-
-
-def test_hashing(tmp_path, documents, rows_in_source_order):
-    settings = VectorizerSettings(kind="hashing", n_features=32)
-    ingest([write_lines(tmp_path / "docs.txt", documents)], tmp_path / "c", settings, block_documents=4)
-    expected = HashingVectorizer(n_features=32, alternate_sign=False, norm=None).transform([t for _, t in documents])
-    found, _ = rows_in_source_order(tmp_path / "c")
-    assert (found != expected).nnz == 0
-    assert open_corpus(tmp_path / "c").vocabulary() is None
 
 
 def test_threads_and_blocks_do_not_change_a_bit(tmp_path, documents):
@@ -225,13 +213,10 @@ def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
 
 
 @pytest.mark.parametrize("failing", [1, 2, 3, 4])
-def test_a_failure_keeps_the_corpus_and_what_was_held_out(tmp_path, documents, monkeypatch, failing):
+def test_a_failure_keeps_the_corpus_and_what_was_held_out_or_leaves_nothing(tmp_path, documents, failing):
     source = write_lines(tmp_path / "docs.txt", documents * 5)
     paths = tmp_path / "c", tmp_path / "h"
     arguments = {"held_out": 0.5, "held_out_path": paths[1], "overwrite": True, "block_documents": 8}
-    ingest([source], paths[0], **arguments)
-    before = [open_corpus(path).header.uid for path in paths]
-    source.write_text(source.read_text(encoding="utf-8").replace("bank", "oil"), encoding="utf-8")
     done = []
 
     def interrupt(stage, *numbers):
@@ -239,6 +224,13 @@ def test_a_failure_keeps_the_corpus_and_what_was_held_out(tmp_path, documents, m
         if done.count("writing") == failing * 2:
             raise KeyboardInterrupt
 
+    with pytest.raises(KeyboardInterrupt):
+        ingest([source], paths[0], **arguments, progress=interrupt)
+    assert [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
+    ingest([source], paths[0], **arguments)
+    before = [open_corpus(path).header.uid for path in paths]
+    source.write_text(source.read_text(encoding="utf-8").replace("bank", "oil"), encoding="utf-8")
+    done.clear()
     with pytest.raises(KeyboardInterrupt):
         ingest([source], paths[0], **arguments, progress=interrupt)
     assert [open_corpus(path).header.uid for path in paths] == before
@@ -257,19 +249,6 @@ def test_what_a_killed_ingest_left_is_cleared(tmp_path, documents):
     assert sum(p.name.startswith(".c.") for p in tmp_path.iterdir()) == 2, "counted documents, and half a corpus"
     ingest([source], tmp_path / "c")
     assert sorted(p.name for p in tmp_path.iterdir()) == ["c", "docs.txt"]
-
-
-def test_an_interrupt_leaves_nothing(tmp_path, documents):
-    def interrupt(stage, done, total):
-        if stage == "writing" and done > 10:
-            raise KeyboardInterrupt
-
-    source = write_lines(tmp_path / "docs.txt", documents * 5)
-    with pytest.raises(KeyboardInterrupt):
-        ingest(
-            [source], tmp_path / "c", held_out=0.5, held_out_path=tmp_path / "h", block_documents=3, progress=interrupt
-        )
-    assert [p.name for p in tmp_path.iterdir()] == ["docs.txt"]
 
 
 def test_existing_corpora_are_kept_unless_asked(tmp_path, documents):

@@ -76,7 +76,6 @@ def files_below(folder: Path) -> Iterator[Path]:
 
 
 def _text_of(file: Path, encoding: str, gate: RowValidator) -> str | None:
-    """Return the text of a file, or None if it is rejected."""
     with open_binary(file) as raw:
         content = raw.read()
     if is_utf8_name(encoding) and (problem := foreign(content[:HEAD])) is not None:

@@ -103,7 +103,6 @@ class _Stream:
 
     @property
     def is_empty(self) -> bool:
-        """Nothing but blank lines is left."""
         while not self.first.strip(b"\r\n"):
             if not (block := self._next()):
                 return True
