@@ -10,23 +10,23 @@ from sdem_dist.errors import IngestError as IngestError
 from sdem_dist.errors import ModelError as ModelError
 from sdem_dist.errors import SdemError as SdemError
 from sdem_dist.errors import TrainingError as TrainingError
+from sdem_dist.estimators.clusters import ExponentialMixture as ExponentialMixture
+from sdem_dist.estimators.clusters import GaussianMixture as GaussianMixture
+from sdem_dist.estimators.clusters import KMeans as KMeans
+from sdem_dist.estimators.clusters import MultinomialMixture as MultinomialMixture
 from sdem_dist.estimators.column_naive_bayes import BernoulliNB as BernoulliNB
 from sdem_dist.estimators.column_naive_bayes import CategoricalNB as CategoricalNB
 from sdem_dist.estimators.column_naive_bayes import MixedNB as MixedNB
 from sdem_dist.estimators.column_naive_bayes import PoissonNB as PoissonNB
 from sdem_dist.estimators.gaussian_regressor import GaussianRegressor as GaussianRegressor
-from sdem_dist.estimators.k_means import KMeans as KMeans
+from sdem_dist.estimators.label_naive_bayes import ManyClassNB as ManyClassNB
+from sdem_dist.estimators.label_naive_bayes import MultiLabelNB as MultiLabelNB
 from sdem_dist.estimators.lda_classifier import LDAClassifier as LDAClassifier
-from sdem_dist.estimators.many_class_nb import ManyClassNB as ManyClassNB
 from sdem_dist.estimators.mixture_classifiers import EMMixtureClassifier as EMMixtureClassifier
-from sdem_dist.estimators.mixture_classifiers import SdemMixtureClassifier as SdemMixtureClassifier
-from sdem_dist.estimators.mixtures import ExponentialMixture as ExponentialMixture
-from sdem_dist.estimators.mixtures import GaussianMixture as GaussianMixture
-from sdem_dist.estimators.mixtures import MultinomialMixture as MultinomialMixture
-from sdem_dist.estimators.multi_label_nb import MultiLabelNB as MultiLabelNB
-from sdem_dist.estimators.multiplicative_mixture import (
+from sdem_dist.estimators.mixture_classifiers import (
     MultiplicativeMixtureClassifier as MultiplicativeMixtureClassifier,
 )
+from sdem_dist.estimators.mixture_classifiers import SdemMixtureClassifier as SdemMixtureClassifier
 from sdem_dist.estimators.naive_bayes import MultinomialNB as MultinomialNB
 from sdem_dist.estimators.supervised_lda import SupervisedLDAClassifier as SupervisedLDAClassifier
 from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as SupervisedLDARegressor

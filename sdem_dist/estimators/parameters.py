@@ -160,7 +160,7 @@ def takes(*names: str) -> Callable[[_Method], _Method]:
     def documented(method: _Method) -> _Method:
         text, heading = cleandoc(method.__doc__ or ""), "Parameters\n----------\n"
         if heading not in text:
-            text = "".join(re.sub(r"\n(?=Returns\n-)|$", f"\n{heading}\n", text, count=1))
+            text = re.sub(r"\n(?=Returns\n-)|$", f"\n{heading}\n", text, count=1)
         arguments = "".join(f"{ARGUMENTS[name]}\n" for name in names)
         method.__doc__ = text.replace(heading, heading + arguments)
         return method
@@ -205,7 +205,6 @@ STEPS = (
         "with the documents seen, see `step_decay`."
     ),
 )
-INIT_DOCUMENTS = integer(), "Documents, drawn at random, in which k-means++ looks for starts."
 
 
 @estimator

@@ -171,7 +171,7 @@ class HoldoutPolicy:
         if self.patience is not None:
             best = scored[0]
             for i in range(len(scored)):
-                if monitoring.best(scored[: i + 1], scored.index(best)):
+                if monitoring.is_best(scored[: i + 1], scored.index(best)):
                     best = scored[i]
             last = best
             if self.share > defaults.NO_REFIT:

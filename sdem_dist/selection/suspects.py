@@ -9,7 +9,7 @@ import numpy as np
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import are_label_sets, membership
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.multi_label_nb import MultiLabelNB
+from sdem_dist.estimators.label_naive_bayes import MultiLabelNB
 from sdem_dist.estimators.naive_bayes import MultinomialNB
 from sdem_dist.inputs.validation import positions_of
 from sdem_dist.inputs.weighted import coded, members_of

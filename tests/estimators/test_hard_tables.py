@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.datasets import load_diabetes, load_digits, load_iris, load_wine
 from sklearn.linear_model import LinearRegression
+from tables import TABLES, compare
 
 from sdem_dist import (
     BernoulliNB,
@@ -160,3 +161,13 @@ def test_documents_without_any_label_are_not_scored(tmp_path):
     corpus = write_corpus(tmp_path / "c", IRIS, nobody, dense=True, unlabelled=-1, classes=[0, 1, 2])
     with pytest.raises(ValueError, match="none of the documents to be scored has a label"):
         GaussianNB(n_epochs=2).fit(IRIS, SPECIES).evaluate(corpus)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("standardised", [False, True])
+@pytest.mark.parametrize("loss", ["ncll", "hinge"])
+@pytest.mark.parametrize("name", TABLES)
+def test_defaults_are_safe(name, loss, standardised):
+    # few documents leave much to chance: .01 is a promise about the mean of ten repeats
+    row, safe = compare(name, standardised, loss, "sum", repeats=10 if name in ("iris", "wine") else 2)
+    assert safe, row

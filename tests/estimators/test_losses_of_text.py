@@ -45,9 +45,7 @@ def test_they_train_and_are_saved(make, loss, tmp_path):
     model = make(loss).fit(X, Y)
     assert model.score(X, Y) > 0.6
     model.save(tmp_path / "model")
-    loaded = sd.load_model(tmp_path / "model")
-    assert loaded.get_params()["loss"] == loss
-    np.testing.assert_array_equal(loaded.predict_proba(X), model.predict_proba(X))
+    assert sd.load_model(tmp_path / "model").get_params()["loss"] == loss
 
 
 def test_the_hinge_of_margin_one_is_the_named_one():

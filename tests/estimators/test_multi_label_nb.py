@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from click.testing import CliRunner
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import sdem_dist as sd
-from sdem_dist.cli import main
 from sdem_dist.documents import Documents
 from sdem_dist.label_scores import best_thresholds, fitting_sums
 from sdem_dist.losses import NAMED, Blend, CostSensitiveHinge, Hinge
 from sdem_dist.models.heads import Classes, Labels
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import localised
-from sdem_dist.text import Reading
 
 N, WORDS, LABELS = 400, 60, 5
 NAMES = ("ant", "bee", "cow", "dog", "emu")
@@ -170,45 +165,3 @@ def test_an_explanation_adds_up():
     assert (found.label, found.against) == ("sport", "not sport")
     assert found.log_odds == pytest.approx(model.decision_function(["a goal"])[0].max())
     assert found.prior + sum(word.part for word in found.words) == pytest.approx(found.log_odds, abs=1e-6)
-
-
-LINES = "sport\ta late goal wins\nmoney\trates fall\nmoney, sport\tthe club buys shares\n\tthe weather is fine\n"
-
-
-@pytest.fixture
-def sources(tmp_path):
-    (tmp_path / "posts.tsv").write_text(LINES * 15, encoding="utf-8")
-    rows = [line.split("\t") for line in (LINES * 15).splitlines()]
-    objects = [json.dumps({"label": [n.strip() for n in a.split(",") if n], "text": b}) for a, b in rows]
-    (tmp_path / "posts.jsonl").write_text("\n".join(objects), encoding="utf-8")
-    return tmp_path
-
-
-def test_sources_of_text(sources):
-    made = [sources / f"{form}.zarr" for form in ("tsv", "jsonl")]
-    for path, form in zip(made, ("tsv", "jsonl"), strict=True):
-        sd.ingest(sources / f"posts.{form}", path, reading=Reading(label_separator=","))
-    first, second = map(sd.open_corpus, made)
-    assert first.header.uid == second.header.uid
-    assert first.header.classes == ((), ("money",), ("money", "sport"), ("sport",))
-    (sources / "new.tsv").write_text("sport,money\tgoal\n\trates\n", encoding="utf-8")
-    sd.ingest(sources / "new.tsv", sources / "new.zarr", vocabulary_from=made[0])
-    assert sd.open_corpus(sources / "new.zarr").header.classes == ((), ("money", "sport"))
-    (sources / "odd.tsv").write_text("sport,fox\tgoal\n", encoding="utf-8")
-    with pytest.raises(sd.IngestError, match="'fox' is not among"):
-        sd.ingest(sources / "odd.tsv", sources / "odd.zarr", vocabulary_from=made[0])
-
-
-def test_commands(sources):
-    def run(*arguments):
-        result = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return result.stdout
-
-    model = sources / "posts.model"
-    run("train", sources / "posts.tsv", model, "--estimator", "MultiLabelNB", "--label-separator", ",", "--quiet")
-    (sources / "new.txt").write_text("a late goal wins\nthe club buys shares\nthe weather is fine\n", encoding="utf-8")
-    first = [line.split("\t")[0] for line in run("predict", model, sources / "new.txt").splitlines()]
-    assert first == ["sport", "money|sport", ""]
-    explained = run("explain", model, "a late goal")
-    assert "not sport" in explained and "p(word|" not in explained  # it has none

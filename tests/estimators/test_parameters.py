@@ -78,25 +78,6 @@ def test_the_first_parameter_of_mixtures_and_topic_models_needs_no_name():
 
 
 @pytest.mark.parametrize(
-    ("estimator", "ignored"),
-    [
-        (sd.MultinomialNB(steps="paper", step=0.5), "step is for steps='margin'"),
-        (sd.LDAClassifier(steps="paper", step=0.5), "step is for steps='margin'"),
-        (sd.MultinomialNB(loss="nll", steps="paper"), "closed form"),
-        *(
-            (kind(loss="nll", step="paper", merge="mean", n_lanes=1), "closed form")
-            for kind in (sd.GaussianNB, sd.BernoulliNB, sd.CategoricalNB, sd.PoissonNB)
-        ),
-        (sd.GaussianNB(loss="nll", batch_size=10), "closed form"),
-    ],
-    ids=repr,
-)
-def test_settings_of_steps_are_refused_where_there_are_no_such_steps(estimator, ignored):
-    with pytest.raises(ValueError, match=ignored):
-        estimator.fit([[1, 0], [0, 1], [1, 1]], [0, 1, 1])
-
-
-@pytest.mark.parametrize(
     ("name", "settings"),
     [
         ("MultinomialNB", {"step": 0.5}),

@@ -96,6 +96,16 @@ TOGETHER = [
         for prior in PRIORS
     ),
     ("BernoulliNB", {"class_prior": PRIORS[-1]}, "sum of the priors"),
+    *(
+        (name, {"steps": "paper", "step": 0.5}, "step is for steps='margin'")
+        for name in ("MultinomialNB", "LDAClassifier")
+    ),
+    ("MultinomialNB", {"loss": "nll", "steps": "paper"}, "closed form"),
+    *(
+        (name, {"loss": "nll", "step": "paper", "merge": "mean", "n_lanes": 1}, "closed form")
+        for name in ("GaussianNB", "BernoulliNB", "CategoricalNB", "PoissonNB")
+    ),
+    ("GaussianNB", {"loss": "nll", "batch_size": 10}, "closed form"),
     ("GaussianNB", {"step": "paper"}, "merge='mean'"),
     ("EMMixtureClassifier", {"em_step": 0.5}, "em_step means nothing"),
     ("EMMixtureClassifier", {"offset": 2.0}, "offset means nothing"),

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from click.testing import CliRunner
 from scipy.special import expit
 from sklearn.metrics import accuracy_score, f1_score, log_loss, mean_poisson_deviance
 
 import sdem_dist as sd
-from sdem_dist.cli import main
 from sdem_dist.errors import ModelError, TrainingError
 from sdem_dist.inputs.validation import as_documents
 from sdem_dist.kernels.topic_steps import add_evidence
@@ -113,29 +109,6 @@ def test_thresholds_of_several_labels_find_rare_ones():
     assert f1_score(rare[TEST], given, average="macro") > 0.05 + f1_score(
         rare[TEST], model.predict_proba(X[TEST]) >= 0.5, average="macro", zero_division=0
     )
-
-
-@pytest.mark.parametrize("kind", ["levels", "counts", "labels"])
-def test_from_the_command_line(kind, tmp_path):
-    y = {"levels": LEVELS, "counts": None, "labels": SEVERAL}[kind]
-    corpus = sd.write_corpus(tmp_path / "c", X, y, targets=COUNTS if kind == "counts" else None, shard_documents=300)
-    estimator = "SupervisedLDARegressor" if kind == "counts" else "SupervisedLDAClassifier"
-    settings = {"levels": {"ordered": True}, "counts": {"family": "poisson"}, "labels": {}}[kind]
-    words = [w for k, v in settings.items() for w in ("--set", f"{k}={v}")]
-    run = CliRunner().invoke(
-        main, ["train", corpus.path, str(tmp_path / "m"), "--estimator", estimator, "--set", "alpha=learned", *words]
-    )
-    assert run.exit_code == 0, run.output
-    made = getattr(sd, estimator)(alpha="learned", **settings).fit(corpus)
-    loaded = sd.load_model(tmp_path / "m")
-    for one, other in zip(made.state_, loaded.state_, strict=True):
-        np.testing.assert_array_equal(one, other)
-    shown = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m"), corpus.path, "--json"])
-    assert shown.exit_code == 0, shown.output
-    name = {"levels": "ncll", "counts": "poisson_deviance", "labels": "label_log_loss"}[kind]
-    assert json.loads(shown.output)[name] == pytest.approx(made.evaluate(corpus)[name])
-    facts = CliRunner().invoke(main, ["inspect", str(tmp_path / "m")])
-    assert "learned" in facts.output and f"{made.alpha_[0]:.4g}" in facts.output
 
 
 def test_one_alpha_for_each_topic_is_one_for_all():

@@ -98,7 +98,7 @@ def test_the_temperature_is_that_of_the_epoch_after_the_chosen_one(trained_stage
     assert two_epochs.temperature_ == fixed[-1]
 
 
-def test_words_that_only_held_out_documents_have_are_unknown():
+def test_words_that_only_held_out_documents_have_are_unknown(tmp_path):
     corpus = MemoryCorpus(X, Y, (0, 1, 2), random_state=0)
     rows = corpus.order[~trained_part(0, 0, len(Y), 0.1)]
     own = sp.hstack([X, sp.csr_matrix(np.isin(np.arange(len(Y)), rows).astype(int)[:, None])]).tocsr()
@@ -108,6 +108,11 @@ def test_words_that_only_held_out_documents_have_are_unknown():
         expected = with_more[rows, :n_words].sorted_indices()
         assert (found.to_csr()[:, :n_words] != expected).nnz == 0
         assert found.n_nonzeros == expected.nnz
+    some = write_corpus(
+        tmp_path / "c", sp.csr_matrix([[1, 1, 0, 2], [1, 0, 3, 0], [1, 1, 0, 0]]), list("aba"), shuffle=False
+    )
+    read = held_out_documents(some.subset([1]), frequency=some.document_frequency).read(0, 3)
+    assert read.to_csr().toarray().tolist() == [[1, 0, 0, 0]] and read.weights.tolist() == [1]
 
 
 def test_a_temperature_lowers_the_log_loss_of_documents_that_nobody_has_seen():

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from reference.random_documents import random_counts
 from sklearn.feature_extraction.text import TfidfTransformer
 
-from sdem_dist import MultinomialNB, ingest, load_model, open_corpus, write_corpus
+from sdem_dist import MultinomialNB, ingest, open_corpus, write_corpus
 from sdem_dist.corpus.memory import MemoryCorpus
 from sdem_dist.fitting.plans import PriorStart
 from sdem_dist.inputs.source import documents_of, source_of
@@ -126,13 +126,3 @@ def test_pseudo_counts_are_powers_of_document_frequencies(form, power):
     prior = PriorStart(NaiveBayes(30, Classes(3), 2.0), corpus, Weighting(form, 10.0)).prior
     frequency = np.maximum(np.asarray((X > 0).sum(axis=0)).ravel(), 1)
     np.testing.assert_allclose(prior, 2.0 * frequency**power)
-
-
-def test_files_keep_weighting_frequencies_and_temperature(tmp_path):
-    model = MultinomialNB(min_df=3).fit(X, Y)
-    model.save(tmp_path / "m")
-    loaded = load_model(tmp_path / "m")
-    assert loaded.weighting_ == model.weighting_ and loaded.temperature_ == model.temperature_ != 1.0
-    np.testing.assert_array_equal(loaded.document_frequency_, np.asarray((X > 0).sum(axis=0)).ravel())
-    np.testing.assert_array_equal(loaded.predict_proba(X_NEW), model.predict_proba(X_NEW))
-    assert loaded.evaluate(X_NEW, Y_NEW) == model.evaluate(X_NEW, Y_NEW)
