@@ -104,16 +104,14 @@ def _write(
             checks[name] = ArrayCheck.of(array)
             del array  # before the next is made
         contents = msgspec.json.encode(Contents(checks, metadata))
-        preamble = Preamble(kind, str(FORMAT_VERSION), contents.decode(), str(_checksum(contents)))
+        preamble = Preamble(
+            kind, str(FORMAT_VERSION), contents.decode(), str(crc32c(np.frombuffer(contents, np.uint8)))
+        )
         text = msgspec.json.encode({"__metadata__": preamble, **header})
         text += b" " * (-len(text) % 8)  # the arrays are aligned
         file.write(len(text).to_bytes(8, "little") + text)
         data.seek(0)
         shutil.copyfileobj(data, file, 1 << 20)
-
-
-def _checksum(contents: bytes) -> int:
-    return crc32c(np.frombuffer(contents, np.uint8))
 
 
 def read_archive(
@@ -161,7 +159,7 @@ def _contents(path: Path, kind: str, archive: Any) -> Contents:
             "train it again, or install the version of sdem_dist that made it",
             path=path,
         )
-    if preamble.crc32c != str(_checksum(preamble.contents.encode())):
+    if preamble.crc32c != str(crc32c(np.frombuffer(preamble.contents.encode(), np.uint8))):
         raise ModelError("its table of contents does not match its checksum: the file is altered", path=path)
     contents = msgspec.json.decode(preamble.contents, type=Contents)
     if odd := contents.arrays.keys() ^ archive.keys():

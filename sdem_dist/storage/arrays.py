@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -20,9 +20,6 @@ from sdem_dist.errors import BucketError, CorpusError, UnreadableError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.encoding import JsonObject, in_parts
 from sdem_dist.storage.urls import is_url, place
-
-if TYPE_CHECKING:
-    from numcodecs.blosc import Blosc
 
 CNAME = "lz4"
 CLEVEL = 5
@@ -78,20 +75,18 @@ def write_arrays(folder: Path, arrays: Mapping[str, np.ndarray]) -> None:
 
 def write_array(folder: Path, array: np.ndarray) -> None:
     """Write numbers as an array of zarr, compressed; two tasks may write the same one at once."""
-    metadata, rows = _metadata(array.shape, array.dtype)
-    folder.mkdir(parents=True, exist_ok=True)
+    from numcodecs import blosc
 
-    def write(chunk: tuple[int, np.ndarray]) -> None:
-        first, part = chunk
+    metadata, rows = _metadata(array.shape, array.dtype)
+    compressor = blosc.Blosc(CNAME, CLEVEL, blosc.SHUFFLE)
+    folder.mkdir(parents=True, exist_ok=True)
+    for first, part in in_parts(array, rows) if array.size else ():
         little = np.ascontiguousarray(part, part.dtype.newbyteorder("<"))
         if len(little) < rows:  # all chunks of an array are of one shape
             little = np.concatenate([little, np.zeros((rows - len(little), *array.shape[1:]), little.dtype)])
         file = _chunk(folder, first // rows, array.ndim)
         file.parent.mkdir(parents=True, exist_ok=True)
-        file.write_bytes(_compressor().encode(little))
-
-    for chunk in in_parts(array, rows) if array.size else ():
-        write(chunk)
+        file.write_bytes(compressor.encode(little))
     (folder / "zarr.json").write_bytes(msgspec.json.format(msgspec.json.encode(metadata), indent=2))
 
 
@@ -137,12 +132,6 @@ def _read_chunk(folder: Path, array: np.ndarray, number: int, rows: int) -> None
 
 def _chunk(folder: Path, number: int, n_axes: int) -> Path:
     return folder.joinpath("c", str(number), *["0"] * (n_axes - 1))
-
-
-def _compressor() -> Blosc:
-    from numcodecs import blosc
-
-    return blosc.Blosc(CNAME, CLEVEL, blosc.SHUFFLE)
 
 
 def _metadata(shape: tuple[int, ...], dtype: np.dtype) -> tuple[JsonObject, int]:

@@ -55,12 +55,20 @@ class Tag(NamedTuple):
     e_tag: str
     version: str | None
 
+    @classmethod
+    def of(cls, meta: Mapping[str, Any]) -> Tag:
+        return cls(meta.get("e_tag") or "", meta.get("version"))
+
 
 class Object(NamedTuple):
     url: str
     size: int
     modified_ns: int
     tag: Tag
+
+    @classmethod
+    def of(cls, url: str, meta: Mapping[str, Any]) -> Object:
+        return cls(url, meta["size"], int(meta["last_modified"].timestamp() * 1e9), Tag.of(meta))
 
 
 def named(error: Exception, url: str) -> Exception:
@@ -149,24 +157,19 @@ def _connect(bucket: str) -> ObjectStore:
             options["client_options"] = {**SETTINGS["client_options"], "allow_http": endpoint.startswith("http://")}
         if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
             options["region"] = "us-east-1"
-        _check_for_credentials(bucket)
+        # To ask a machine for its role would take minutes to fail.
+        names = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
+        if not any(name in names or name.startswith("AWS_CONTAINER_") for name in os.environ):
+            try:
+                socket.create_connection(("169.254.169.254", 80), timeout=1).close()
+            except OSError:
+                raise _missing_credentials(bucket) from None
     try:
         return from_url(bucket, **options)
     except Exception as error:
         if (cause := named(error, bucket)) is error:
             raise
         raise cause from None
-
-
-def _check_for_credentials(bucket: str) -> None:
-    """Raise BucketError where there are no credentials: to ask a machine for its role would take minutes to fail."""
-    names = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
-    if any(name in names or name.startswith("AWS_CONTAINER_") for name in os.environ):
-        return
-    try:
-        socket.create_connection(("169.254.169.254", 80), timeout=1).close()
-    except OSError:
-        raise _missing_credentials(bucket) from None
 
 
 def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -> Result:
@@ -184,16 +187,12 @@ def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -
         except Exception as error:
             cut_short = type(error).__module__.startswith("obstore") and "body error" in str(error)
             if cut_short and attempt + 1 < TRIES:
-                _pause(attempt)
+                time.sleep(0.2 * 2**attempt)
                 continue
             if (cause := named(error, url)) is error:
                 raise
             raise cause from None  # obstore's may quote what the server said of the credentials
     raise AssertionError("unreachable")
-
-
-def _pause(attempt: int) -> None:
-    time.sleep(0.2 * 2**attempt)
 
 
 def get(url: str, start: int = 0, stop: int | None = None, tag: Tag | None = None) -> bytes:
@@ -211,7 +210,7 @@ def head(url: str) -> Object:
     if not split(url)[1]:
         raise FileNotFoundError(errno.ENOENT, "a bucket is a folder, not an object", url)
     try:
-        return _described(url, _request(url, lambda o, s, key: o.head(s, key)))
+        return Object.of(url, _request(url, lambda o, s, key: o.head(s, key)))
     except FileNotFoundError:
         raise
     except (BucketError, OSError):
@@ -219,20 +218,12 @@ def head(url: str) -> Object:
         raise
 
 
-def _described(url: str, meta: Mapping[str, Any]) -> Object:
-    return Object(url, meta["size"], int(meta["last_modified"].timestamp() * 1e9), _tag(meta))
-
-
-def _tag(meta: Mapping[str, Any]) -> Tag:
-    return Tag(meta.get("e_tag") or "", meta.get("version"))
-
-
 def get_with_tag(url: str) -> tuple[bytes, Tag]:
     """Return an object's bytes and its tag, of the same moment."""
 
     def send(o: ModuleType, s: ObjectStore, key: str) -> tuple[bytes, Tag]:
         answer = o.get(s, key)
-        return bytes(answer.bytes()), _tag(answer.meta)
+        return bytes(answer.bytes()), Tag.of(answer.meta)
 
     return _request(url, send)
 
@@ -258,7 +249,7 @@ def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
     mode = "create" if tag is None else {name: value for name, value in tag._asdict().items() if value is not None}
     for attempt in range(TRIES):
         try:
-            return _tag(_request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False)))
+            return Tag.of(_request(url, lambda o, s, key: o.put(s, key, content, mode=mode, use_multipart=False)))
         except (ChangedError, OSError) as error:
             with suppress(OSError):
                 current, current_tag = get_with_tag(url)
@@ -266,7 +257,7 @@ def put_if(url: str, content: bytes, tag: Tag | None) -> Tag:
                     return current_tag
             if isinstance(error, ChangedError) or attempt + 1 == TRIES:
                 raise
-            _pause(attempt)
+            time.sleep(0.2 * 2**attempt)
     raise AssertionError("unreachable")
 
 
@@ -278,7 +269,8 @@ def delete(url: str) -> None:
 def below(url: str) -> list[Object]:
     bucket, key = split(url)
     entries = _request(url, lambda o, s, _: [meta for part in o.list(s, prefix=key or None) for meta in part])
-    return [_described(_url(bucket, meta["path"]), meta) for meta in sorted(entries, key=lambda meta: meta["path"])]
+    root = bucket if bucket == "memory://" else f"{bucket}/"
+    return [Object.of(root + meta["path"], meta) for meta in sorted(entries, key=lambda meta: meta["path"])]
 
 
 def children(url: str) -> tuple[list[str], list[str]]:
@@ -289,28 +281,15 @@ def children(url: str) -> tuple[list[str], list[str]]:
     return sorted(folders), sorted(meta["path"].rsplit("/", 1)[-1] for meta in answer["objects"])
 
 
-def _url(bucket: str, name: str) -> str:
-    return f"{bucket.rstrip('/')}/{name}" if bucket != "memory://" else f"memory://{name}"
-
-
 def remove(url: str) -> None:
     urls = [entry.url for entry in below(url)]
     for first in range(0, len(urls), 1000):
-        _remove_some(url, urls[first : first + 1000])
-
-
-def _remove_some(url: str, urls: list[str]) -> None:
-    names = [split(one)[1] for one in urls]
-    for attempt in range(TRIES):  # obstore does not retry this
+        some = urls[first : first + 1000]
+        names = [split(one)[1] for one in some]
         try:
-            _request(url, lambda o, s, _: o.delete(s, names))
-            return
-        except FileNotFoundError:
-            # Another process removes them, too: on Azure and Google that ends the request in the middle.
-            for one in urls:
-                delete(one)
-            return
+            _request(url, lambda o, s, _, names=names: o.delete(s, names))  # type: ignore[misc]
         except OSError:
-            if attempt + 1 == TRIES:
-                raise
-            _pause(attempt)
+            # obstore does not repeat this request. And where another process removes some of these, Azure and Google
+            # end it in the middle.
+            for one in some:
+                delete(one)

@@ -8,7 +8,7 @@ removed. So no clock and no lock is needed.
 import json
 import re
 import secrets
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -72,12 +72,18 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
         with suppress(Exception):  # the first failure is the one to report
             if contents_of(_attributes(buckets.get(_root(url)))) != name:  # it is not published
                 buckets.remove(f"{url}/{name}")
-                _unclaim(url, before, tag)
+                # Put the root back, unless another writer has put its mark there.
+                if before is not None:
+                    attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
+                    buckets.put_if(_root(url), group_json(attributes), tag)
+                elif buckets.head(_root(url)).tag.e_tag == tag.e_tag:
+                    buckets.delete(_root(url))
         raise
     if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
         others += ["shards", "vocabulary", "document_frequency"]
     with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
-        _clear(url, others)
+        for old in others:
+            buckets.remove(f"{url}/{old}")
 
 
 def _claim(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
@@ -99,22 +105,9 @@ def _claim(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
         if set(attributes) <= {WRITER}:
             before = None  # only the mark of a dead writer was there, or nothing
         current = contents_of(attributes)
-        _clear(url, listed - {current})
+        for old in listed - {current}:
+            buckets.remove(f"{url}/{old}")
         return before, tag, [] if current is None else [current]
-
-
-def _unclaim(url: str, before: bytes | None, tag: Tag) -> None:
-    """Put the root back, unless another writer has put its mark there."""
-    if before is not None:
-        attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
-        buckets.put_if(_root(url), group_json(attributes), tag)
-    elif buckets.head(_root(url)).tag.e_tag == tag.e_tag:
-        buckets.delete(_root(url))
-
-
-def _clear(url: str, names: Iterable[str]) -> None:
-    for name in names:
-        buckets.remove(f"{url}/{name}")
 
 
 def _root(url: str) -> str:

@@ -78,13 +78,13 @@ def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
 
     Of a whole file that `Strings` maps no more than one part is in memory.
     """
-    file = array if isinstance(array, np.memmap) and not isinstance(array.base, np.ndarray) else None
+    is_file = isinstance(array, np.memmap) and not isinstance(array.base, np.ndarray) and array.mode == "r"
     for first in range(0, len(array), rows):
-        if file is None or file.filename is None or file.mode != "r" or file.ndim > 1:
+        if not is_file or array.ndim > 1:
             yield first, array[first : first + rows]
         else:
-            start, n = file.offset + first * file.itemsize, min(rows, len(array) - first)
-            yield first, np.fromfile(file.filename, file.dtype, n, offset=start)
+            start, n = array.offset + first * array.itemsize, min(rows, len(array) - first)
+            yield first, np.fromfile(array.filename, array.dtype, n, offset=start)
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:

@@ -88,20 +88,15 @@ def _make_and_lock(parent: Path, prefix: str) -> tuple[Path, int]:
 def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> None:
     """Remove folders named by a prefix and hexadecimal digits that no process has locked, except the one named."""
     ours = re.compile(re.escape(prefix) + f"[0-9a-f]{{{digits}}}")
-    with suppress(OSError):
-        for name in os.listdir(parent):
-            if ours.fullmatch(name) and name != but:
-                _clear_if_abandoned(parent / name)
-
-
-def _clear_if_abandoned(folder: Path) -> None:
-    with suppress(OSError):
-        descriptor = opened(folder)
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            shutil.rmtree(folder, ignore_errors=True)
-        finally:
-            os.close(descriptor)
+    names = os.listdir(parent) if parent.is_dir() else []
+    for folder in (parent / name for name in names if ours.fullmatch(name) and name != but):
+        with suppress(OSError):
+            descriptor = opened(folder)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                shutil.rmtree(folder, ignore_errors=True)
+            finally:
+                os.close(descriptor)
 
 
 def opened(folder: Path) -> int:
@@ -160,7 +155,10 @@ def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[
     _refuse_existing(path, overwrite)
     with _explained(path, CorpusError), hidden_folder(path, "partial") as partial:
         yield partial
-        _flush_tree(partial)
+        with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:  # each waits for the device
+            below = list(partial.rglob("*"))
+            for paths in ([p for p in below if p.is_file()], [partial, *(p for p in below if p.is_dir())]):
+                list(pool.map(to_disk, paths))
         _refuse_existing(path, overwrite)
         _put(partial, path, overwrite)
         to_disk(path.parent)
@@ -246,14 +244,6 @@ def free_space(folder: Path) -> str:
 def _resolved(path: str | Path) -> Path:
     """Follow symbolic links, so that what they point to is replaced and not the link."""
     return place(path) if is_url(path) else Path(os.path.realpath(path))
-
-
-def _flush_tree(folder: Path) -> None:
-    """Flush every file, several at a time since each waits for the device, and then the folders."""
-    tree = [(Path(parent), names) for parent, _, names in os.walk(folder)]
-    with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:
-        for paths in ([parent / name for parent, names in tree for name in names], [parent for parent, _ in tree]):
-            list(pool.map(to_disk, paths))
 
 
 def to_disk(path: Path) -> None:
