@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -76,17 +76,6 @@ def _cut_alike(column: Any, sizes: Sequence[float], name: str) -> Sequence[Any]:
     return blocks
 
 
-@dataclass(frozen=True)
-class Storing:
-    """How the parts of a collection are taken in; see `sdem_dist.corpus.write_corpus`."""
-
-    classes: tuple[object, ...] | None
-    weighted: bool | None
-    dense: bool
-    unlabelled: object = None
-    categories: dict[int, np.ndarray] | None = None  # the numbering of a table of pandas
-
-
 def categories_of(X: Any, client: Client, executor: Executor) -> dict[int, np.ndarray]:
     """Return the numbering of a DataFrame of Dask, from what each of its parts holds; see `joined_categories`."""
     from sdem_dist.engine.executor import in_order
@@ -96,13 +85,22 @@ def categories_of(X: Any, client: Client, executor: Executor) -> dict[int, np.nd
 
 
 def collect_by_tasks(
-    executor: Executor, client: Client, parts: Sequence[Part], how: Storing, scratch: Path, seed: int | None
+    executor: Executor,
+    client: Client,
+    parts: Sequence[Part],
+    categories: dict[int, np.ndarray] | None,
+    scratch: Path,
+    seed: int | None,
+    options: JsonObject,
 ) -> SortedDocuments:
-    """Check, take in and sort the parts of a collection in tasks, see `collect`; raises CorpusError as that does."""
+    """Check, take in and sort the parts of a collection in tasks; raises CorpusError as `collect` does.
+
+    `categories`: the numbering of a table. `options`: of `collect`.
+    """
     from sdem_dist.engine.executor import in_order
 
     computed = ([client.compute(one) if hasattr(one, "dask") else one for one in part] for part in parts)
-    jobs = ((scratch / f"part-{i}", i, how, *part) for i, part in enumerate(computed))
+    jobs = ((scratch / f"part-{i}", i, categories, options, *part) for i, part in enumerate(computed))
     summaries = list(in_order(executor, store_part, jobs))
     starts = list(accumulate((summary["n_documents"] for summary in summaries), initial=0))
     nonempty = [i for i, summary in enumerate(summaries) if summary["n_documents"]]
@@ -110,12 +108,12 @@ def collect_by_tasks(
     kind = next(iter(kinds.values()), Kind(0))
     for i in nonempty:
         check_same_kind(kinds[i], kind, f"part {i} of X (from 0)")
-    encoder = LabelEncoder(how.classes)
+    encoder, weighted = LabelEncoder(options["classes"]), options["weighted"]
     names = [name for i in nonempty for name in summaries[i]["classes"]]
     if kind.labels:
         encoder.encode(column_of(names), len(names), 0)
     classes = encoder.finish()[0]
-    weighted = any(summaries[i]["weighted"] for i in nonempty) if how.weighted is None else how.weighted
+    weighted = any(summaries[i]["weighted"] for i in nonempty) if weighted is None else weighted
     folders = [scratch / f"rows-{i}" for i in nonempty]
     sorting = ((scratch / f"part-{i}", scratch / f"rows-{i}", classes, weighted, seed, starts[i]) for i in nonempty)
     class_counts = sum(map(np.array, in_order(executor, sort_part, sorting)), np.zeros(len(classes), np.int64))
@@ -126,42 +124,36 @@ def collect_by_tasks(
         classes,
         tuple(class_counts.tolist()),
         weighted,
-        how.dense,
+        options["dense"],
         seed,
         folders=folders,
         scratch=scratch,
     )
 
 
-def store_part(folder: Path, number: int, how: Storing, X: Any, *columns: Any) -> JsonObject:
+def store_part(
+    folder: Path, number: int, categories: dict[int, np.ndarray] | None, options: JsonObject, X: Any, *columns: Any
+) -> JsonObject:
     """Write down a part of a collection, checked, in its order; return what is known of it."""
 
     def stored(partial_folder: Path) -> JsonObject:
         try:
-            collected = collect(
-                _batches(how, X, columns),
-                partial_folder / "unused",
-                1 << 62,
-                how.classes,
-                how.weighted,
-                seed=None,
-                dense=how.dense,
-                unlabelled=how.unlabelled,
-            )
+            batches_of_part = _batches(categories, X, columns)
+            documents = collect(batches_of_part, partial_folder / "unused", 1 << 62, seed=None, **options)
         except CorpusError as error:
             raise CorpusError(f"part {number} of X (from 0), documents counted within it: {error}") from error
-        return collected.write_rows(partial_folder)
+        return documents.write_rows(partial_folder)
 
     return once(folder, stored)
 
 
-def _batches(how: Storing, X: Any, columns: Any) -> Iterator[Batch]:
+def _batches(categories: dict[int, np.ndarray] | None, X: Any, columns: Any) -> Iterator[Batch]:
     """Yield the batches of a part: it is one itself, or a list of some, as the partitions of bags are."""
     if isinstance(X, list | tuple):
         yield from batches(list(X), columns)
         return
     y, *others, groups = columns
-    values = X if how.categories is None else encoded_table(X, how.categories).values
+    values = X if categories is None else encoded_table(X, categories).values
     yield values, None if y is None else np.asarray(y), *others, None if groups is None else group_hashes(groups)
 
 

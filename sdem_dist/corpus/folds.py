@@ -113,15 +113,16 @@ class Folds(Generic[CorpusT]):
     @property
     def numbers(self) -> np.ndarray:
         """The fold of each document, in stored order: int16 of shape (n_documents,)."""
-        return _numbers.get((self.corpus.cache_key, self.name), self._assigned)
 
-    def _assigned(self) -> np.ndarray:
-        labels, mask, n = self.corpus.labels(), self.corpus.mask, self.corpus.n_documents
-        if mask is not None:  # documents outside of a subset have other labels: those inside are dealt evenly
-            labels = np.zeros(n, np.int64) if labels is None else labels
-            labels = labels + np.where(mask, 0, int(labels.max(initial=0)) + 2)
-        groups = self.corpus.all_groups() if self.groups is None else self.groups
-        return assign_folds(labels, n, self.k, self.seed, groups)
+        def assign() -> np.ndarray:
+            labels, mask, n = self.corpus.labels(), self.corpus.mask, self.corpus.n_documents
+            if mask is not None:  # documents outside of a subset have other labels: those inside are dealt evenly
+                labels = np.zeros(n, np.int64) if labels is None else labels
+                labels = labels + np.where(mask, 0, int(labels.max(initial=0)) + 2)
+            groups = self.corpus.all_groups() if self.groups is None else self.groups
+            return assign_folds(labels, n, self.k, self.seed, groups)
+
+        return _numbers.get((self.corpus.cache_key, self.name), assign)
 
 
 @dataclass(frozen=True)

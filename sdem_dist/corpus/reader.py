@@ -14,10 +14,9 @@ import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
-from sdem_dist.corpus.documents import StoredDocument
 from sdem_dist.corpus.manifest import Header
 from sdem_dist.corpus.shuffle import shuffle_keys
-from sdem_dist.corpus.stored import StoredCorpus, stored_corpus
+from sdem_dist.corpus.stored import StoredCorpus, StoredDocument, stored_corpus
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c
 from sdem_dist.storage.urls import is_url, place

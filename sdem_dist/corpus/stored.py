@@ -1,9 +1,9 @@
-"""One corpus at a path, opened: what its files hold, read and verified."""
+"""One corpus at a path, opened: what its files hold, read and verified; and one document of it for people."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -18,11 +18,15 @@ from sdem_dist.corpus.manifest import (
     MANIFEST,
     SHARDS,
     VOCABULARY,
+    Classes,
+    ClassLabel,
     Header,
+    LabelSet,
     index_dtype,
     shard_name,
     vocabulary_hash,
 )
+from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c, decode_strings
@@ -33,6 +37,7 @@ DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
     "make it again (training can leave damaged shards out: skip_damaged)"
 )
+PRINTED_WORDS = 12
 NOT_STORED = {
     "texts": "holds no texts: they are kept by sdem ingest --keep-text",
     "groups": "has no groups: they are kept by sdem ingest --group COLUMN",
@@ -183,3 +188,44 @@ def _check_folder(path: Path) -> None:
         )
     if not (path / "zarr.json").exists():
         raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
+
+
+@dataclass(frozen=True, repr=False)
+class StoredDocument:
+    """What a corpus holds of a document.
+
+    `counts`: count or weight of each word, the largest first; of columns by number where they have no names. Of a table
+    all values.
+    `targets`: numbers to be predicted.
+    """
+
+    counts: Mapping[str | int, float]
+    id: int | str
+    label: ClassLabel | LabelSet | None = None
+    targets: tuple[float, ...] = ()
+
+    @classmethod
+    def of(
+        cls, documents: Documents | DenseDocuments, id_: int | str, words: list[str] | None, classes: Classes
+    ) -> StoredDocument:
+        if isinstance(documents, DenseDocuments):
+            entries = list(enumerate(documents.values[0].tolist()))
+        else:
+            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
+            entries = sorted(pairs, key=lambda entry: (-entry[1], entry[0]))
+        labels, targets = documents.labels, documents.targets if isinstance(documents, Documents) else None
+        return cls(
+            {i if words is None else words[i]: count for i, count in entries},
+            id_,
+            None if labels is None or labels[0] < 0 else classes[int(labels[0])],
+            () if targets is None else tuple(targets[0].tolist()),
+        )
+
+    def __repr__(self) -> str:
+        parts = [f"id {one_line(self.id)}"]
+        parts += [] if self.label is None else [f"label {one_line(self.label)}"]
+        parts += [f"targets {', '.join(f'{t:g}' for t in self.targets)}"] if self.targets else []
+        words = ", ".join(f"{one_line(word)} {n:g}" for word, n in list(self.counts.items())[:PRINTED_WORDS])
+        n_more = len(self.counts) - PRINTED_WORDS
+        words += f", and {n_more:,} more" if n_more > 0 else ""
+        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"

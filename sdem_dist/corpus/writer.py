@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from pathlib import Path
@@ -137,19 +136,18 @@ def write_corpus(
         raise CorpusError("targets are for sparse corpora; a dense corpus has its target as a column")
     columns, seed = (y, ids, targets, sample_weight, groups), int(random_state) if shuffle else None
     vectorizer, made_by = plain_json(vectorizer, "vectorizer"), plain_json(made_by, "made_by")
+    options: dict[str, Any] = {"classes": classes, "weighted": weighted, "dense": dense, "unlabelled": unlabelled}
     if client is not None:
         if texts is not None:
             raise CorpusError("a client's workers write no texts: leave client out")
-        from sdem_dist.corpus.by_tasks import Storing, categories_of, collect_by_tasks, is_frame, parts_of
+        from sdem_dist.corpus.by_tasks import categories_of, collect_by_tasks, is_frame, parts_of
         from sdem_dist.engine.dask import DaskExecutor
 
-        executor, parts = DaskExecutor(client), parts_of(X, columns)
-        how = Storing(None if classes is None else tuple(classes), weighted, dense, unlabelled)
+        executor, parts, categories = DaskExecutor(client), parts_of(X, columns), numbering(vectorizer)
         if is_frame(X):
-            known = numbering(vectorizer)
-            how = replace(how, categories=categories_of(X, client, executor) if known is None else known)
+            categories = categories_of(X, client, executor) if categories is None else categories
             names: list[object] = list(cast(Any, X).columns)
-            vocabulary, vectorizer = facts_of_table(names, how.categories or {}, dense, vocabulary, vectorizer)
+            vocabulary, vectorizer = facts_of_table(names, categories, dense, vocabulary, vectorizer)
     elif is_table(X):
         table = encoded_table(cast(Any, X), numbering(vectorizer))
         X, facts = table.values, (table.names, table.categories, dense, vocabulary, vectorizer)
@@ -157,19 +155,10 @@ def write_corpus(
     with destination(path, overwrite, shared=client is not None) as (place, scratch):
         write_shards: WriteShards
         if client is not None:
-            documents = collect_by_tasks(executor, client, parts, how, scratch, seed)
+            documents = collect_by_tasks(executor, client, parts, categories, scratch, seed, options)
             write_shards = partial(documents.write_by_tasks, executor, to_place(place))
         else:
-            documents = collect(
-                batches(X, columns),
-                scratch / "rows",
-                MEMORY_LIMIT,
-                classes,
-                weighted,
-                seed=seed,
-                dense=dense,
-                unlabelled=unlabelled,
-            )
+            documents = collect(batches(X, columns), scratch / "rows", MEMORY_LIMIT, seed=seed, **options)
             texts_of = None if texts is None else lambda rows: texts(rows.plain_ids)
             write_shards = partial(documents.write_in_threads, n_jobs=n_jobs, texts=texts_of)
         header = write_contents(
