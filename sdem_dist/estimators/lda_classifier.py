@@ -118,7 +118,6 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
             raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the one stage of a fit."""
         learner, n, seed = self._learner(source), source.n_documents, seed_of(self.random_state)
         plan = self._plan_of_steps(n, int(self.n_epochs), seed)
         if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents

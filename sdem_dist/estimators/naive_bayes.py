@@ -20,7 +20,7 @@ from sdem_dist.estimators.text_training import TextTrainingParams, is_unnormalis
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, first_loss, loss_draws, may_overlap, share_held_out
 from sdem_dist.fitting.sklearn_callbacks import CALLER
-from sdem_dist.fitting.unlabelled import Recipe, train_with_unlabelled
+from sdem_dist.fitting.unlabelled import train_with_unlabelled
 from sdem_dist.inputs.source import Source, source_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
@@ -135,10 +135,7 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
         lanes_matter = self.merge == "mean" and not is_unnormalised(source)
         messages = p.short_lanes(self._plan(source)) if lanes_matter else ()
         if source.n_labelled:
-            weight = None if self.unlabelled_weight == "auto" else float(self.unlabelled_weight)
-            how = weight, self.n_epochs == "auto", self.holds_out, self.calibrate
-            recipe = Recipe(self._candidate, self.train, loss, *how)
-            end, weighed_source = train_with_unlabelled(trainer, source, recipe)
+            end, weighed_source = train_with_unlabelled(self, trainer, source)
             self._describe(weighed_source)
             return end._replace(warnings=messages)
         candidates = [partial(self._candidate, source, loss or first_loss(source))]

@@ -320,7 +320,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         return {**super().extra(), "single": self._single}
 
     def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned."""
         super().take_extra(extra)
         self._single = bool(extra["single"])
         if self._single and self.learner_.n_labels != 1:

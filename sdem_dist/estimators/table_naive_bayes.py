@@ -208,7 +208,6 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
         return {"class_count": self.class_count_.tolist(), "categories": categories, **prior}
 
     def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned."""
         self.class_count_ = np.array(extra["class_count"], np.float64)
         if len(self.class_count_) != len(self.classes_):
             raise ValueError("the counts of the classes do not match the classes")

@@ -213,7 +213,6 @@ class TopicModel(p.OfText, p.Seeded, WithTopics, EngineEstimator):
         return {"topic_shares": self.topic_shares_}
 
     def take_extra(self, extra: Extra) -> None:
-        """Take back what `extra` returned."""
         self.topic_shares_ = np.array(extra["topic_shares"], np.float64)
         if self.topic_shares_.shape != (self._n_features_out,) or not np.isfinite(self.topic_shares_).all():
             raise ValueError("the shares of the topics do not match the topics")

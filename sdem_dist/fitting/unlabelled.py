@@ -15,7 +15,7 @@ import logging
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
-from typing import Any, NamedTuple, cast
+from typing import Any, cast
 
 import numpy as np
 
@@ -29,7 +29,6 @@ from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.weighted import unweighed
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.losses import Loss
 from sdem_dist.models.heads import by_class
 from sdem_dist.models.word_counts import SdemState
 
@@ -38,30 +37,15 @@ WITH, WITHOUT = "with_unlabelled", "without_unlabelled"
 _log = logging.getLogger(__name__)
 
 
-class Recipe(NamedTuple):
-    """What an estimator says of its training.
-
-    `candidate`: takes documents and a loss, None for the default one, and returns what is trained and where it starts.
-    `train`: runs a whole fit of labelled documents.
-    `loss`: None: chosen by the documents.
-    `weight`: of the generative start; None: chosen.
-    `auto_epochs`: whether the number of epochs is open.
-    """
-
-    candidate: Callable[[Source, str | Loss | None], Candidate]
-    train: Callable[[Trainer, Source], Trained]
-    loss: str | Loss | None
-    weight: float | None
-    auto_epochs: bool
-    holds_out: bool
-    calibrate: bool
-
-
-def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> tuple[Trained, Source]:
+def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Trained, Source]:
     """Run EM over all documents and the training of labelled ones from there; or that of labelled documents alone.
 
     Return the documents, too, as the model weighs them.
+
+    `nb`: the `MultinomialNB`, which says what is trained on documents with a loss, and trains labelled ones alone.
     """
+    weight = None if nb.unlabelled_weight == "auto" else float(nb.unlabelled_weight)
+    loss, holds_out, calibrate = None if nb.loss == "auto" else nb.loss, nb.holds_out, nb.calibrate
     corpus = source.corpus.labelled()
     labelled = replace(source, corpus=corpus, weight=source.n_labelled)
     if source.weighting is not None:  # words that labelled documents lack count as words of one of them
@@ -70,17 +54,16 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
     trainer, labelled_trainer = trainer.changed(_of(source)), trainer.changed(_of(labelled))
-    weight, holds_out, calibrate = recipe.weight, recipe.holds_out, recipe.calibrate
-    candidate = recipe.candidate(source, None)
+    candidate = nb._candidate(source, None)
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
-    plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if recipe.auto_epochs else candidate.plan
+    plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if nb.n_epochs == "auto" else candidate.plan
     figures = dict[str, float]()
     if source.n_labelled < defaults.UNLABELLED_LEAST:  # too few to hold some out of EM
         if weight != 0.0 and calibrate and holds_out and labelled.n_documents >= 2 * defaults.N_FOLDS:
             # The temperature is of labelled documents alone, by folds; losses differ in theirs, so with the same loss.
             policy = HoldoutPolicy(labelled_trainer, labelled, 0.0)
-            by_folds = policy.choose_by_folds([lambda: recipe.candidate(labelled, learner.loss)])
+            by_folds = policy.choose_by_folds([lambda: nb._candidate(labelled, learner.loss)])
             learner = replace(learner, temperature=by_folds.temperature)
     elif holds_out and (weight is None or (weight and calibrate)):
         policy = HoldoutPolicy(
@@ -94,8 +77,7 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
             return partial(start_at, initial, generative, used), f"weight {used:.2g}{which}"
 
         def of_labelled() -> Candidate:
-            loss = recipe.loss or first_loss(labelled)  # as they would be trained
-            trial = recipe.candidate(labelled, loss)
+            trial = nb._candidate(labelled, loss or first_loss(labelled))  # as they would be trained
 
             def start(_: object, which: str) -> tuple[Any, str]:
                 return trial.initial, f"labelled alone{which}"
@@ -118,7 +100,7 @@ def train_with_unlabelled(trainer: Trainer, source: Source, recipe: Recipe) -> t
             learner = replace(learner, temperature=temperature)
             figures |= _means(helped, "held_out")
     if weight == 0.0:
-        end, source = recipe.train(labelled_trainer, labelled), labelled
+        end, source = nb.train(labelled_trainer, labelled), labelled
     else:
         generative = _explained(trainer, source, learner, plan)
         weight = weight_of_margin(generative, sample(source), defaults.UNLABELLED_MARGIN) if weight is None else weight
