@@ -114,7 +114,6 @@ class Bernoulli(Family):
 
     @property
     def prior_weight(self) -> float:
-        """Both pseudo-counts."""
         return 2.0 * self.alpha
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
@@ -144,7 +143,6 @@ class Bernoulli(Family):
         return np.asarray(~(np.isnan(x) | (x == 0) | (x == 1)).all(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw 0 or 1."""
         return np.asarray(rng.random(theta.shape) < expit(theta), np.float64)
 
 
@@ -184,5 +182,4 @@ class Multinomial(Categorical):
         return np.asarray(~(np.isnan(x).any(axis=-1) | counts))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a vector of counts."""
         return np.asarray(rng.multinomial(self.length, self._probabilities(self.to_expectation(theta))), np.float64)

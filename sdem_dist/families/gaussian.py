@@ -35,7 +35,6 @@ class Gaussian(Family):
 
     @property
     def centre(self) -> np.ndarray:
-        """Mean 0, variance 1."""
         return np.array([0.0, 1.0])
 
     @property
@@ -72,7 +71,6 @@ class Gaussian(Family):
         return np.stack([mu[..., 0], second], axis=-1), int(outside.sum())
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
-        """Return mu with variances of at least `least`."""
         return np.stack([mu[..., 0], np.maximum(mu[..., 1], mu[..., 0] ** 2 + least)], axis=-1)
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
@@ -130,7 +128,6 @@ class GaussianFull(Family):
 
     @property
     def n_statistics(self) -> int:
-        """The vector and the upper triangle of its products."""
         return self.n_columns + self.n_columns * (self.n_columns + 1) // 2
 
     @property
@@ -139,7 +136,6 @@ class GaussianFull(Family):
 
     @property
     def centre(self) -> np.ndarray:
-        """Mean 0, covariance I."""
         return self.from_moments(np.zeros(self.n_columns), np.eye(self.n_columns))
 
     @property
@@ -168,7 +164,6 @@ class GaussianFull(Family):
         return np.where(rows == columns, 0.5, 1.0)
 
     def statistics(self, x: np.ndarray) -> np.ndarray:
-        """Return the vector and the upper triangle of its products."""
         rows, columns = self._upper
         return np.concatenate([x, x[..., rows] * x[..., columns]], axis=-1)
 
@@ -188,7 +183,6 @@ class GaussianFull(Family):
         return (covariance @ theta[..., : self.n_columns, None])[..., 0], covariance
 
     def to_expectation(self, theta: np.ndarray) -> np.ndarray:
-        """Return the means of the vector and of its products."""
         return self.from_moments(*self._moments_of(theta))
 
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
@@ -212,7 +206,6 @@ class GaussianFull(Family):
         return np.where(outside[..., None], self.from_moments(mean, raised), mu), int(outside.sum())
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return vectors that hold what is too large to be squared."""
         return np.asarray((np.abs(x) > LARGEST).any(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:

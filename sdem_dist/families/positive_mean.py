@@ -66,7 +66,6 @@ class Exponential(PositiveMean):
         return -(shape / rate)[..., None], np.log(rate) - digamma(shape), log_volume
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """Draw a waiting time."""
         return np.asarray(rng.exponential(-1.0 / theta))
 
 

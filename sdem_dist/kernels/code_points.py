@@ -90,7 +90,6 @@ def decoded(data, i):
 
 @jit_inline
 def all_ascii(data, start, stop):
-    """Say whether all bytes of a range are ASCII."""
     part, bits = data[start:stop], np.uint8(0)
     for i in range(part.size):
         bits |= part[i]
@@ -113,25 +112,20 @@ def _copy_lower(data, start, stop, lower, out, n):
 class Pieces(NamedTuple):
     """Texts within joined bytes."""
 
-    data: np.ndarray
-    """UTF-8, uint8; `PADDING` bytes behind the last text may be read."""
-    starts: np.ndarray
-    """Text ``d`` is ``data[starts[d]:stops[d]]``, int64."""
+    data: np.ndarray  # UTF-8, uint8; `PADDING` bytes behind the last text may be read
+    starts: np.ndarray  # Text ``d`` is ``data[starts[d]:stops[d]]``, int64
     stops: np.ndarray
 
 
 class Rules(NamedTuple):
     """What becomes of code points."""
 
-    lower: bool
-    """ASCII is turned to lower case."""
+    lower: bool  # ASCII is turned to lower case
     entry_of: np.ndarray
     """Of every code point below its length: the number of its entry, 0 if it stays as it is, uint16. Others stay."""
-    entry_offsets: np.ndarray
-    """Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``."""
+    entry_offsets: np.ndarray  # Entry ``e`` is ``entries[entry_offsets[e]:entry_offsets[e + 1]]``
     entries: np.ndarray
-    stop_at: int
-    """A code point at which to give up."""
+    stop_at: int  # A code point at which to give up
 
 
 @jit

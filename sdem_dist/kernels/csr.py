@@ -145,7 +145,6 @@ def gather(source, offsets, order, size, starts, out):
 
 @jit
 def add_each(counts, places):
-    """Add 1 to ``counts[place]`` for every place."""
     for place in places:
         counts[place] += 1
 

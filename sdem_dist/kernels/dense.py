@@ -71,3 +71,24 @@ def add_transposed_products(X, R, out):
             for f in range(d):
                 _add(X[i, f], R[i], block[f])
         out += block
+
+
+@jit
+def normalise_rows(logits, added, factors, logs):
+    """Turn logits, in place, into their softmax times factors: NumPy is slow where rows have only a few columns.
+
+    `logits`: float32 or float64 of shape (n, k). `added`: shape (k,), added to every row first.
+    `factors`: float64 of shape (n,), or (0,) for 1. `logs`: float64 of shape (n,), overwritten, ln of the rows' sums.
+    """
+    for i in range(logits.shape[0]):
+        row, top, total = logits[i], -np.inf, 0.0
+        for j in range(row.size):
+            row[j] += added[j]
+            top = max(top, row[j])
+        for j in range(row.size):
+            row[j] = np.exp(row[j] - top)
+            total += row[j]
+        logs[i] = np.log(total) + top
+        scale = (factors[i] if factors.size else 1.0) / total
+        for j in range(row.size):
+            row[j] *= scale

@@ -66,7 +66,6 @@ class Room(NamedTuple):
 
 @jit
 def room_for(longest, n_topics, n_layers, method):
-    """Return room for documents of up to `longest` distinct words."""
     ascending = np.arange(max(longest, n_topics, 2 * n_layers)).astype(np.uint32)
     rows, columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
     masses = np.empty((n_layers + 1) * longest)

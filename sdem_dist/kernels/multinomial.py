@@ -33,7 +33,6 @@ def with_logarithms(table: np.ndarray, words: np.ndarray) -> np.ndarray:
 
 @jit
 def write_rows(table, words, rows):
-    """Write the rows of some words as `with_logarithms` returns them."""
     n_columns = table.shape[1]
     at_once = max(1, AT_ONCE // n_columns)
     counts = np.empty(at_once * n_columns, np.float32)

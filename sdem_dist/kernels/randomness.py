@@ -26,7 +26,6 @@ def derived(key, number):
 
 @jit_inline
 def advanced(counter):
-    """Return the next counter after `counter` (uint64)."""
     return counter + _STEP
 
 

@@ -12,7 +12,6 @@ OFTEN = 65_535
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
 @jit_inline
 def add_row(factor, row, out):
-    """``out += factor * row``."""
     for k in range(out.size):
         out[k] += factor * row[k]
 
@@ -33,7 +32,6 @@ def add_rows_at(factors, positions, table, out):
 
 @jit_inline
 def copy_row(row, out):
-    """``out = row``."""
     for k in range(out.size):
         out[k] = row[k]
 

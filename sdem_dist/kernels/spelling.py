@@ -166,12 +166,9 @@ WORDS_AHEAD = 12  # words
 class Segments(NamedTuple):
     """Documents as numbers."""
 
-    ids: np.ndarray
-    """Words, or code points, int32; an n-gram over a negative one does not count."""
-    bounds: np.ndarray
-    """Segment ``s`` is ``ids[bounds[s]:bounds[s + 1]]``, int64; n-grams do not cross its borders."""
-    documents: np.ndarray
-    """Document ``d`` is the segments ``documents[d]`` up to ``documents[d + 1]``, int64."""
+    ids: np.ndarray  # Words, or code points, int32; an n-gram over a negative one does not count
+    bounds: np.ndarray  # Segment ``s`` is ``ids[bounds[s]:bounds[s + 1]]``, int64; n-grams do not cross its borders
+    documents: np.ndarray  # Document ``d`` is the segments ``documents[d]`` up to ``documents[d + 1]``, int64
 
 
 class Form(NamedTuple):
@@ -179,25 +176,18 @@ class Form(NamedTuple):
 
     shortest: int
     longest: int
-    whole_if_short: bool
-    """A segment shorter than the shortest n-gram counts as one n-gram."""
-    grow: bool
-    """New n-grams are added to the tree."""
-    base: int
-    """Entries that the tree's tally has counted before."""
+    whole_if_short: bool  # A segment shorter than the shortest n-gram counts as one n-gram
+    grow: bool  # New n-grams are added to the tree
+    base: int  # Entries that the tree's tally has counted before
 
 
 class Tree(NamedTuple):
     """The nodes."""
 
-    node_of_word: np.ndarray
-    """Node of every word, -1 for none, int32."""
-    slots: np.ndarray
-    """Shape (n_slots, 2), int64."""
-    parents: np.ndarray
-    """Parent of every node, -1 for none, int32."""
-    lasts: np.ndarray
-    """Last word of every node, int32."""
+    node_of_word: np.ndarray  # Node of every word, -1 for none, int32
+    slots: np.ndarray  # Shape (n_slots, 2), int64
+    parents: np.ndarray  # Parent of every node, -1 for none, int32
+    lasts: np.ndarray  # Last word of every node, int32
     tally: np.ndarray
     """Shape (n, 3), int64. Of every node: its latest entry, how many documents have it, and how often it occurs there.
 
@@ -232,7 +222,6 @@ def rehash(slots, larger):
 
 @jit_inline
 def _has_room(n, tree):
-    """Say whether the tree may have `n` nodes."""
     return n <= tree.parents.size and 4 * n <= 3 * tree.slots.shape[0]
 
 

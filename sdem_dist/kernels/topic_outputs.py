@@ -81,7 +81,6 @@ def softmax_error(gamma, label, error):
 
 @jit_inline
 def gap(logarithm):
-    """Return the distance between two thresholds."""
     return math.exp(min(max(logarithm, -WIDEST), WIDEST))
 
 

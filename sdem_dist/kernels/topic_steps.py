@@ -276,7 +276,6 @@ def _costs(documents, order, how, n_topics):
 
 @jit
 def _end_batch(documents, chosen, batch, at_the_end, rates, current, gradient, sums, squares, run):
-    """Step along the gradients of a batch, and average."""
     topics, totals, output, _ = current
     last, cumulated = run.last, run.cumulated
     averaging, n_topics = sums.topics.size > 0, totals.size

@@ -122,7 +122,6 @@ def _fetch(typingctx, array, place, column):
 
 @jit_inline
 def fetch(array, first, last):
-    """Bring a part of a flat array into the cache."""
     for place in range(first, last, LINE // array.itemsize):
         _fetch(array, place, 0)
 

@@ -15,10 +15,8 @@ from sdem_dist.kernels.jit import jit
 class Walks(NamedTuple):
     """Walks through several trees whose words have common places."""
 
-    steps: np.ndarray
-    """Shape (n, 3), int32."""
-    bounds: np.ndarray
-    """Walk ``w`` is ``steps[bounds[w]:bounds[w + 1]]``, int64."""
+    steps: np.ndarray  # Shape (n, 3), int32
+    bounds: np.ndarray  # Walk ``w`` is ``steps[bounds[w]:bounds[w + 1]]``, int64
     tallies: np.ndarray
     """Shape (n, 2), int64: how many documents have the n-gram of each step, and how often. No rows if nobody asks."""
 
@@ -26,27 +24,20 @@ class Walks(NamedTuple):
 class Spelled(NamedTuple):
     """How words are written."""
 
-    data: np.ndarray
-    """Bytes of all words, one after another, and `PADDING` more; uint8."""
-    offsets: np.ndarray
-    """The word at place ``p`` is ``data[offsets[p]:offsets[p + 1]]``, int64."""
-    separator: int
-    """Byte between words, -1 for none."""
-    end: int
-    """Byte behind every n-gram, -1 for none."""
+    data: np.ndarray  # Bytes of all words, one after another, and `PADDING` more; uint8
+    offsets: np.ndarray  # The word at place ``p`` is ``data[offsets[p]:offsets[p + 1]]``, int64
+    separator: int  # Byte between words, -1 for none
+    end: int  # Byte behind every n-gram, -1 for none
 
 
 class Merged(NamedTuple):
     """One walk through all trees, overwritten."""
 
-    numbers: np.ndarray
-    """Of every step of the walks: the number of its n-gram among those kept, -1 for others; int32."""
+    numbers: np.ndarray  # Of every step of the walks: the number of its n-gram among those kept, -1 for others; int32
     path: np.ndarray
     """Shape (n, 2), int32: the place of the last word, and the number of words, negative if the n-gram is not kept."""
-    ends: np.ndarray
-    """Where the text of every n-gram that is kept begins, and where the last ends, int64."""
-    totals: np.ndarray
-    """How often each of them occurs, int64; as long as `path`, or empty where nobody asks."""
+    ends: np.ndarray  # Where the text of every n-gram that is kept begins, and where the last ends, int64
+    totals: np.ndarray  # How often each of them occurs, int64; as long as `path`, or empty where nobody asks
 
 
 @jit

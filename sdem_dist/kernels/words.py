@@ -29,21 +29,16 @@ class Splitting(NamedTuple):
 
     kinds: np.ndarray
     """Of every byte: 0 it separates words, 1 it belongs to one, 2 it begins a code point that is not ASCII; uint8."""
-    inside: np.ndarray
-    """Of every code point: it belongs to a word, bool."""
-    shortest: int
-    """Code points of the shortest word that counts."""
+    inside: np.ndarray  # Of every code point: it belongs to a word, bool
+    shortest: int  # Code points of the shortest word that counts
 
 
 class Table(NamedTuple):
     """The words that are known."""
 
-    slots: np.ndarray
-    """Shape (n_slots, 4), uint64; `n_slots` is a power of 2."""
-    spelled: np.ndarray
-    """The bytes of all words, one after another, and `PADDING` more; uint8."""
-    offsets: np.ndarray
-    """Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``, int64."""
+    slots: np.ndarray  # Shape (n_slots, 4), uint64; `n_slots` is a power of 2
+    spelled: np.ndarray  # The bytes of all words, one after another, and `PADDING` more; uint8
+    offsets: np.ndarray  # Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``, int64
 
 
 @jit_inline
@@ -110,7 +105,6 @@ def _find(data, start, length, table):
 
 @jit_inline
 def _has_room(length, table, n_words):
-    """Say whether one more word fits into the table."""
     slots, spelled, offsets = table
     fits = 4 * (n_words + 1) < 3 * slots.shape[0] and n_words + 1 < offsets.size
     return fits and offsets[n_words] + length + PADDING <= spelled.size
@@ -118,7 +112,6 @@ def _has_room(length, table, n_words):
 
 @jit_inline
 def _add(data, start, length, slot, table, n_words):
-    """Add a word that `_find` did not find."""
     slots, spelled, offsets = table
     first, second = _keys(data, start, length)
     slots[slot, 0], slots[slot, 1], slots[slot, 2], slots[slot, 3] = first, second, length + 1, n_words

@@ -66,11 +66,9 @@ class MirrorSteps:
         return new
 
     def _remaining(self, sdem: SdEM[Any], state: TopicState, s: TopicStatistics) -> float:
-        """Return which part of the run remains halfway through a round."""
         return max(1.0 - (state.seen + 0.5 * s.weight) / (self.n_epochs * sdem.n_documents), 0.0)
 
     def _batch_step(self, sdem: SdEM[Any], state: TopicState, s: TopicStatistics) -> TopicState:
-        """Take the one step of a batch (Algorithm 2, lines 6 to 12)."""
         topics, squares, t = state.topics.copy(), state.squares.copy(), state.t + 1.0
         remaining = self._remaining(sdem, state, s)
         rows, words = topics[s.words], np.arange(len(s.words))

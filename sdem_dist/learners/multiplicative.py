@@ -7,13 +7,7 @@ import numpy as np
 
 from sdem_dist.errors import TrainingError
 from sdem_dist.learners.sdem import At, SdEM
-from sdem_dist.models.mixture import (
-    MixtureSums,
-    MixtureWeights,
-    MultiplicativeState,
-    SortedDocuments,
-    multiplied,
-)
+from sdem_dist.models.mixture import MixtureSums, MixtureWeights, MultiplicativeState, SortedDocuments, multiplied
 from sdem_dist.records import record
 
 GROWTH = 1.2

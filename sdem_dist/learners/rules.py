@@ -46,7 +46,6 @@ class StepSizes:
     document's length counts."""
 
     def rho(self, t: float) -> float:
-        """Return the size of a step after `t` documents."""
         return self.start / (1.0 + self.decay * t)
 
     def of_lane(self, alpha: float, class_alpha: float, n_documents: float, corpus_scale: float) -> Schedule:
@@ -173,7 +172,6 @@ class Merge:
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on how words are numbered."""
         return "steps" if self.local else "whole"
 
     def map(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
@@ -207,7 +205,6 @@ class Merge:
         return sums._replace(met=met, entries=local.entries(), weight=weight, n_lanes=weight)  # type: ignore[no-any-return]
 
     def step(self, sdem: SdEM[Any], state: SdemState, lanes: SdemStatistics) -> SdemState:
-        """Merge what the lanes of a round learned into the next mu."""
         steps, model = self.steps, sdem.model
         if not self.local:
             rho = steps.rho(state.t + lanes.weight)

@@ -125,7 +125,6 @@ class SafeStep(TableSteps):
         return safe_step(sdem.model.variables, point, self.natural_gradient(sdem, point, s), rho, LANE_RADIUS)[:2]
 
     def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        """Merge the lanes of a round into the next mu."""
         if self.judged:
             return self._judge(sdem, state, s)
         rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))

@@ -96,12 +96,10 @@ class SdEM(Generic[ModelT]):
 
     @property
     def state_type(self) -> Any:
-        """The NamedTuple of states: the model's expectation parameters, and what rules keep."""
         return self.model.state_type
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on the model, and on how words are numbered."""
         return f"{self.model.cache_key} {self.rule.cache_key}"
 
     @property
@@ -155,14 +153,12 @@ class SdEM(Generic[ModelT]):
         return replace(documents, weights=weights) if is_sparse else documents._replace(weights=weights)
 
     def combine(self, parts: Sequence[Any]) -> Any:
-        """Add sets of lanes, from first to last."""
         return parts[0] if len(parts) == 1 else self.model.add(parts)
 
     def update(self, state: Any, statistics: Any) -> Any:
         return state if statistics.weight == 0.0 else self.rule.step(self, state, statistics)
 
     def parameters(self, state: Any) -> Any:
-        """Return theta(mu), with which predictions are made."""
         return self.model.parameters(state)
 
     def evaluate(self, state: Any, batches: Iterable[Any]) -> np.ndarray:
@@ -182,22 +178,18 @@ class SdEM(Generic[ModelT]):
         return replace(self, model=replace(self.model, head=replace(self.head, **values)))
 
     def initial_block(self, block: int, n_blocks: int) -> Any:
-        """Return one block of the vocabulary of ``init()``, of models that can be cut."""
         return self.model.initial_block(block, n_blocks, self.seed)
 
     def block_of_state(self, state: Any, block: int, n_blocks: int) -> Any:
         return self.model.block_of_state(state, block, n_blocks)
 
     def block_of_statistics(self, statistics: Any, block: int, n_blocks: int) -> Any:
-        """Return what one block's update needs of statistics."""
         return self.model.block_of_statistics(statistics, block, n_blocks)
 
     def joined(self, states: Sequence[Any]) -> Any:
-        """Return blocks as one state without copying a row."""
         return self.model.joined(states)
 
     def gathered(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
-        """Return a state in one piece from ``get(block)``, asked for one at a time."""
         return self.model.gathered(n_blocks, get)
 
 

@@ -37,7 +37,6 @@ class OnePass(ABC, Generic[_Summary, _Batch]):
         """Join what several sets of lanes found."""
 
     def update(self, state: _Summary, statistics: _Summary) -> _Summary:
-        """Join what was found before and now."""
         return self.combine([state, statistics])
 
     def evaluate(self, state: _Summary, batches: Iterable[_Batch]) -> np.ndarray:
@@ -119,7 +118,6 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
         return ColumnSummary(n, mean, squares, low, high, unlabelled)
 
     def combine(self, parts: Sequence[ColumnSummary]) -> ColumnSummary:
-        """Join summaries, see `_joined`."""
         total = parts[0]
         for part in parts[1:]:
             low, high = np.minimum(total.low, part.low), np.maximum(total.high, part.high)
@@ -172,7 +170,6 @@ class Words(OnePass[WordSummary, Documents]):
         return WordSummary(frequencies, weight, mean, (weights[:, None] * (targets - mean) ** 2).sum(axis=0))
 
     def combine(self, parts: Sequence[WordSummary]) -> WordSummary:
-        """Join summaries, see `_joined`."""
         total = parts[0]
         for part in parts[1:]:
             total = WordSummary(total.frequencies + part.frequencies, *_joined(*total[1:], *part[1:]))

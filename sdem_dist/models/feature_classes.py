@@ -81,7 +81,6 @@ class DenseModel:
 
     @cached_property
     def cache_key(self) -> str:
-        """Prepared documents depend on the blocks and the components."""
         key = type(self).__name__, self.variables.blocks, self.head.component_class
         return "features " + sha256(repr(key).encode()).hexdigest()
 
@@ -134,7 +133,6 @@ class DenseModel:
         return state._replace(mu=np.where(usable, state.mu, variables.check(state.mu)[0]))
 
     def add(self, parts: Sequence[FeatureStatistics]) -> FeatureStatistics:
-        """Add sets of lanes, from first to last."""
         class_sums, sums, observed = (np.sum(np.stack(column), axis=0) for column in list(zip(*parts, strict=True))[:3])
         return FeatureStatistics(class_sums, sums, observed, sum(p.loss for p in parts), sum(p.weight for p in parts))
 
@@ -164,7 +162,6 @@ class DenseModel:
         return started(counts, mu, state.t + s.weight)._replace(rho=state.rho, first_loss=state.first_loss)
 
     def counted(self, state: FeatureState, s: FeatureStatistics, n_documents: float) -> FeatureState:
-        """Return the generative fit to statistics of labelled documents."""
         return self.maximum(state, s, n_documents, EXACT)
 
     def posterior_mean(self, state: FeatureState) -> tuple[FeatureParameters, float]:
@@ -209,7 +206,6 @@ class FeatureClasses(DenseModel):
         return features.take(np.argsort(features.labels, kind="stable")) if self.head.component_class else features
 
     def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
-        """Return theta(mu) (M-step)."""
         if self.log_prior is not None:
             return self.variables.to_natural(mu, np.asarray(self.log_prior))
         with np.errstate(divide="ignore"):  # a class without documents

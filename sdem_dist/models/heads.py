@@ -167,7 +167,6 @@ class Labels:
 
     @property
     def decisions(self) -> label_scores.Decisions:
-        """How log-odds become probabilities and labels."""
         return label_scores.decisions_of(self.n_classes, self.thresholds, self.temperatures)
 
     def loss_weights(self, loss: Loss, scores: np.ndarray, members: np.ndarray) -> np.ndarray:
@@ -229,7 +228,6 @@ class Number:
         return sums
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the mean of each loss per row."""
         weight, nll, ncll = sums.tolist()
         return {"nll": nll / weight, "ncll": ncll / weight}
 

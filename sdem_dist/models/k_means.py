@@ -59,13 +59,7 @@ def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: b
 
 
 def k_means(
-    X: sp.csr_matrix,
-    weights: np.ndarray,
-    n_clusters: int,
-    seed: int,
-    *,
-    tries: int = TRIES,
-    spherical: bool = False,
+    X: sp.csr_matrix, weights: np.ndarray, n_clusters: int, seed: int, *, tries: int = TRIES, spherical: bool = False
 ) -> Clustered:
     """Return the best of several runs of k-means over rows in memory.
 
@@ -154,7 +148,6 @@ class Nearest:
         return np.sum([[w.sum(), (w * squared).sum()] for w, squared in batches], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return the mean squared distance of a document to the nearest centre."""
         return {"distance": float(sums[1] / sums[0]) if sums[0] else float("nan")}
 
 
@@ -179,7 +172,6 @@ class Centres:
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on what is done to rows."""
         return f"k-means {self.spherical} {self.location}"
 
     def state_fields(self) -> dict[str, Field]:
@@ -187,7 +179,6 @@ class Centres:
         return {"centres": Field((k, self.n_features)), "counts": Field((k,), 0.0), "t": Field((), 0.0)}
 
     def check_state(self, state: KMeansState) -> None:
-        """Raise ValueError unless the location has a number for each column."""
         if len(self.location) not in (0, self.n_features):
             raise ValueError("the location does not match the columns")
 
@@ -228,11 +219,9 @@ class Centres:
         return KMeansStatistics(sums, np.bincount(labels, weights, self.n_clusters), float(weights.sum()))
 
     def add(self, parts: Sequence[KMeansStatistics]) -> KMeansStatistics:
-        """Add sets of lanes, from first to last."""
         return KMeansStatistics._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
     def maximum(self, state: KMeansState, s: KMeansStatistics, n_documents: float, form: EmForm) -> KMeansState:
-        """Return the means of the clusters as centres; an empty cluster keeps its own."""
         centres = means(s.sums, s.class_counts, state.centres, self.spherical)
         return KMeansState(centres, s.class_counts, state.t + s.weight)
 

@@ -118,7 +118,6 @@ class LdaClasses(WordCounts):
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on what is checked, too."""
         return f"{super().cache_key} {self.inference.occurrences}"
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:

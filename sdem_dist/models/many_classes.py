@@ -215,7 +215,6 @@ class SparseCounts:
             raise ValueError("a class has no word, or no class has a document: there are no probabilities")
 
     def init(self, n_documents: float, seed: int) -> ManyClassState:
-        """Return mu_0 with equal pseudo-counts."""
         return self.start(np.full(self.n_features, self.alpha))
 
     def start(self, prior: np.ndarray) -> ManyClassState:
@@ -280,7 +279,6 @@ class SparseCounts:
         return next_._replace(changes=changes, totals=totals, class_counts=counts)
 
     def parameters(self, state: ManyClassState) -> ManyClassParameters:
-        """Return the natural parameters (M-step)."""
         words, classes = state.split()
         with np.errstate(divide="ignore", invalid="ignore"):  # ln 0 = -inf: a class without documents
             log_prior = np.log(state.class_counts / state.class_counts.sum())

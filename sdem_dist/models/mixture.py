@@ -14,7 +14,7 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
-from sdem_dist.kernels.dense import add_transposed_products, row_products
+from sdem_dist.kernels.dense import add_transposed_products, normalise_rows, row_products
 from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.heads import Classes
 from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
@@ -65,32 +65,17 @@ def class_scores(log_weights: np.ndarray, activations: np.ndarray) -> np.ndarray
     columns = columns_of(log_weights)
     scores = np.empty((len(activations), len(columns)))
     for i, own in enumerate(columns):
-        scores[:, i] = _posteriors(activations[:, own].astype(np.float64, order="C"), log_weights[i, own], _ONES)
+        logits, logs = activations[:, own].astype(np.float64, order="C"), np.empty(len(scores))
+        normalise_rows(logits, log_weights[i, own], _ONES, logs)
+        scores[:, i] = logs
     return scores
 
 
-def _posteriors(logits: np.ndarray, added: np.ndarray, factors: np.ndarray) -> np.ndarray:
-    """Turn logits of shape (n, k), in place, into posteriors times factors; return what they add up to, in logarithms.
-
-    `logits`: shape (n, k), C-contiguous. `added`: float64 of shape (k,), added to every row first.
-    `factors`: float64 of shape (n,), or (0,) for 1. Returns float64 of shape (n,).
-    """
-    logits += added.astype(logits.dtype)
-    top = logits.max(axis=1)
-    logits -= top[:, None]
-    np.exp(logits, out=logits)
-    totals = logits.sum(axis=1).astype(np.float64)
-    logits *= ((factors if factors.size else 1.0) / totals).astype(logits.dtype)[:, None]
-    return np.asarray(np.log(totals) + top)
-
-
 def _transposed(theta: np.ndarray, rows: np.ndarray | Documents) -> np.ndarray:
-    """Return theta as `_products` take it."""
     return np.ascontiguousarray(theta.T, dtype=rows.dtype if isinstance(rows, np.ndarray) else np.float64)
 
 
 def _products(rows: np.ndarray | Documents, table: np.ndarray) -> np.ndarray:
-    """Return ``theta x`` of rows, shape (n, n_components)."""
     if isinstance(rows, Documents):
         out = np.zeros((rows.n_documents, table.shape[1]))
         add_scores(rows.data, rows.indices, rows.indptr, table, out)
@@ -101,7 +86,6 @@ def _products(rows: np.ndarray | Documents, table: np.ndarray) -> np.ndarray:
 
 
 def _add_products(posteriors: np.ndarray, rows: np.ndarray | Documents, out: np.ndarray) -> None:
-    """Add ``posteriors.T @ rows`` to `out`."""
     if isinstance(rows, Documents):
         sums = np.zeros(out.shape[::-1])
         add_statistics(rows.data, rows.indices, rows.indptr, np.ascontiguousarray(posteriors), sums)
@@ -129,15 +113,15 @@ def posterior_sums(
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))
         logits = _products(table[rows], transposed)
-        gain = np.empty(len(logits))
+        gain, logs = np.empty((2, len(logits)))
         for i in np.flatnonzero((starts[1:] > rows.start) & (starts[:-1] < rows.stop)):
             mine = slice(max(int(starts[i]), rows.start), min(int(starts[i + 1]), rows.stop))
             own, here = columns[i], slice(mine.start - first, mine.stop - first)
             posterior = logits[here, own].copy()
-            gain[here] = _posteriors(posterior, log_weights[i, own], shares[mine])
+            normalise_rows(posterior, log_weights[i, own], shares[mine], gain[here])
             clamped[i, own] += posterior.sum(axis=0, dtype=np.float64)
             _add_products(posterior, table[mine], clamped_features[own])
-        logs = _posteriors(logits, totals, shares[rows])
+        normalise_rows(logits, totals, shares[rows], logs)
         gain -= logs
         largest = max(largest, float(np.abs(logs).max()))
         log_likelihood += float((gain if document_weights is None else gain * shares[rows]).sum())
@@ -261,7 +245,6 @@ class PosteriorMixture:
 
     @cached_property
     def cache_key(self) -> str:
-        """Prepared documents depend on the transform and the dtype."""
         return f"sorted {self.n_classes} {self.transform} {self.dtype}"
 
     def state_fields(self) -> dict[str, Field]:
@@ -320,7 +303,6 @@ class PosteriorMixture:
         return posterior_sums(point, documents.rows, documents.starts, documents.weights)
 
     def add(self, parts: Sequence[MixtureSums]) -> MixtureSums:
-        """Add sets of lanes, from first to last."""
         *sums, largest = zip(*parts, strict=True)
         return MixtureSums._make([*(sum(column[1:], start=column[0]) for column in sums), max(largest)])
 
@@ -412,5 +394,4 @@ class EStep(NamedTuple):
     unlabelled_weight: float = 1.0  # weight of a row without a label
 
     def shares(self, scores: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        """Return `EmForm.responsibilities` of some of the rows."""
         return self.form.responsibilities(scores, self.temperature, self.keys[rows])

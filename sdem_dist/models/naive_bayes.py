@@ -101,7 +101,6 @@ class NaiveBayes(WordCounts):
         )
 
     def posterior_mean(self, state: SdemState, words: np.ndarray) -> NaturalParameters:
-        """Return the expectation of theta under Dirichlet posteriors (variational EM)."""
         counts = state.class_counts
         log_shares = digamma(counts) - digamma(counts.sum())
         return NaturalParameters(digamma(state.words[words]), digamma(state.totals), log_shares)
@@ -125,7 +124,6 @@ class NaiveBayes(WordCounts):
         return self._weighted(weights * local.weights[:, None], local)
 
     def complete(self, local: LocalDocuments) -> SdemStatistics:
-        """Return the counts of labelled documents, by class."""
         return self._weighted(one_hot(local.labels, self.n_columns) * local.weights[:, None], local)
 
     def posterior(self, state: SdemState, local: LocalDocuments, step: EStep) -> SdemStatistics:

@@ -171,7 +171,6 @@ class JointGaussian(DenseModel):
         return Rows(values, np.ones(len(values)) if documents.weights is None else documents.weights)
 
     def parameters_at(self, counts: np.ndarray, mu: np.ndarray) -> FeatureParameters:
-        """Return theta(mu) (M-step)."""
         return self.variables.to_natural(mu, np.zeros(1))
 
     def expected(

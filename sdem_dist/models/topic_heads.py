@@ -46,7 +46,6 @@ class TopicHead(ABC):
 
     @property
     def cache_key(self) -> str:
-        """Name what prepared documents depend on."""
         return type(self).__name__
 
     def start(self, rng: np.random.Generator, n_topics: int) -> np.ndarray:
@@ -187,7 +186,6 @@ class SigmoidLabels(TopicHead):
             raise ValueError(f"there are {len(self.thresholds)} thresholds for {self.n_classes} labels")
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return those of `sdem_dist.label_scores`."""
         return label_sums(*_odds(self.gamma, batches), decisions_of(self.n_classes, self.thresholds))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -221,7 +219,6 @@ class Numbers(TopicHead):
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on how targets are scaled."""
         return f"{type(self).__name__} {self.location} {self.scale}"
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
@@ -229,7 +226,6 @@ class Numbers(TopicHead):
         return np.asarray((targets - np.asarray(self.location)) / np.asarray(self.scale))
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return weights, squared errors, targets, and their squares."""
         total = np.zeros(1 + 3 * self.n_classes)
         for batch in batches:
             total += _errors(batch.outputs, batch.documents)
@@ -297,7 +293,6 @@ class TopicShares:
 
     @property
     def cache_key(self) -> str:
-        """Name what prepared documents depend on."""
         return self.of.cache_key
 
     def prepared(self, targets: np.ndarray) -> np.ndarray:
@@ -325,7 +320,6 @@ class LabelThresholds(TopicShares):
     """
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `sdem_dist.label_scores.fitting_sums`."""
         return fitting_sums(*_odds(self.of.gamma, batches))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:

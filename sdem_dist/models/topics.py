@@ -102,7 +102,6 @@ class TopicModel:
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on the transforms of counts and targets, and on whether all words are kept."""
         return f"topics {self.head.cache_key} {self.log_counts} {self._needs_integers}"
 
     @property
@@ -111,7 +110,6 @@ class TopicModel:
         return self.beta != 1.0
 
     def init(self, n_documents: float, seed: int) -> TopicState:
-        """Return a start from even word frequencies, see `start`."""
         return self.start(np.ones(self.n_features), seed)
 
     def start(self, frequencies: np.ndarray, seed: int) -> TopicState:

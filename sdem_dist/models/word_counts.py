@@ -211,12 +211,10 @@ class WordCounts:
 
     @property
     def n_counts(self) -> int:
-        """Entries of the class counts: as many."""
         return self.n_columns
 
     @property
     def cache_key(self) -> str:
-        """Prepared documents depend on what labels are."""
         return f"local-words {type(self.head).__name__} {self.head.clusters}"
 
     @abstractmethod
@@ -283,7 +281,6 @@ class WordCounts:
         return state._replace(words=words, totals=sums_of_columns(words), class_counts=counts, t=t)
 
     def initial_block(self, block: int, n_blocks: int, seed: int) -> SdemState:
-        """Return one block of `init`."""
         return self.start(*bounds(self.n_features, block, n_blocks), seed)
 
     def block_of_state(self, state: SdemState, block: int, n_blocks: int) -> SdemState:
@@ -291,14 +288,12 @@ class WordCounts:
         return state._replace(words=words, totals=words.sum(axis=0))
 
     def block_of_statistics(self, statistics: SdemStatistics, block: int, n_blocks: int) -> SdemStatistics:
-        """Return what one block's update needs of statistics."""
         first, last = bounds(self.n_features, block, n_blocks)
         inside = (statistics.words >= first) & (statistics.words < last)
         of_words = {name: getattr(statistics, name)[inside] for name in ("rows", "met", "entries")}
         return statistics._replace(words=statistics.words[inside] - np.uint32(first), **of_words)
 
     def joined(self, states: Sequence[SdemState]) -> SdemState:
-        """Return blocks as one state without copying a row."""
         if len(states) == 1:
             return states[0]
         table: np.ndarray = BlockedTable([b.words for b in states])  # type: ignore[assignment]
