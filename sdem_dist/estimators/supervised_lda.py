@@ -19,7 +19,6 @@ from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.surveys import WordSummary
-from sdem_dist.models.supervised_lda import outputs
 from sdem_dist.models.topic_heads import (
     Levels,
     Numbers,
@@ -29,6 +28,7 @@ from sdem_dist.models.topic_heads import (
     TopicHead,
     level_thresholds,
 )
+from sdem_dist.models.topics import outputs
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -27,10 +27,10 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.mirror_descent import MirrorSteps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
-from sdem_dist.models.supervised_lda import METHODS, MirrorDescent, log_probability
+from sdem_dist.models.lda import log_probability
 from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares
+from sdem_dist.models.topics import METHODS, MirrorDescent, TopicState
 from sdem_dist.models.topics import TopicModel as LearnedTopics
-from sdem_dist.models.topics import TopicState
 from sdem_dist.models.word_counts import entries, lengths
 
 
@@ -291,7 +291,7 @@ class LatentDirichletAllocation(TopicModel):
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
         Topics and proportions are summed out, see
-        `sdem_dist.models.supervised_lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was
+        `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was
         learned: the pseudo-counts that make the counts of topics most probable.
 
         Returns

@@ -89,9 +89,6 @@ class Categorical(Family):
         return np.asarray(np.minimum(drawn, self.n_categories - 1), np.float64)[..., None]
 
 
-_BERNOULLI_MARGIN = 1e-10
-
-
 @record
 @dataclass(frozen=True)
 class Bernoulli(Family):
@@ -133,7 +130,7 @@ class Bernoulli(Family):
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Keep probabilities off 0 and 1."""
-        inside = np.clip(mu, _BERNOULLI_MARGIN, 1.0 - _BERNOULLI_MARGIN)
+        inside = np.clip(mu, _MARGIN, 1.0 - _MARGIN)
         return inside, int(np.count_nonzero(inside != mu))
 
     def unfit(self, x: np.ndarray) -> np.ndarray:

@@ -8,8 +8,8 @@ from scipy.special import digamma, gammaln
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
 
-_SMALLEST_VARIANCE = 1e-10
-"""Smallest variance, next to ``1 + mean ** 2``."""
+_SMALLEST = 1e-10
+"""Smallest variance, or eigenvalue of the covariance, next to ``1 + mean ** 2``."""
 LARGEST = 1e100
 """Largest number that a column may hold, so that sums of squares stay finite."""
 
@@ -65,7 +65,7 @@ class Gaussian(Family):
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         square = mu[..., 0] ** 2
-        smallest = _SMALLEST_VARIANCE * (1.0 + square)
+        smallest = _SMALLEST * (1.0 + square)
         outside = mu[..., 1] - square < 0.5 * smallest  # half, so that rounding does not put a projected point outside
         second = np.where(outside, square + smallest, mu[..., 1])
         return np.stack([mu[..., 0], second], axis=-1), int(outside.sum())
@@ -96,10 +96,6 @@ class Gaussian(Family):
         mu = super().posterior_mean(totals, weight)
         mu[..., 1] += self.smoothing
         return mu
-
-
-_SMALLEST = 1e-10
-"""Smallest eigenvalue of the covariance, next to ``1 + |mean| ** 2``."""
 
 
 @record

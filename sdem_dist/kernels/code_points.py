@@ -57,25 +57,6 @@ def low_zeros(typingctx, bits):
     return types.int64(types.uint64), codegen
 
 
-@intrinsic(lambda array, row: None)
-def prefetch(typingctx, array, row):
-    """Ask for the line of the cache that holds a row, or an element, of an array in C order."""
-    require_array("array", array, (types.Integer, types.Float), array.ndim)
-
-    def codegen(context, builder, signature, args):
-        array = context.make_array(signature.args[0])(context, builder, args[0])
-        stride = builder.extract_value(array.strides, 0)
-        byte = ir.IntType(8).as_pointer()
-        here = builder.gep(builder.bitcast(array.data, byte), [builder.mul(stride, args[1])])
-        flag = ir.IntType(32)
-        kind = ir.FunctionType(ir.VoidType(), [byte, flag, flag, flag])
-        function = builder.module.declare_intrinsic("llvm.prefetch", [byte], kind)
-        builder.call(function, [here, flag(1), flag(3), flag(1)])
-        return context.get_dummy_value()
-
-    return types.void(array, types.int64), codegen
-
-
 @jit_inline
 def decoded(data, i):
     """Return the code point that begins at byte `i`, which is not ASCII, and its number of bytes."""

@@ -1,4 +1,4 @@
-"""sdEM for documents as multinomial counts, one step a document: the fast kernel (Masegosa 2014, Algorithm 2).
+"""sdEM for documents as multinomial counts, one step a document (Masegosa 2014, Algorithm 2), and merging of lanes.
 
 A row holds a word's expected counts and, beside them, their logarithms, in single precision. A step touches only
 classes whose loss weight is not negligible: with the hinge loss there are two.
@@ -6,9 +6,10 @@ classes whose loss weight is not negligible: with the hinge loss there are two.
 
 import numpy as np
 
+from sdem_dist.kernels.csr import measured
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.losses import HINGE, component_weights, loss_weights
-from sdem_dist.kernels.rows import copy_row
+from sdem_dist.kernels.losses import HINGE, advanced, component_weights, loss_weights, renew_prior
+from sdem_dist.kernels.rows import add_row, clip_row, copy_row
 from sdem_dist.kernels.vectors import WIDTH, add_columns, fetch, fetch_row, fetch_rows, log, log_single
 
 NEGLIGIBLE = 0.01
@@ -143,9 +144,8 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
                     step[k] = step[k] if abs(step[k]) > share * largest else 0.0
                 move_rows(values, words, rows, schedule.start * scale, step, schedule.floor, totals, (new, logs))
             else:
-                for k in range(0, n_active, 2):
-                    columns = active[k], active[min(k + 1, n_active - 1)]
-                    move(values, words, rows, schedule.start * scale, step, columns, schedule.floor, totals)
+                columns = active[:n_active]
+                move(values, words, rows, schedule.start * scale, step, columns, schedule.floor, totals)
             for k in active[:n_active]:
                 log_totals[k] = log(totals[k])
                 if learn_prior:
@@ -193,13 +193,10 @@ def add_scores(values, words, rows, sums):
 
 @jit_inline
 def move(values, words, rows, rho, step, columns, least, totals):
-    """Add a document's weighted entries to two columns, or to one where both are the same."""
+    """Add a document's weighted entries to a few columns."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
     new, logs = np.empty(values.size, np.float32), np.empty(values.size, np.float32)
-    for side in range(2):
-        k = columns[side]
-        if side == 1 and k == columns[0]:
-            break
+    for k in columns:
         rho_k, gain = np.float32(rho * step[k]), 0.0
         for j in range(values.size):
             old = rows[words[j]][k]
@@ -248,3 +245,115 @@ def add_scaled(x, rhos, old, floor, new, gains):
     for k in range(new.size):
         new[k] = max(old[k] + rhos[k] * x, floor)
         gains[k] += new[k] - old[k]
+
+
+@jit
+def run_paper_steps(documents, table, schedule, moment, objective):
+    """Run sdEM to the letter (Masegosa 2014, Algorithms 2 to 4 as corrected), changing the counts in place.
+
+    Every logarithm is taken at the gamma of the moment, and every class is updated: the reference of `run_documents`.
+
+    A step: scores at the parameters before it, mu += rho * weighted statistics, check (counts below zero become
+    zero), M-step (logarithms of the rows that changed).
+
+    `documents`: Visited. `table`: Table, a column is a class, or a component of one.  Changed in place.
+    `schedule`: Schedule. `moment`: Moment. `objective`: Objective.
+    Returns `gamma`, `class_gamma`, `t` (float), of the moment at the end. A NamedTuple would be made by Python code,
+    where an interrupt is an error that Numba does not look for: the process would crash.
+    """
+    data, indices, indptr, labels, weights, order = documents
+    words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
+    loss, tolerance, component_class = objective
+    n_columns = totals.size
+    lengths, _ = measured(documents, words.shape[0])
+    scores, step, log_totals = np.empty(n_columns), np.empty(n_columns), np.empty(n_columns)
+    for d in order:
+        rho, moment = advanced(schedule, moment, weights[d])
+        for k in range(n_columns):
+            log_totals[k] = log(totals[k] + moment.gamma * vocabulary_size)
+        renew_prior(table, moment.class_gamma)
+        start, stop = indptr[d], indptr[d + 1]
+        for k in range(n_columns):
+            scores[k] = log_prior[k] - lengths[d] * log_totals[k]
+        for j in range(start, stop):
+            for k in range(n_columns):
+                scores[k] += np.float64(data[j]) * log(words[indices[j], k] + moment.gamma)
+        if component_class.size:
+            largest = component_weights(loss, scores, labels[d], component_class, step)
+        else:
+            largest = loss_weights(loss, scores, labels[d], step)
+        if weights[d] * largest <= tolerance:
+            continue
+        factor = rho * weights[d]
+        for j in range(start, stop):
+            add_row(factor * data[j], step, words[indices[j]])
+        for k in range(n_columns):
+            totals[k] += factor * lengths[d] * step[k]
+            if learn_prior:
+                class_counts[k] = max(class_counts[k] + factor * step[k], 0.0)
+        for j in range(start, stop):
+            clip_row(words[indices[j]], totals)
+    return moment.gamma, moment.class_gamma, moment.t
+
+
+@jit
+def damped_changes(changes, met, before, damping):
+    """Replace each row's sum of the lanes' changes by ``mean + (sum - mean) / (1 + damping * r)``.
+
+    The mean is over the lanes that changed the row.  r is the largest absolute value of its sum, relative to its mean
+    count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
+
+    `changes`: float64 of shape (n_rows, n_columns), changed in place.
+    `met`: float64 of shape (n_rows,), how many lanes changed the row. `before`: float64 of shape (n_rows, n_columns).
+    `damping`: float.
+    """
+    n_columns = before.shape[1]
+    for i in range(met.size):
+        if met[i] > 1.0:
+            largest, total = 0.0, 0.0
+            for k in range(n_columns):
+                largest = max(largest, abs(changes[i, k]))
+                total += before[i, k]
+            share = 1.0 / met[i]
+            factor = share + (1.0 - share) / (1.0 + damping * largest * n_columns / total)
+            for k in range(n_columns):
+                changes[i, k] *= factor
+
+
+@jit
+def shifts(before, changes, of_mean, factor, entries, totals, floor):
+    """Return how far changes move the score of the mean document, and the slope of that by additions of that document.
+
+    `before`, `changes`: float64 of shape (n_words, n_columns).
+    `of_mean`: float64 of shape (n_columns,), how often the mean document is added to the changes.
+    `factor`: multiplies both. `entries`: float64 of shape (n_words,), of the mean document.
+    `totals`: float64 of shape (n_columns,), sums of all words' counts before. `floor`: least count.
+    Returns `moved`, shape (n_columns,): ``sum_w x_w d ln N_w - L d ln M``.
+    Returns `slopes`, shape (n_columns,): the derivative of that by an addition of the mean document, after the
+    changes.
+    """
+    n_words, n_columns = before.shape
+    moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)
+    mean_length = entries.sum()
+    for i in range(n_words):
+        for k in range(n_columns):
+            old = before[i, k]
+            new = max(old + factor * (changes[i, k] + entries[i] * of_mean[k]), floor)
+            gains[k] += new - old
+            moved[k] += entries[i] * log(new / old)
+            slopes[k] += entries[i] * entries[i] / new
+    for k in range(n_columns):
+        total = totals[k] + gains[k]
+        moved[k] -= mean_length * log(total / totals[k])
+        slopes[k] -= mean_length * mean_length / total
+    return moved, slopes
+
+
+@jit
+def add_changes(changes, entries, of_mean, floor, words, table):
+    """Add changes, and `of_mean` times the mean document, to the rows of a table; no count falls below the floor."""
+    for i in range(words.size):
+        fetch_row(table, words, i)
+        row = table[words[i]]
+        for k in range(row.size):
+            row[k] = max(row[k] + changes[i, k] + entries[i] * of_mean[k], floor)

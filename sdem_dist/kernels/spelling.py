@@ -4,11 +4,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.kernels.code_points import load64, prefetch, store64
+from sdem_dist.kernels.code_points import load64, store64
 from sdem_dist.kernels.jit import jit, jit_inline
+from sdem_dist.kernels.vectors import prefetch
 
-FEW = 32
-"""Entries of a row that are sorted by insertion."""
 MANY, AHEAD = 1 << 18, 48
 """Nodes whose columns do not stay in the second cache, and how many entries before its own one of them is fetched."""
 
@@ -79,69 +78,32 @@ def murmur(data, bounds, hashes):
         hashes[i] = np.int32(np.uint32(h ^ (h >> np.uint64(16))))
 
 
-@jit_inline
-def _sorted(keys, other, places, width):
-    """Return keys sorted by their upper halves, digit by digit from the lowest on; both arrays change."""
-    mask = np.uint64(places.shape[1] - 1)
-    places[:] = 0
-    for i in range(keys.size):
-        for turn in range(places.shape[0]):
-            places[turn, np.int64((keys[i] >> np.uint64(32 + turn * width)) & mask)] += 1
-    for turn in range(places.shape[0]):
-        total = 0
-        for digit in range(places.shape[1]):
-            here = places[turn, digit]
-            places[turn, digit] = total
-            total += here
-        for i in range(keys.size):
-            own = np.int64((keys[i] >> np.uint64(32 + turn * width)) & mask)
-            other[places[turn, own]] = keys[i]
-            places[turn, own] += 1
-        keys, other = other, keys
-    return keys
-
-
 @jit
-def arrange(indptr, nodes, counts, columns, n_columns, rows):
+def arrange(indptr, nodes, counts, columns, rows):
     """Write rows of counts with the node ``j`` in column ``columns[j]``, ascending; equal columns are added up.
 
     `indptr`, `nodes`, `counts`: ndarray of int64, int32, integers.
-    `columns`: ndarray of integers, negative for nodes to leave out. `n_columns`: columns are below it.
+    `columns`: ndarray of integers, negative for nodes to leave out.
     `rows`: tuple of ndarray, overwritten, as long as `indptr`, `nodes` and `counts`. Returns the entries written.
     """
     new_indptr, new_indices, new_counts = rows
     longest = 0
     for d in range(indptr.size - 1):
         longest = max(longest, indptr[d + 1] - indptr[d])
-    keys, other = np.empty(longest, np.uint64), np.empty(longest, np.uint64)
-    n_bits = 1
-    while n_columns >> n_bits:
-        n_bits += 1
-    low, half = np.uint64(0xFFFFFFFF), np.uint64(32)
-    n_digits = (n_bits + 7) // 8
-    width = (n_bits + n_digits - 1) // n_digits
-    places = np.empty((n_digits, 1 << width), np.int32)
+    keys, low, half = np.empty(longest, np.uint64), np.uint64(0xFFFFFFFF), np.uint64(32)
     n, far, last = 0, columns.size > MANY, nodes.size - 1
     new_indptr[0] = 0
     for d in range(indptr.size - 1):
         size = 0
         for entry in range(indptr[d], indptr[d + 1]):
             if far:
-                prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]))
+                prefetch(columns, np.int64(nodes[min(entry + AHEAD, last)]), 0)
             column = np.int64(columns[nodes[entry]])
             if column >= 0:
                 keys[size] = (np.uint64(column) << half) | np.uint64(counts[entry])
                 size += 1
         own = keys[:size]
-        if size > FEW:
-            own = _sorted(own, other[:size], places, width)
-        else:
-            for i in range(1, size):
-                key, j = own[i], i
-                while j > 0 and own[j - 1] > key:
-                    own[j] = own[j - 1]
-                    j -= 1
-                own[j] = key
+        own.sort()
         for i in range(size):
             place = np.int32(own[i] >> half)
             if n > new_indptr[d] and new_indices[n - 1] == place:
@@ -258,7 +220,7 @@ def _next_level(words, level, first, grow, tree, n_nodes):
     for t in range(words.size - 1, first - 1, -1):
         if t - WORDS_AHEAD >= 1:
             ahead = ((np.int64(level[t - WORDS_AHEAD - 1]) << 32) | np.int64(words[t - WORDS_AHEAD])) + 1
-            prefetch(slots, _first_slot(ahead, slots.shape[0]))
+            prefetch(slots, _first_slot(ahead, slots.shape[0]), 0)
         parent, word, node = np.int64(level[t - 1]), np.int64(words[t]), NONE
         if parent >= 0 and word >= 0:
             key = ((parent << 32) | word) + 1
@@ -282,7 +244,7 @@ def _counted(level, base, first_entry, n_entries, tally, entries):
     indices, counts = entries.indices, entries.counts
     for t in range(level.size):
         if t + WORDS_AHEAD < level.size and level[t + WORDS_AHEAD] >= 0:
-            prefetch(tally, level[t + WORDS_AHEAD])
+            prefetch(tally, level[t + WORDS_AHEAD], 0)
         node = level[t]
         if node >= 0:
             entry = tally[node, 0] - base

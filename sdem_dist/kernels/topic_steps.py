@@ -7,7 +7,7 @@ import numpy as np
 
 from sdem_dist.kernels.csr import runs
 from sdem_dist.kernels.jit import jit, jit_inline
-from sdem_dist.kernels.left_to_right import digamma
+from sdem_dist.kernels.lda import digamma
 from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate, room_for
 from sdem_dist.kernels.rows import add_row, add_rows_at
 from sdem_dist.kernels.topic_outputs import NONE, add_output_gradient, has_labels, output_error
@@ -254,7 +254,7 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     )
     for batch in range(n_batches):
         chosen = order[batch * rates.batch_size : (batch + 1) * rates.batch_size]
-        for start, stop in runs(_costs(documents, chosen, how, n_topics)):
+        for start, stop in runs(costs(documents, chosen, how, n_topics)):
             add_gradients(documents, chosen[start:stop], response, current, how, gradient)
         _end_batch(
             documents, chosen, batch, batch + 1 == n_batches, rates, current, gradient, sums, progress.squares, run
@@ -262,14 +262,7 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     return run.decay, run.decay_sums, n_batches, float(run.counts[0])
 
 
-def sum_gradients(documents, response, parameters, how, gradient):
-    """Add the gradients of all documents, see `add_gradients`."""
-    order = np.arange(documents.indptr.size - 1)
-    for start, stop in runs(_costs(documents, order, how, parameters.totals.size)):
-        add_gradients(documents, order[start:stop], response, parameters, how, gradient)
-
-
-def _costs(documents, order, how, n_topics):
+def costs(documents, order, how, n_topics):
     """Return about the nanoseconds that each document takes: it is inferred and propagated through."""
     return np.diff(documents.indptr)[order] * (8.0 * how.n_layers * n_topics)
 

@@ -22,8 +22,6 @@ MOST = 10_000
 MOVES = 32
 """Earlier words of a document whose topics are drawn again before each word, left to right."""
 _DIRECT = 16
-_FEW = 3
-"""Up to this many topics, every draw looks at all of them: that is faster than to find those that a document has."""
 
 
 def check_number(name: str, value: int, least: int, most: int = MOST) -> None:
@@ -139,52 +137,6 @@ def _drawn(weights, u):
     return weights.size - 1
 
 
-@jit_inline
-def _risen(start, count):
-    """Return ``Gamma(start + count) / Gamma(start)`` for a small whole count."""
-    product = start
-    for i in range(1, int(count)):
-        product *= start + i
-    return product
-
-
-@jit_inline
-def _drawn_sparsely(row, mass, sums, topics, alpha, count, reached, u):
-    """Return a topic drawn in proportion to ``row Gamma(sums + count + alpha) / Gamma(sums + alpha)``, in two parts.
-
-    What that is above its value without sums comes first: only the few in `topics` have any. The rest does
-    not change while a document is sampled; its sum is `mass`. `reached` is room for partial sums.
-    """
-    total, least = 0.0, _risen(alpha, count)
-    n_topics = topics.size
-    for i in range(n_topics):
-        own = sums[topics[i]]
-        total += row[topics[i]] * (own if count == 1.0 else _risen(own + alpha, count) - least)
-        reached[i] = total
-    left = u * (total + mass)
-    if left >= total:
-        return _drawn(row, (left - total) / mass)
-    i = 0
-    while i < n_topics - 1 and reached[i] <= left:
-        i += 1
-    return topics[i]
-
-
-@jit
-def _raise_rows(rows, positions, counts):
-    """Raise the rows of words that occur a few times to the power of their counts, in units of their largest entry."""
-    for i in range(positions.size):
-        if 1.0 < counts[i] <= _DIRECT and counts[i] == np.floor(counts[i]):
-            row, best = rows[positions[i]], 0.0
-            for z in range(row.size):
-                best = max(best, row[z])
-            for z in range(row.size):
-                share, power = row[z] / best, 1.0
-                for _ in range(int(counts[i])):
-                    power *= share
-                row[z] = power
-
-
 @jit
 def gibbs(beta, positions, counts, how, key, q, theta):
     """Sample the topics of a document under one class, its topic proportions integrated out (equation 18).
@@ -201,45 +153,16 @@ def gibbs(beta, positions, counts, how, key, q, theta):
     n_topics = beta.shape[1]
     topics = np.empty(positions.size, np.int32)
     sums, weights = np.zeros(n_topics), np.empty(n_topics)
-    rows, mass = beta, np.zeros(beta.shape[0])
-    if how.occurrences == SHARED and n_topics > _FEW:
-        rows = beta.copy()
-        _raise_rows(rows, positions, counts)
-    for i in range(positions.size):
-        j = positions[i]
-        if mass[j] == 0.0:  # the first of a word's occurrences
-            least = alpha if how.occurrences == LITERAL or not 1.0 < counts[i] <= _DIRECT else _risen(alpha, counts[i])
-            for z in range(n_topics):
-                mass[j] += least * rows[j, z]
-    users = np.zeros(n_topics, np.int32)  # positions of each topic
-    # The topics of a position, as a set.
-    used, place, n_used = np.empty(n_topics, np.int32), np.empty(n_topics, np.int32), 0
     q[:], theta[:] = 0.0, 0.0
     for sweep in range(n_sweeps):
         for i in range(positions.size):
             j = positions[i]
             if sweep > 0:
-                z = topics[i]
-                users[z] -= 1
-                sums[z] -= counts[i]
-                if users[z] == 0:
-                    sums[z] = 0.0
-                    n_used -= 1
-                    used[place[z]] = used[n_used]
-                    place[used[n_used]] = place[z]
+                sums[topics[i]] -= counts[i]
             key = advanced(key)
-            count = 1.0 if how.occurrences == LITERAL else counts[i]
-            if n_topics > _FEW and 1.0 <= count <= _DIRECT and count == np.floor(count):
-                z = _drawn_sparsely(rows[j], mass[j], sums, used[:n_used], alpha, count, weights, uniform(key))
-            else:
-                _conditional(beta[j], sums, alpha, count, weights)
-                z = _drawn(weights, uniform(key))
-            if users[z] == 0:
-                used[n_used], place[z] = z, n_used
-                n_used += 1
-            users[z] += 1
-            sums[z] += counts[i]
-            topics[i] = z
+            _conditional(beta[j], sums, alpha, 1.0 if how.occurrences == LITERAL else counts[i], weights)
+            topics[i] = _drawn(weights, uniform(key))
+            sums[topics[i]] += counts[i]
         if sweep >= burn_in:
             for i in range(positions.size):
                 q[positions[i], topics[i]] += counts[i]

@@ -98,7 +98,7 @@ def add_columns(values, words, rows, first, last, sums):
 
 
 @intrinsic(lambda array, place, column: None)
-def _fetch(typingctx, array, place, column):
+def prefetch(typingctx, array, place, column):
     """Ask for the line of cache that holds an element: of a flat array, or so many columns behind the start of a row.
 
     No view of the array is made: one for each row would take longer than what it saves.
@@ -123,7 +123,7 @@ def _fetch(typingctx, array, place, column):
 @jit_inline
 def fetch(array, first, last):
     for place in range(first, last, LINE // array.itemsize):
-        _fetch(array, place, 0)
+        prefetch(array, place, 0)
 
 
 @jit_inline
@@ -131,7 +131,7 @@ def fetch_row(table, words, i):
     """Bring the row of float64 that is needed soon after that of ``words[i]`` into the cache."""
     row = words[min(i + AHEAD, words.size - 1)]
     for column in range(0, table.shape[1], LINE // 8):
-        _fetch(table, row, column)
+        prefetch(table, row, column)
 
 
 @jit_inline
@@ -139,7 +139,7 @@ def fetch_rows(words, rows, first):
     """Bring some rows, float32, into the cache from a column on, while other documents are at work."""
     for j in range(words.size):
         for column in range(first, rows.shape[1], LINE // 4):
-            _fetch(rows, words[j], column)
+            prefetch(rows, words[j], column)
 
 
 LEAST = float(np.finfo(np.float64).tiny)

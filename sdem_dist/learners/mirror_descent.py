@@ -8,8 +8,7 @@ import numpy as np
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels import topic_steps
 from sdem_dist.learners.sdem import At, SdEM
-from sdem_dist.models.supervised_lda import renewed
-from sdem_dist.models.topics import TopicState, TopicStatistics, on_the_simplex
+from sdem_dist.models.topics import TopicState, TopicStatistics, on_the_simplex, renewed
 from sdem_dist.models.word_counts import LocalDocuments
 from sdem_dist.records import record
 

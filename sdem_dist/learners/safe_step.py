@@ -223,17 +223,12 @@ def safe_step(
     rhos = np.full((len(counts), variables.n_variables), rho)
     for _ in range(HALVINGS):
         moved = start + rhos[:, variables.variable_of] * along
-        far = ~_within(variables, moved, start, radius)
+        finite = variables.all_of_variables(np.isfinite(moved))
+        tried = np.where(finite[:, variables.variable_of], moved, start)
+        checked, outside = variables.check(tried)
+        inside = variables.all_of_variables(checked == tried) if outside else True
+        far = ~(finite & inside & (variables.divergence(checked, start) <= radius))
         if not far.any():
             return new, moved, float(rhos.max())
         rhos[far] *= 0.5
     return new, np.where(far[:, variables.variable_of], start, moved), float(rhos.max())
-
-
-def _within(variables: FeatureModel, moved: np.ndarray, start: np.ndarray, radius: float) -> np.ndarray:
-    """Return which variables of which classes stay inside S and within `radius` of where they were."""
-    finite = variables.all_of_variables(np.isfinite(moved))
-    moved = np.where(finite[:, variables.variable_of], moved, start)
-    checked, outside = variables.check(moved)
-    inside = variables.all_of_variables(checked == moved) if outside else True
-    return np.asarray(finite & inside & (variables.divergence(checked, start) <= radius))

@@ -5,7 +5,7 @@ A head makes of scores what a loss asks of each column of a model, and how well 
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -131,14 +131,6 @@ def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
     return weights
 
 
-class ScoredLabels(NamedTuple):
-    """A batch of documents with several labels."""
-
-    odds: np.ndarray  # log-odds of each label, shape (n_documents, n_labels)
-    members: np.ndarray  # 1 where a document has a label, of the same shape
-    weights: np.ndarray
-
-
 @record
 @dataclass(frozen=True)
 class Labels:
@@ -177,15 +169,14 @@ class Labels:
             weights[:, pair] = loss.weights(scores[:, pair], members[:, label].astype(np.intp))
         return weights
 
-    def sums(
-        self, batches: Iterable[Scored] | Iterable[ScoredLabels], *, held_out: bool = False, tempered: bool = True
-    ) -> np.ndarray:
+    def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `sdem_dist.label_scores` over batches; held-out documents have those to fit to, too.
 
-        Where labels exclude each other: those of `Classes`.
+        A batch is log-odds and members, shape (n_documents, n_labels), and weights. Where labels exclude each other it
+        is `Scored`, and sums are those of `Classes`.
         """
         if self.exclusive:
-            return Classes(self.n_classes).sums(cast("Iterable[Scored]", batches), held_out=held_out)
+            return Classes(self.n_classes).sums(batches, held_out=held_out)
         odds, members, weights = (np.concatenate(column) for column in zip(*batches, strict=True))
         sums = label_scores.label_sums(odds, members, weights, self.decisions)
         return np.concatenate([sums, label_scores.fitting_sums(odds, members, weights)]) if held_out else sums
@@ -204,14 +195,6 @@ class Labels:
         return means | fit | chosen
 
 
-class Losses(NamedTuple):
-    """What each document of a batch costs."""
-
-    weights: np.ndarray
-    nll: np.ndarray  # ``-ln p(y, x)``
-    ncll: np.ndarray  # ``-ln p(y | x)``
-
-
 @record
 @dataclass(frozen=True)
 class Number:
@@ -221,7 +204,14 @@ class Number:
     component_class = ()
     clusters = False
 
-    def sums(self, batches: Iterable[Losses], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(
+        self,
+        batches: Iterable[Any],
+        *,
+        held_out: bool = False,
+        tempered: bool = True,
+    ) -> np.ndarray:
+        """Return sums over batches of weights, ``-ln p(y, x)`` and ``-ln p(y | x)``."""
         sums = np.zeros(3)
         for weights, nll, ncll in batches:
             sums += [float((weights * column).sum()) for column in (np.ones(len(weights)), nll, ncll)]

@@ -45,16 +45,12 @@ def sums_by_label(X: sp.csr_matrix, labels: np.ndarray, weights: np.ndarray, n_c
     return np.asarray((members @ X).toarray())
 
 
-def unit_rows(rows: np.ndarray) -> np.ndarray:
-    """Return rows of length 1; rows of zeros stay."""
-    lengths = np.sqrt((rows**2).sum(axis=1, keepdims=True))
-    return rows / np.where(lengths > 0, lengths, 1.0)
-
-
 def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: bool) -> np.ndarray:
     """Return the centres of clusters, of length 1 if `spherical`; an empty cluster keeps the one that it had."""
     centres = sums / np.where(counts > 0, counts, 1.0)[:, None]
-    centres = unit_rows(centres) if spherical else centres
+    if spherical:
+        lengths = np.sqrt((centres**2).sum(axis=1, keepdims=True))
+        centres = centres / np.where(lengths > 0, lengths, 1.0)
     return np.where((counts > 0)[:, None], centres, before)
 
 
@@ -130,13 +126,6 @@ class KMeansStatistics(NamedTuple):
     weight: float
 
 
-class Distances(NamedTuple):
-    """Weights of documents, and their squared distances to the nearest centre."""
-
-    weights: np.ndarray
-    squared: np.ndarray
-
-
 @record
 @dataclass(frozen=True)
 class Nearest:
@@ -144,7 +133,7 @@ class Nearest:
 
     n_classes: ClassVar[int] = 0  # labels play no part
 
-    def sums(self, batches: Iterable[Distances], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+    def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         return np.sum([[w.sum(), (w * squared).sum()] for w, squared in batches], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -225,8 +214,9 @@ class Centres:
         centres = means(s.sums, s.class_counts, state.centres, self.spherical)
         return KMeansState(centres, s.class_counts, state.t + s.weight)
 
-    def scored(self, state: KMeansState, documents: Any, temperature: float, seed: int) -> Distances:
-        return Distances(documents.weights, self.distances(state, documents).min(axis=1, initial=np.inf))
+    def scored(self, state: KMeansState, documents: Any, temperature: float, seed: int) -> Any:
+        """Return the weights of documents, and their squared distances to the nearest centre."""
+        return documents.weights, self.distances(state, documents).min(axis=1, initial=np.inf)
 
     def parameters(self, state: KMeansState) -> KMeansState:
         return state

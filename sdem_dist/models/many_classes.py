@@ -127,13 +127,6 @@ class ManyClassStatistics(NamedTuple):
     weight: float
 
 
-class ScoredOfMany(NamedTuple):
-    """Some of the documents of a batch, whose scores fit in memory."""
-
-    documents: Scored
-    trained: np.ndarray  # whether each class has a count above the prior's
-
-
 @record
 @dataclass(frozen=True)
 class VeryManyClasses:
@@ -141,12 +134,14 @@ class VeryManyClasses:
 
     n_classes: int
 
-    def sums(
-        self, batches: Iterable[Iterator[ScoredOfMany]], *, held_out: bool = False, tempered: bool = True
-    ) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums`; for held-out documents those for a temperature."""
-        sums_of = _choosing_sums if held_out else lambda part: classifier_sums(part.documents)
-        return np.asarray(np.sum([sums_of(part) for batch in batches for part in batch], axis=0))
+    def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
+        """Return the sums of `evaluation.classifier_sums`; for held-out documents those for a temperature.
+
+        A batch yields a few documents at a time, with whether each class has a count above the prior's.
+        """
+        parts = (part for batch in batches for part in batch)
+        sums = [_choosing_sums(*part) if held_out else classifier_sums(part[0]) for part in parts]
+        return np.asarray(np.sum(sums, axis=0))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are.
@@ -164,10 +159,9 @@ class VeryManyClasses:
         return {"accuracy": right / weight, "temperature": temperature, "tempered_log_loss": loss}
 
 
-def _choosing_sums(part: ScoredOfMany) -> np.ndarray:
+def _choosing_sums(d: Scored, trained: np.ndarray) -> np.ndarray:
     """Return the weight of documents of trained classes, that of those found, and `calibration.tempered_sums`."""
-    d = part.documents
-    used = (d.weights > 0) & part.trained[d.labels]
+    used = (d.weights > 0) & trained[d.labels]
     scores, labels, weights = d.scores[used], d.labels[used], d.weights[used]
     right = weights[scores.argmax(axis=1) == labels].sum()
     return np.concatenate([[weights.sum(), right], tempered_sums(scores, labels, weights)])
@@ -286,7 +280,9 @@ class SparseCounts:
         starts, log_totals = state.starts(), np.log(state.totals)
         return ManyClassParameters(starts, classes.astype(np.int32), rises, log_start, log_totals, log_prior)
 
-    def scored(self, state: ManyClassState, batch: Any, temperature: float, seed: int) -> Iterator[ScoredOfMany]:
+    def scored(
+        self, state: ManyClassState, batch: Any, temperature: float, seed: int
+    ) -> Iterator[tuple[Scored, np.ndarray]]:
         """Yield documents with their scores, exactly, a few at a time."""
         parameters, trained = self.parameters(state), np.zeros(self.n_classes, bool)
         # A class that was only ever a rival has lost counts and gained none.
@@ -295,4 +291,4 @@ class SparseCounts:
             assert part.labels is not None
             assert part.weights is not None
             scores, lengths = joint_scores(parameters, part), row_sums(part.data, part.indptr)
-            yield ScoredOfMany(scored(scores / temperature, part.labels, part.weights, lengths, scores), trained)
+            yield scored(scores / temperature, part.labels, part.weights, lengths, scores), trained

@@ -7,20 +7,19 @@ the others: statistics are the counts, ``mu = (C, N)`` expected counts of classe
 """
 
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma
 
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import Scored, scored
-from sdem_dist.kernels import multinomial_exact as literal
+from sdem_dist.evaluation import scored
 from sdem_dist.kernels.csr import add_scores, add_statistics, runs
 from sdem_dist.kernels.losses import Moment, Objective
-from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
+from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss
-from sdem_dist.models.heads import Labels, ScoredLabels, one_hot
+from sdem_dist.models.heads import Labels, one_hot
 from sdem_dist.models.mixture import EmForm, EStep
 from sdem_dist.models.word_counts import (
     LocalDocuments,
@@ -105,10 +104,10 @@ class NaiveBayes(WordCounts):
         log_shares = digamma(counts) - digamma(counts.sum())
         return NaturalParameters(digamma(state.words[words]), digamma(state.totals), log_shares)
 
-    def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored | ScoredLabels:
+    def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Any:
         scores = joint_scores(self.parameters(state, local.words), local.documents)
         if isinstance(self.head, Labels) and not self.head.exclusive:
-            return ScoredLabels(scores, local.targets, np.where(local.labels < 0, 0.0, local.weights))
+            return scores, local.targets, np.where(local.labels < 0, 0.0, local.weights)
         scores = scores if isinstance(self.head, Labels) else self.head.by_class(scores)[0]
         return scored(scores / temperature, local.labels, local.weights, lengths(local.documents), scores)
 
@@ -175,7 +174,7 @@ class NaiveBayes(WordCounts):
             table, moment = working_table(state, words, self.log_prior, self.n_features)
             for a, b in runs(costs):
                 visited = local.visited(order[a:b])
-                moment = Moment(*literal.run_documents(visited, table, steps.schedule, moment, objective))
+                moment = Moment(*run_paper_steps(visited, table, steps.schedule, moment, objective))
             return words - before, table.class_counts - state.class_counts, moment
         table_words, used = state.words, local.words
         if not isinstance(table_words, np.ndarray):  # blocks of a wide table

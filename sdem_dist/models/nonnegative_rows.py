@@ -30,10 +30,16 @@ class RowTransform:
         return n if self.n_features(n) == n_features else -1
 
     def dense(self, X: np.ndarray) -> np.ndarray:
-        """Return rows of a table, shape (n, n_features), of X's dtype."""
+        """Return rows of a table, shape (n, n_features), of X's dtype.
+
+        Expanded: ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9).
+        """
         if self.scale:
             X = X * (self.scale / _not_zero(X.sum(axis=1, dtype=np.float64))).astype(X.dtype)[:, None]
-        return quadratic_expansion(X) if self.expand else X
+        if not self.expand:
+            return X
+        first, second = np.triu_indices(X.shape[1])
+        return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)
 
     def sparse(self, documents: Documents) -> Documents:
         """Return documents with float64 entries."""
@@ -74,12 +80,3 @@ def scale_of(mean_row: np.ndarray) -> float:
 
 def _not_zero(sums: np.ndarray) -> np.ndarray:
     return np.where(sums > 0, sums, 1.0)
-
-
-def quadratic_expansion(X: np.ndarray) -> np.ndarray:
-    """Return ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` of every row (equation 9), of X's dtype.
-
-    `X`: shape (n, d). Returns shape (n, 1 + d + d (d + 1) / 2).
-    """
-    first, second = np.triu_indices(X.shape[1])
-    return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)

@@ -13,7 +13,7 @@ from sdem_dist.families import GaussianFull
 from sdem_dist.losses import Loss, Ncll
 from sdem_dist.models.feature_classes import DenseModel, FeatureState, FeatureStatistics, started
 from sdem_dist.models.features import FeatureParameters
-from sdem_dist.models.heads import Losses, Number
+from sdem_dist.models.heads import Number
 from sdem_dist.models.mixture import EStep
 from sdem_dist.records import record
 
@@ -21,16 +21,11 @@ _LEAST_NOISE = 1e-12
 """Variance of a target that the features determine, of a standardised target."""
 
 
-class Group(NamedTuple):
-    """Rows in which the same columns are known."""
-
-    rows: np.ndarray  # positions of the rows
-    filled: np.ndarray  # the rows with conditional means where values are missing, shape (n_rows, n_columns)
-    covariance: np.ndarray  # conditional covariance of all columns, zeros for known ones, shape (n_columns, n_columns)
-
-
-def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[Group]:
+def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
     """Yield the rows of a table by what they miss (NaN), completed by their conditional distribution.
+
+    Of each group: the positions of its rows; the rows with conditional means where values are missing, (n_rows,
+    n_columns); the conditional covariance of all columns, zeros for known ones, (n_columns, n_columns).
 
     `mean`: shape (n_columns,).
     `covariance`: shape (n_columns, n_columns).
@@ -46,7 +41,7 @@ def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> 
             filled[:, missing] = mean[missing] + np.einsum("nk,km->nm", shifts, slopes)
             explained = np.einsum("km,kl->ml", slopes, covariance[np.ix_(observed, missing)])
             rest[np.ix_(missing, missing)] = covariance[np.ix_(missing, missing)] - explained
-        yield Group(rows, filled, rest)
+        yield rows, filled, rest
 
 
 def expected_sum(family: GaussianFull, mu: np.ndarray, table: np.ndarray, weights: np.ndarray) -> np.ndarray:
@@ -229,8 +224,8 @@ class JointGaussian(DenseModel):
         sums = (n_documents + nu) * mu - nu * self.family.centre
         return n_documents * self.family.to_moments(sums / n_documents)[1]
 
-    def scored(self, state: FeatureState, rows: Rows, temperature: float, seed: int) -> Losses:
-        return Losses(rows.weights, *self.losses(state.best[1], rows))
+    def scored(self, state: FeatureState, rows: Rows, temperature: float, seed: int) -> tuple[np.ndarray, ...]:
+        return rows.weights, *self.losses(state.best[1], rows)
 
 
 def _without_target(rows: Rows) -> np.ndarray:

@@ -13,10 +13,18 @@ from scipy.special import log_expit, logit, xlogy
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_outputs as kernel
 from sdem_dist.label_scores import OF_THRESHOLDS, best_thresholds, decisions_of, finish, fitting_sums, label_sums
-from sdem_dist.models.supervised_lda import TopicParameters
-from sdem_dist.models.supervised_lda import log_probability as left_to_right
+from sdem_dist.models.lda import log_probability as left_to_right
 from sdem_dist.models.word_counts import LocalDocuments, lengths
 from sdem_dist.records import record
+
+
+class TopicParameters(NamedTuple):
+    """Phi, U and alpha."""
+
+    topics: np.ndarray
+    """p(word | topic), shape (n_words, n_topics), float64; columns sum to 1 over the whole vocabulary."""
+    output: np.ndarray  # shape (n_outputs, n_topics), float64
+    alpha: np.ndarray  # shape (n_topics,), float64
 
 
 class TopicScores(NamedTuple):

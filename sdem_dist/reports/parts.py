@@ -11,7 +11,7 @@ from sdem_dist.models.heads import by_class
 from sdem_dist.models.lda import LdaParameters, log_word_probabilities
 from sdem_dist.models.many_classes import ManyClassParameters
 from sdem_dist.models.naive_bayes import NaturalParameters
-from sdem_dist.models.supervised_lda import TopicParameters
+from sdem_dist.models.topic_heads import TopicParameters
 from sdem_dist.reports.explanation import DocumentParts, TopicPart
 
 

@@ -30,7 +30,8 @@ from sklearn.metrics import roc_auc_score
 
 from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier
 from sdem_dist.corpus import MemoryCorpus
-from sdem_dist.models.supervised_lda import METHODS, log_probability
+from sdem_dist.models.lda import log_probability
+from sdem_dist.models.topics import METHODS
 
 ONE_LANE: dict[str, Any] = {"n_lanes": 1, "batch_size": 100, "n_jobs": 1, "evaluate_every": 0}
 

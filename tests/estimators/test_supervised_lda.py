@@ -28,7 +28,7 @@ from sdem_dist import (
 )
 from sdem_dist.errors import OtherRunError
 from sdem_dist.inputs.source import source_of
-from sdem_dist.models.supervised_lda import log_probability
+from sdem_dist.models.lda import log_probability
 
 N, V, K = 900, 60, 4
 RNG = np.random.default_rng(2)

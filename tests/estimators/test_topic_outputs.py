@@ -12,7 +12,8 @@ import sdem_dist as sd
 from sdem_dist.errors import ModelError, TrainingError
 from sdem_dist.inputs.validation import as_documents
 from sdem_dist.kernels.topic_steps import add_evidence
-from sdem_dist.models.supervised_lda import MirrorDescent, TopicParameters, renewed
+from sdem_dist.models.topic_heads import TopicParameters
+from sdem_dist.models.topics import MirrorDescent, renewed
 
 N, V, K = 1_200, 60, 4
 RNG = np.random.default_rng(4)

@@ -10,10 +10,9 @@ from hypothesis import strategies as st
 
 from sdem_dist.documents import Documents
 from sdem_dist.families import Categorical, Multinomial
-from sdem_dist.kernels import multinomial_exact as literal
 from sdem_dist.kernels.csr import Visited, add_scores, add_statistics
 from sdem_dist.kernels.losses import Moment, Objective, Schedule, Table
-from sdem_dist.kernels.multinomial import changes_of, run_documents, with_logarithms
+from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.losses import NAMED, Blend, Hinge, kernel_form
 from sdem_dist.models.naive_bayes import NO_MEMBERS, NaturalParameters, joint_scores, lengths, weighted_statistics
 
@@ -99,7 +98,7 @@ def test_the_papers_kernel_as_plain_python(loss):
     objective, at = Objective(kernel_form(loss, 3), 0.0, np.empty(0, np.int64)), Moment(0.0, 0.0, 0.0)
     paper = schedule(decay=1e-3, word_gain=0.1 / 9, class_gain=1 / 9)
     found = []
-    for function in (literal.run_documents, literal.run_documents.py_func):
+    for function in (run_paper_steps, run_paper_steps.py_func):
         _, table = started(True, np.random.default_rng(3))
         ends = function(visited(X, labels, weights, order), table, paper, at, objective)
         found.append([table.words, table.totals, table.class_counts, np.array(ends)])

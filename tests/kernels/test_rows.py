@@ -13,17 +13,6 @@ N_WORDS, WIDTH = 12, 3
 words_of_lane = st.lists(st.sets(st.integers(0, N_WORDS - 1)), min_size=1, max_size=5)
 
 
-@given(st.lists(st.integers(0, 40)), st.sampled_from([np.uint16, np.uint32, np.int32, np.int64]))
-def test_renumbering_goes_there_and_back(indices, dtype):
-    indices = np.array(indices, dtype)
-    number = np.zeros(41, np.uint32)
-    kernel.mark_words(indices, number)
-    words = kernel.number_words(number)
-    assert words.tolist() == sorted(set(indices.tolist()))
-    assert words.dtype == np.uint32
-    np.testing.assert_array_equal(words[number[indices]], indices)
-
-
 def summed(lanes):
     """Add (words, rows) as the learner does."""
     union, number = words_of([words for words, _ in lanes], N_WORDS)
@@ -60,13 +49,3 @@ def test_check_step_keeps_totals_the_sums():
     kernel.clip_row(row, totals)
     assert row.tolist() == [0.0, 0.0, 2.0]
     assert totals.tolist() == [1.25, 2.0, 3.0]
-
-
-def test_plain_python_gives_the_same():
-    words = np.array([0, 3, 5, 3], np.uint32)
-    number, plain_number = np.zeros(N_WORDS, np.uint32), np.zeros(N_WORDS, np.uint32)
-    kernel.mark_words(words, number)
-    kernel.mark_words.py_func(words, plain_number)
-    union = kernel.number_words(number)
-    np.testing.assert_array_equal(kernel.number_words.py_func(plain_number), union)
-    np.testing.assert_array_equal(plain_number, number)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sdem_dist.kernels.spelling import FEW, arrange
+from sdem_dist.kernels.spelling import arrange
 
 N_COLUMNS = 1 << 20
 COLUMNS = {
@@ -19,7 +19,7 @@ COLUMNS = {
 
 
 @pytest.mark.parametrize("name", COLUMNS)
-@pytest.mark.parametrize("size", [0, 1, FEW, FEW + 1, 300, 3000])
+@pytest.mark.parametrize("size", [0, 1, 33, 3000])
 def test_rows_are_arranged(name, size):
     random = np.random.default_rng(size)
     columns = COLUMNS[name](random, size).astype(np.int32)
@@ -27,7 +27,7 @@ def test_rows_are_arranged(name, size):
     nodes = np.concatenate([random.permutation(size), random.permutation(size)]).astype(np.int32)
     counts = random.integers(1, 9, 2 * size).astype(np.int32)
     rows = np.empty(4, np.int64), np.empty(2 * size, np.int32), np.empty(2 * size, np.int64)
-    n = arrange(indptr, nodes, counts, columns, N_COLUMNS, rows)
+    n = arrange(indptr, nodes, counts, columns, rows)
     found = sp.csr_matrix((rows[2][:n], rows[1][:n], rows[0]), shape=(3, N_COLUMNS))
     kept = columns[nodes] >= 0
     expected = sp.csr_matrix(
@@ -43,4 +43,4 @@ def test_rows_are_arranged(name, size):
 def test_no_columns():
     rows = np.empty(2, np.int64), np.empty(1, np.int32), np.empty(1, np.int64)
     nothing = np.zeros(1, np.int32)
-    assert arrange(np.array([0, 1]), nothing, nothing, np.array([-1], np.int32), 0, rows) == 0
+    assert arrange(np.array([0, 1]), nothing, nothing, np.array([-1], np.int32), rows) == 0

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 from scipy.special import gammaln
 
 from sdem_dist.documents import Documents
-from sdem_dist.models.supervised_lda import log_probability
+from sdem_dist.models.lda import log_probability
 
 TOPICS = np.array([[0.7, 0.1, 0.2], [0.2, 0.1, 0.5], [0.1, 0.8, 0.3]])
 

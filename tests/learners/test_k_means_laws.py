@@ -10,7 +10,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models.k_means import Centres, k_means, squared_distances, squared_lengths, unit_rows
+from sdem_dist.models.k_means import Centres, k_means, means, squared_distances, squared_lengths
 from sdem_dist.models.mixture import EmForm
 from sdem_dist.testing import check_learner
 
@@ -108,7 +108,10 @@ def test_copies_count_as_weights():
 
 
 def test_rows_of_zeros_have_no_direction():
-    assert unit_rows(np.array([[0.0, 0.0], [3.0, 4.0]])).tolist() == [[0.0, 0.0], [0.6, 0.8]]
+    assert means(np.array([[0.0, 0.0], [3.0, 4.0]]), np.ones(2), np.ones((2, 2)), True).tolist() == [
+        [0.0, 0.0],
+        [0.6, 0.8],
+    ]
 
 
 def test_missing_values_are_named():

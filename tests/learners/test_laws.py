@@ -25,7 +25,6 @@ from sdem_dist.models.lda import Inference, LdaClasses
 from sdem_dist.models.mixture import EmForm, MixtureWeights, PosteriorClasses, PosteriorMixture
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.regression import JointGaussian
-from sdem_dist.models.supervised_lda import MirrorDescent
 from sdem_dist.models.topic_heads import (
     LabelThresholds,
     Levels,
@@ -36,7 +35,7 @@ from sdem_dist.models.topic_heads import (
     SoftmaxClasses,
     TopicShares,
 )
-from sdem_dist.models.topics import TopicModel
+from sdem_dist.models.topics import MirrorDescent, TopicModel
 from sdem_dist.models.word_counts import state_at
 from sdem_dist.testing import check_learner
 

@@ -10,7 +10,7 @@ from reference.random_documents import topic_counts
 from scipy.special import digamma, gammaln, logsumexp
 
 from sdem_dist import LDAClassifier, MultinomialNB
-from sdem_dist.kernels import left_to_right as variational
+from sdem_dist.kernels import lda as variational
 
 
 def exact(counts, beta, alpha):

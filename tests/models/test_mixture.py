@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import logsumexp
 
 from sdem_dist.models.mixture import MixtureWeights, class_scores, multiplied, posterior_sums
-from sdem_dist.models.nonnegative_rows import quadratic_expansion
+from sdem_dist.models.nonnegative_rows import RowTransform
 
 
 def sums_at(weights, X, y, n_classes, document_weights=None):
@@ -118,7 +118,7 @@ def test_a_component_without_examples_stays_finite():
 
 
 def test_quadratic_expansion():
-    expanded = quadratic_expansion(np.array([[2.0, 3.0, 5.0]], np.float32))
+    expanded = RowTransform(expand=True).dense(np.array([[2.0, 3.0, 5.0]], np.float32))
     assert expanded.dtype == np.float32
     assert expanded.tolist() == [[1, 2, 3, 5, 4, 6, 10, 9, 15, 25]]
 
