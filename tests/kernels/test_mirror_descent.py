@@ -359,25 +359,3 @@ def test_a_lane_is_algorithm_2(kind, prior):
     whole = np.vstack([sums, topics[n_local:] * decay_sums])
     np.testing.assert_allclose(whole, np.sum([phi for phi, _ in expected], axis=0), rtol=1e-9)
     np.testing.assert_allclose(output_sums, np.sum([u for _, u in expected], axis=0), rtol=1e-9, atol=1e-15)
-
-
-def test_automatic_differentiation_agrees():
-    jax = pytest.importorskip("jax")
-    jax.config.update("jax_enable_x64", True)
-    jnp = jax.numpy
-    topics, output, counts, labels, targets = problem(5)
-    by_topics, by_output = gradients(
-        SOFTMAX, topics, output, counts, labels, targets, 1.001, 1.0, 10, 1.0, MIRROR_DESCENT
-    )
-
-    def total(phi, u):
-        theta = jnp.full((len(counts), topics.shape[1]), 1 / topics.shape[1])
-        for _ in range(10):
-            pull = counts / (theta @ phi.T) @ phi + 0.001 / theta
-            p = theta * jnp.exp(pull / (counts.sum(axis=1, keepdims=True) + 4 * 0.001))
-            theta = p / p.sum(axis=1, keepdims=True)
-        return -jax.nn.log_softmax(theta @ u.T)[jnp.arange(len(counts)), labels].sum()
-
-    expected = jax.grad(total, argnums=(0, 1))(topics, output)
-    np.testing.assert_allclose(by_topics, expected[0], rtol=1e-8, atol=1e-10)
-    np.testing.assert_allclose(by_output, expected[1], rtol=1e-8, atol=1e-10)

@@ -2,30 +2,15 @@
 
 from __future__ import annotations
 
-from itertools import product
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kernels.small_topics import exact_topics as exact
 from scipy.special import gammaln, logsumexp
 
 from sdem_dist.kernels import topics
 from sdem_dist.kernels.randomness import content_key, document_keys, log_normal
-
-
-def exact(beta, counts, alpha):
-    """Return ln p(document) and the expected share of each topic for each position, by summing over all topics."""
-    n, n_topics = beta.shape
-    log_weights, chosen = [], []
-    for z in product(range(n_topics), repeat=n):
-        sums = np.bincount(z, counts, n_topics)
-        log_p = (counts * np.log(beta[np.arange(n), z])).sum() + (gammaln(sums + alpha) - gammaln(alpha)).sum()
-        log_weights.append(log_p + gammaln(n_topics * alpha) - gammaln(n_topics * alpha + counts.sum()))
-        chosen.append(np.eye(n_topics)[list(z)])
-    log_weights = np.array(log_weights)
-    total = logsumexp(log_weights)
-    return total, np.tensordot(np.exp(log_weights - total), np.array(chosen), 1)
 
 
 def sampling(alpha, n_sweeps, burn_in, occurrences=topics.SHARED):
