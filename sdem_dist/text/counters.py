@@ -51,7 +51,7 @@ def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
     return CsrCounts(np.concatenate([np.zeros(1, np.int64), *indptr]), nodes, counts)
 
 
-def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, n_columns: int, dtype: type | np.dtype) -> CsrCounts:
+def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, dtype: type | np.dtype) -> CsrCounts:
     """Return consecutive documents with nodes in their columns, ascending; nodes of a negative one drop out."""
     n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
     indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
@@ -59,7 +59,7 @@ def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, n_columns: int, dt
     for part in parts:
         rows = slice(row, row + len(part.indptr))
         out = indptr[rows], indices[entry:], counts[entry:]
-        n_entries = kernels.arrange(part.indptr, part.nodes, part.counts, columns, n_columns, out)
+        n_entries = kernels.arrange(part.indptr, part.nodes, part.counts, columns, out)
         indptr[rows] += entry
         row, entry = rows.stop - 1, entry + n_entries
     return CsrCounts(indptr, indices[:entry], counts[:entry])
@@ -208,7 +208,7 @@ class FixedCounter:
             self.n_words += len(tokens.ids)
             self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
             part = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
-            parts.append(arranged([part], vocabulary.columns, vocabulary.n_features, dtype))
+            parts.append(arranged([part], vocabulary.columns, dtype))
         return joined(parts).matrix(vocabulary.n_features)
 
 
@@ -226,7 +226,7 @@ class HashingCounter:
         parts = []
         for first, stop in pieces(texts.sizes, PIECE):
             counts = self._counter.parts(texts.part(first, stop))
-            parts.append(arranged(counts, self._hashed(), self._n_features, dtype))
+            parts.append(arranged(counts, self._hashed(), dtype))
             if self._counter.tree.n_nodes > MOST_HASHED:
                 self._forget()
         return joined(parts).matrix(self._n_features)

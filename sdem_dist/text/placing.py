@@ -121,7 +121,7 @@ class SecondPass:
             entries = np.repeat(chosen, sizes)
             counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
         if block.run is not None:
-            counts = arranged([counts], self._columns_of(block.run), width, counts.counts.dtype)
+            counts = arranged([counts], self._columns_of(block.run), counts.counts.dtype)
         elif placing.offset or block.n_columns > width:
             moved = counts.nodes.astype(np.int64) - placing.offset
             inside = (moved >= 0) & (moved < width)

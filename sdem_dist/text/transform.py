@@ -76,7 +76,7 @@ def learned_texts(
     n_terms, columns = len(terms.offsets) - 1, terms.columns[0]
     if dtype is None:
         dtype = np.min_scalar_type(max((int(part.counts.max(initial=0)) for part in parts), default=0))
-    matrix = arranged(parts, columns, n_terms, dtype).matrix(n_terms)
+    matrix = arranged(parts, columns, dtype).matrix(n_terms)
     words = _strings(terms)
     tree.tally = tree.tally[:0].copy()  # each thread that counts has its own
     return matrix, words, TextTransformer(settings, words, Vocabulary(counter.tokenizer, tree, columns, n_terms))

@@ -152,10 +152,7 @@ def test_terms_of_several_counters_are_those_of_one(lists, chosen, n_jobs, least
             for counter, texts in zip(counters, lists, strict=True)
         ]
         terms = sorted_terms(list(map(Trie.of, counters)), (least, most), with_totals=True, n_jobs=n_jobs)
-        counts = [
-            arranged(part, columns, len(terms.offsets) - 1, np.int32)
-            for part, columns in zip(parts, terms.columns, strict=True)
-        ]
+        counts = [arranged(part, columns, np.int32) for part, columns in zip(parts, terms.columns, strict=True)]
         return (
             [terms.data[a:b].tobytes() for a, b in pairwise(terms.offsets)],
             terms.totals.tolist(),
