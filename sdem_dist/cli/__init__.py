@@ -18,7 +18,6 @@ from sdem_dist.compat import without_progress_bars
 from sdem_dist.counted import nearest, visible
 from sdem_dist.errors import SdemError
 from sdem_dist.interrupts import reraise_interrupt
-from sdem_dist.storage.urls import is_url
 
 _COMMANDS = {
     "demo": ("demo", "demo", "Ingest, train and compare on docstrings of installed packages."),
@@ -84,8 +83,9 @@ class LazyGroup(click.Group):
                 raise click.ClickException(visible(error.text(shell=True))) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
-                if isinstance(error, click.NoSuchOption) and error.ctx is not None:
-                    _hint_at_parameters(error, error.ctx.command)
+                if isinstance(error, click.NoSuchOption) and _has_settings(error.ctx):
+                    name = error.option_name.lstrip("-").replace("-", "_")  # perhaps a parameter of the estimator
+                    error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
                 raise
             except KeyboardInterrupt:  # commands that leave files behind say so themselves
                 click.echo("Interrupted.", err=True)
@@ -95,7 +95,7 @@ class LazyGroup(click.Group):
             except MemoryError as error:
                 raise click.ClickException(f"there is not enough memory for that ({error or 'MemoryError'})") from error
             except OSError as error:
-                if is_url(str(error.filename)):
+                if error.filename is not None:
                     raise click.ClickException(visible(f"{error.filename}: {error.strerror}")) from error
                 if not _output_fails(error):
                     raise
@@ -104,9 +104,13 @@ class LazyGroup(click.Group):
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 
 
+def _has_settings(context: click.Context | None) -> bool:
+    return context is not None and any(parameter.name == "settings" for parameter in context.command.params)
+
+
 def _output_fails(error: OSError) -> bool:
     """Say whether standard output failed. What its buffer holds is then dropped: Python would try it again at exit."""
-    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO) and error.filename is None
+    full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
     with suppress(OSError, ValueError):
         poll = select.poll()
         poll.register(sys.stdout.fileno(), 0)
@@ -124,13 +128,6 @@ def _show(
         click.echo(f"Warning: {visible(message)}", err=True)
     else:
         usual(message, category, *where, **more)
-
-
-def _hint_at_parameters(error: click.NoSuchOption, command: click.Command) -> None:
-    """Offer --set beside options that are like one that does not exist, where it may be a parameter of estimators."""
-    if any(parameter.name == "settings" for parameter in command.params):
-        name = error.option_name.lstrip("-").replace("-", "_")
-        error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -43,10 +43,7 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     from sdem_dist.text import VectorizerSettings, collect_docstrings
     from sdem_dist.text.docstrings import PACKAGES
 
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise click.ClickException(f"cannot make {folder}: {error.strerror}; choose another with --folder") from error
+    folder.mkdir(parents=True, exist_ok=True)
     check_writable(folder / "docstrings.jsonl")
     started = time.perf_counter()
 
@@ -92,9 +89,8 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
 
     picture = folder / "curves.png"
-    plots.histories({loss.upper(): m.history_ for loss, m in models.items()}, prefix="validation_").savefig(
-        picture, dpi=110
-    )
+    histories = {loss.upper(): model.history_ for loss, model in models.items()}
+    plots.histories(histories, prefix="validation_").savefig(picture, dpi=110)
     say(f"models: {folder}/*.model; curves on the held-out documents: {picture}")
     click.echo(
         f"\nNow yours: echo 'Return a lazy array chunked along every axis.' | sdem predict {folder / f'{best}.model'} -"

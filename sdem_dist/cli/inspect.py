@@ -72,15 +72,7 @@ def _model(path: Path, card: bool, measured: str | None, source: Source) -> str:
     """
     from sdem_dist.reports.model_card import model_card, model_facts
     from sdem_dist.reports.top_words import top_words
-    from sdem_dist.saving import KIND
-    from sdem_dist.storage.archive import is_archive
-    from sdem_dist.text.sources import SUFFIXES, plain_suffix
 
-    if plain_suffix(path) in SUFFIXES and not is_archive(path, KIND):
-        raise click.ClickException(
-            f"{path} is a source, neither a corpus nor a model: make a corpus of it first "
-            f"(sdem ingest {path} NAME.zarr), and inspect that"
-        )
     model = sdem_dist.load_model(path)
     if measured is not None:
         with documents_of([measured], source, model) as documents:

@@ -63,35 +63,26 @@ def log(log: Path) -> None:
 def written_log(path: Path, resume: bool) -> JsonLines:
     """Return the writer of a run's log: into a new file, or at the end of the log of the run that is resumed.
 
-    Raises ClickException: the file cannot be written, or a run is resumed and the file is something else than a log.
+    Raises ClickException: a run is resumed, and the file is something else than a log.
     """
     from sdem_dist.engine.callbacks import JsonLines
 
-    try:
-        if path.is_file() and resume:
-            with path.open("rb") as file:
-                begin = file.read(len(BEGINNING))
-            if not BEGINNING.encode().startswith(begin):
-                raise click.ClickException(f"{path} is not a log of sdem train: choose another name")
-        elif path.is_file():
-            path.unlink()
-        return JsonLines(path)
-    except OSError as error:
-        raise click.ClickException(f"--log {path} cannot be written: {error.strerror}") from error
+    if path.is_file() and not resume:
+        path.unlink()
+    if path.is_file():
+        with path.open("rb") as file:
+            begin = file.read(len(BEGINNING))
+        if not BEGINNING.encode().startswith(begin):
+            raise click.ClickException(f"{path} is not a log of sdem train: choose another name")
+    return JsonLines(path)
 
 
 def read_events(path: Path) -> list[JsonObject]:
-    """Return the events of a log.
+    """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one.
 
-    Raises ClickException: the file cannot be read, or a line is not an event. Events cut short, as a run that is
-    killed leaves its last one, are left out.
+    Raises ClickException: a line is not an event.
     """
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except UnicodeDecodeError as error:
-        raise click.ClickException(f"{path} is not text; is it a log of sdem train --log?") from error
-    except OSError as error:
-        raise click.ClickException(f"{path} cannot be read: {error.strerror or error}") from error
+    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
     events = []
     for number, line in enumerate(lines, 1):
         try:

@@ -154,7 +154,8 @@ def documents_of(
             error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
             raise
         except SdemError as error:
-            error.moved(target, ", ".join(paths))
+            if error.path == str(target):
+                error.path = ", ".join(paths)
             raise
 
 

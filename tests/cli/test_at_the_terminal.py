@@ -174,8 +174,6 @@ def test_hints(made, tmp_path):
     train = ("train", str(made / "docs.zarr"), str(tmp_path / "m"))
     assert "did you mean train?" in refused("trian", code=2)
     assert "did you mean LDAClassifier" in refused(*train, "--estimator", "LDA", code=2)
-    (tmp_path / "x.csv").write_text("label,text\na,b\n")
-    assert f"(sdem ingest {tmp_path / 'x.csv'} NAME.zarr)" in refused("inspect", tmp_path / "x.csv")
 
 
 def test_a_name_misspelt_in_python_has_a_hint():

@@ -296,7 +296,7 @@ def test_wrong_kinds_of_path_are_named(made, tmp_path):
         assert message in refused("evaluate", path, corpus) and message in refused(
             "predict", path, source, "--text-column", "1"
         )
-    assert "is a source, neither" in refused("inspect", source)
+    assert "is a source of documents, not a model" in refused("inspect", source)
     content = Path(source).read_bytes()
     for path, message in {source: "is not a model", corpus: "is a folder"}.items():
         assert message in refused("train", corpus, path)
@@ -329,7 +329,7 @@ def test_clusters_are_predicted_and_topic_models_predict_nothing(made, tmp_path)
     figures = [line.strip() for line in ok("evaluate", topics, corpus).splitlines()]
     for name in ("minus log-likelihood of the words", "plug-in minus log-likelihood of the words"):
         assert sum(line.startswith(f"{name} ") for line in figures) == 1
-    by_particles = [json.loads(ok("evaluate", topics, corpus, "--json", "--particles", n)) for n in ("1", "200")]
+    by_particles = [json.loads(ok("evaluate", topics, corpus, "--json", "--particles", n)) for n in ("1", "20")]
     assert by_particles[0]["word_nll"] != by_particles[1]["word_nll"] > by_particles[1]["plug_in_nll"]
     assert "--particles" in refused("evaluate", clusters, corpus, "--particles", "5", code=2)
     inspected = ok("inspect", topics)
