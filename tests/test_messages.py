@@ -38,8 +38,3 @@ def test_an_error_keeps_its_fields_between_processes(error):
 
 def test_what_data_hold_is_no_hint():
     assert str(IngestError("label '{overwrite=True}' is odd", path="{a=b}")) == "{a=b}: label '{overwrite=True}' is odd"
-
-
-def test_an_error_has_the_name_that_the_user_gave_the_file():
-    assert str(IngestError("empty", path="/tmp/x/a.csv").moved("/tmp/x/a.csv", "a.csv")) == "a.csv: empty"
-    assert str(IngestError("empty", path="/tmp/x/b.csv").moved("/tmp/x/a.csv", "a.csv")) == "/tmp/x/b.csv: empty"
