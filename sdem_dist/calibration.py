@@ -21,6 +21,8 @@ FAINTEST = -41.0
 LEAST = np.exp(np.float32(FAINTEST))
 N_BINS = 15
 """Of the probability of the most probable class, equally wide."""
+FEW_OF_CLASS = 50
+"""Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
 
 
 class Reliability(NamedTuple):
@@ -175,16 +177,16 @@ def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.n
 def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     """Return the largest score with which each class is in a set, shape (n_classes,), float64.
 
-    Coverage c needs c / (1 - c) documents of a class, nine for 0.9. The classes that have fewer share one threshold, of
-    their documents together: the sets of a share c of the new documents of these classes hold the right one. Where
-    these are too few, too, it is infinite: then these classes are in every set.
+    Coverage c needs c / (1 - c) documents of a class, nine for 0.9. The classes that have fewer, or fewer than
+    `FEW_OF_CLASS`, share one threshold, of their documents together: the sets of a share c of the new documents of
+    these classes hold the right one. Where these are too few, too, it is infinite: then they are in every set.
 
     Raises ValueError: `coverage` is not between 0 and 1.
     """
     if not (isinstance(coverage, Real) and 0.0 < coverage < 1.0):
         raise ValueError(f"coverage is a share between 0 and 1, not {coverage!r}")
     own = np.array([_quantile(of_class, coverage) for of_class in scores])
-    few = np.isinf(own)
+    few = np.isinf(own) | (np.array([len(of_class) for of_class in scores]) < FEW_OF_CLASS)
     if few.any():
         own[few] = _quantile(np.sort(np.concatenate([scores[k] for k in np.flatnonzero(few)])), coverage)
     return own

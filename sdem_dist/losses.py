@@ -6,6 +6,7 @@ is a frozen dataclass with the two methods of `Loss`; `sdem_dist.testing.check_l
 """
 
 from dataclasses import dataclass
+from numbers import Real
 from typing import Protocol
 
 import numpy as np
@@ -65,6 +66,10 @@ class Hinge:
     """
 
     margin: float = 1.0
+
+    def __post_init__(self) -> None:
+        if isinstance(self.margin, bool) or not (isinstance(self.margin, Real) and 0.0 <= self.margin < np.inf):
+            raise ValueError(f"margin must be a finite number, not negative, got {self.margin!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return by how much the margin to the strongest rival is missed (equation 17)."""

@@ -355,19 +355,22 @@ def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
         return tuple(np.log(prior).tolist())
 
 
-def step_weights(class_weight: object, source: Source) -> tuple[float, ...] | None:
+def step_weights(estimator: Estimator, source: Source) -> tuple[float, ...] | None:
     """Return the weights of the classes' documents where a step goes no further than that of weight 1: 1 at most."""
-    weights = weights_of_classes(class_weight, source)
+    weights = weights_of_classes(estimator, source)
     largest = max(weights or (0.0,))
     return weights if weights is None or largest == 0.0 else tuple(w / largest for w in weights)
 
 
-def weights_of_classes(class_weight: object, source: Source) -> tuple[float, ...] | None:
-    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
+def weights_of_classes(estimator: Estimator, source: Source) -> tuple[float, ...] | None:
+    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`.
+
+    Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
+    """
+    class_weight, counts = estimator.class_weight, np.asarray(source.class_counts, np.float64)
     if class_weight is None:
         return None
     if isinstance(class_weight, str) and class_weight == "balanced":
-        counts = np.asarray(source.class_counts, np.float64)
         return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
     if not isinstance(class_weight, Mapping):
         raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
@@ -376,4 +379,8 @@ def weights_of_classes(class_weight: object, source: Source) -> tuple[float, ...
     classes = source.classes.tolist()
     if unknown := set(class_weight) - set(classes):
         raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
-    return tuple(float(class_weight.get(c, 1.0)) for c in classes)
+    weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
+    weighed = float(weights @ counts)
+    if estimator._weights_are_relative and weighed > 0:
+        weights *= counts.sum() / weighed
+    return tuple(weights.tolist())

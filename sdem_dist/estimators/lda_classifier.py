@@ -128,7 +128,9 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
             lanes = self.n_lanes or max(lanes, plans.default_lanes(n, defaults.ROUNDS))
             plan = plans.sequential(n, int(self.n_epochs), seed, lanes, self.rounds_per_epoch)
         n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
-        return final_stage(trainer, learner, replace(plan, n_blocks=n_blocks))
+        end = final_stage(trainer, learner, replace(plan, n_blocks=n_blocks))
+        unused = p.unused_steps(self, ("step", "step_decay")) if self.loss == "nll" and self.steps == "margin" else ()
+        return end._replace(warnings=(*end.warnings, *unused))
 
     def _learner(self, source: Source) -> SdEM[lda.LdaClasses]:
         n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
@@ -151,7 +153,7 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
         kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)
-        weights, weight = weights_of_classes(self.class_weight, source), source.weight
+        weights, weight = weights_of_classes(self, source), source.weight
         if counts and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
         if self.steps == "paper":

@@ -80,7 +80,7 @@ class Components(p.Seeded, EngineClassifier, EngineEstimator):
         """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
         weights, best = (
-            weights_of_classes(self.class_weight, source),
+            weights_of_classes(self, source),
             None if self.patience is None else self._best_entry,
         )
         return train_with_temperature(trainer, self._train, source, share, seed, weights, best)
@@ -117,7 +117,7 @@ class JointMixture(p.OfText, p.Unlabelled, WithDensity, JointClassifier, Compone
 
     def _mixture(self, source: Source) -> MixtureStart:
         """Return what components are, and where EM starts."""
-        weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
+        weights, share = weights_of_classes(self, source), float(self.unlabelled_weight)
         common = components_of(self.n_components, source.classes), weights, share
         if self.components == "multinomial":
             return CountsStart(*common, alpha=float(self.alpha))
@@ -381,7 +381,7 @@ class MultiplicativeMixtureClassifier(p.OfText, Components):
         if self.expand:
             expanded = surveyed(trainer, source, once, 1, name="expanded rows", labelled=False, transform=transform)
             eta = expanded.largest_sum
-        weights = weights_of_classes(self.class_weight, source)
+        weights = weights_of_classes(self, source)
         head = PosteriorClasses(len(source.classes))
         n_inputs = transform.n_features(source.n_features)
         model = PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)

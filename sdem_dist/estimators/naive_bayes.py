@@ -191,7 +191,7 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
 
     def _class_weights(self, source: Source) -> tuple[float, ...] | None:
         of_steps = self.loss != "nll" and self.steps == "margin"
-        return (step_weights if of_steps else weights_of_classes)(self.class_weight, source)
+        return (step_weights if of_steps else weights_of_classes)(self, source)
 
     def _learner(self, source: Source, loss: str | Loss) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return what is trained, and where it starts."""

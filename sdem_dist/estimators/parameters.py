@@ -1,7 +1,7 @@
 """Parameters of estimators as dataclass fields (default, constraint, meaning), and those that several have."""
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field, fields, replace
 from inspect import cleandoc, get_annotations
 from numbers import Integral, Real
@@ -313,14 +313,14 @@ OF_STEPS = (
 """Parameters that mean nothing where a loss is fitted in closed form."""
 
 
-def unused_steps(estimator: object) -> tuple[str, ...]:
-    """Return a warning where parameters of steps were set, and the fit is in closed form."""
+def unused_steps(estimator: object, names: Collection[str] = OF_STEPS) -> tuple[str, ...]:
+    """Return a warning where parameters of steps were set, and the NLL is minimised without such steps."""
     changed = [
         f"{declared.name}={value!r}"
         for declared in fields(estimator)  # type: ignore[arg-type]
-        if declared.name in OF_STEPS and (value := getattr(estimator, declared.name)) != declared.default
+        if declared.name in names and (value := getattr(estimator, declared.name)) != declared.default
     ]
-    return (f"loss='nll' is fitted in closed form, and has no use for {', '.join(changed)}",) if changed else ()
+    return (f"loss='nll' has no use for {', '.join(changed)}",) if changed else ()
 
 
 def short_lanes(plan: Plan) -> tuple[str, ...]:

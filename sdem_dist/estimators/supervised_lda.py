@@ -123,7 +123,7 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         return kind(len(source.classes), float(self.gamma))
 
     def _class_factors(self, source: Source) -> tuple[float, ...] | None:
-        return None if source.members is not None else weights_of_classes(self.class_weight, source)
+        return None if source.members is not None else weights_of_classes(self, source)
 
     @property
     def coef_(self) -> np.ndarray:

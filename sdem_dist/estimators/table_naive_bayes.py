@@ -131,7 +131,7 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
-        weights, share = weights_of_classes(self.class_weight, source), float(self.unlabelled_weight)
+        weights, share = weights_of_classes(self, source), float(self.unlabelled_weight)
         log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
 
         def model_of(*, generative: bool) -> FeatureClasses:

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import softmax
 
 from sdem_dist import GaussianNB, ModelError, MultinomialNB, load_model, write_corpus
-from sdem_dist.calibration import conformal_scores, conformal_sets, conformal_thresholds
+from sdem_dist.calibration import FEW_OF_CLASS, conformal_scores, conformal_sets, conformal_thresholds
 
 RNG = np.random.default_rng(11)
 MEANS = np.array([[0.0, 0.0], [1.5, 0.0], [0.0, 1.0]])
@@ -54,7 +54,7 @@ def test_coverage_holds_class_by_class_whatever_the_model(coverage):
 
 
 def test_few_documents_take_a_class_into_every_set():
-    scores = conformal_scores(np.array([[0.9, 0.1]] * 8 + [[0.2, 0.8]] * 9), np.array([0] * 8 + [1] * 9))
+    scores = conformal_scores(np.array([[0.9, 0.1]] * 8 + [[0.2, 0.8]] * 60), np.array([0] * 8 + [1] * 60))
     np.testing.assert_array_equal(np.isinf(conformal_thresholds(scores, 0.9)), [True, False])
     assert conformal_sets(np.array([[0.0, 1.0]]), conformal_thresholds(scores, 0.9)).tolist() == [[True, True]]
     for odd in (0.0, 1.0, 1.5, np.nan):
@@ -65,7 +65,7 @@ def test_few_documents_take_a_class_into_every_set():
 @pytest.mark.parametrize("coverage", [0.8, 0.95])
 def test_classes_of_few_documents_share_a_threshold(coverage):
     """Sets of their documents hold the right class as often as promised, and do not hold all classes."""
-    k, n = 40, 400
+    k, n = 40, 600
     p_class = RNG.dirichlet(np.ones(k))
     means, rates, sizes = RNG.normal(0.0, 2.0, (k, 4)), [], []
     for _ in range(60):
@@ -76,7 +76,7 @@ def test_classes_of_few_documents_share_a_threshold(coverage):
         ]
         scores = conformal_scores(probabilities[0], y)
         most = conformal_thresholds(scores, coverage)
-        few = np.array([len(s) < coverage / (1.0 - coverage) - 1e-9 for s in scores])
+        few = np.array([len(s) < FEW_OF_CLASS for s in scores])
         assert len(set(most[few])) == 1
         inside = conformal_sets(probabilities[1], most)
         of_few = few[y_new]
@@ -84,6 +84,13 @@ def test_classes_of_few_documents_share_a_threshold(coverage):
         sizes.append(inside.sum(axis=1).mean())
     assert (np.mean(rates, axis=0) > coverage - 0.015).all(), np.mean(rates, axis=0)
     assert np.mean(sizes) < k / 5
+
+
+def test_more_coverage_never_takes_a_class_out_of_a_set():
+    y = RNG.choice(20, 1000, p=RNG.dirichlet(np.ones(20)))
+    scores = conformal_scores(softmax(RNG.normal(size=(1000, 20)) + 3.0 * np.eye(20)[y], axis=1), y)
+    thresholds = np.array([conformal_thresholds(scores, coverage) for coverage in np.linspace(0.05, 0.95, 19)])
+    assert (thresholds[1:] >= thresholds[:-1]).all()
 
 
 def test_they_are_saved_and_forgotten_by_another_fit(tmp_path):

@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 import scipy.sparse as sp
+from sklearn.base import clone
 from sklearn.metrics import recall_score
 
 import sdem_dist as sd
@@ -42,6 +43,25 @@ def test_balanced_weights_find_more_of_a_rare_class(name):
         for weight in (None, "balanced")
     ]
     assert recalls[1] > recalls[0] + 0.05, recalls
+
+
+OF_TABLES = ("GaussianNB", "BernoulliNB", "PoissonNB", "SdemMixtureClassifier", "MultiplicativeMixtureClassifier")
+OF_WORDS = {
+    "hinge": sd.MultinomialNB(loss="hinge"),
+    "paper": sd.MultinomialNB(loss="ncll", steps="paper", n_epochs=3),
+    "topics": sd.LDAClassifier(n_epochs=3),
+}
+
+
+@pytest.mark.parametrize("factor", [1e-3, 1e3])
+@pytest.mark.parametrize("name", [*OF_WORDS, *OF_TABLES])
+def test_discriminative_losses_know_no_scale_of_class_weights(name, factor):
+    model = OF_WORDS[name] if name in OF_WORDS else getattr(sd, name)(n_epochs=5)
+    rows = X[:1000] if name in OF_WORDS else np.minimum(X[:1000, 330:].toarray(), 1)
+    y = Y[:1000] + 2 * (np.arange(1000) % 2)  # four classes, two of them rare
+    expected = clone(model).fit(rows, y).predict_proba(rows)
+    weighted = clone(model).set_params(class_weight=dict.fromkeys(range(4), factor)).fit(rows, y)
+    np.testing.assert_allclose(weighted.predict_proba(rows), expected, atol=1e-6)
 
 
 @pytest.mark.parametrize("n", [1500, 8000], ids=["folds", "held out"])

@@ -203,3 +203,9 @@ class Own:
 def test_what_is_no_loss_is_refused(make, error, match):
     with pytest.raises(error, match=match):
         make()
+
+
+@pytest.mark.parametrize("margin", [np.nan, np.inf, -3.0, True, "2", None])
+def test_a_margin_is_a_finite_number(margin):
+    with pytest.raises(ValueError, match="margin"):
+        losses.Hinge(margin)
