@@ -133,21 +133,21 @@ def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str |
     return None
 
 
-def as_numbers(targets: ArrayLike, where: str) -> np.ndarray:
-    """Return targets as float64.
+def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarray:
+    """Return targets or weights as float64.
 
     Raises CorpusError: one is not a number; the message begins with `where`, and names it and its document.
     """
     try:
-        return np.asarray(targets, np.float64)
+        return np.asarray(values, np.float64)
     except (TypeError, ValueError):
-        for place, value in np.ndenumerate(np.asarray(targets, object)):
+        for place, value in np.ndenumerate(np.asarray(values, object)):
             try:
                 float(np.nan if value is None else value)  # NumPy makes NaN of None
             except (TypeError, ValueError):
                 of = f"document {place[0] if place else 0} (from 0)" + (f", column {place[1]}" if place[1:] else "")
-                raise CorpusError(f"{where} has targets that are not numbers, first {brief(value)} of {of}") from None
-        raise CorpusError(f"{where} has targets that are not numbers") from None
+                raise CorpusError(f"{where} has {name} that are not numbers, first {brief(value)} of {of}") from None
+        raise CorpusError(f"{where} has {name} that are not numbers") from None
 
 
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
@@ -155,10 +155,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
 
     Raises CorpusError: they are not one finite number a document, or one is negative; the message begins with `where`.
     """
-    try:
-        column = np.asarray(weights, np.float64)
-    except (TypeError, ValueError):
-        raise CorpusError(f"{where} has weights that are not numbers") from None
+    column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
         raise CorpusError(f"{where} has {n_documents} documents and weights of shape {column.shape}")
     if (invalid := ~((column >= 0) & (column <= LARGEST))).any():

@@ -62,8 +62,8 @@ class LabelEncoder:
         if labels.shape != (n_documents,):
             raise CorpusError(f"{where} has {n_documents} documents and labels of shape {labels.shape}")
         if labels.dtype.kind in "OT":  # np.unique cannot sort None or mixed kinds
-            given = (self._cached(label, first + i) for i, label in enumerate(labels.tolist()))
-            codes = np.fromiter(given, np.int32, n_documents)
+            of_documents = (self._code(label, first + i) for i, label in enumerate(labels.tolist()))
+            codes = np.fromiter(of_documents, np.int32, n_documents)
         else:
             distinct, places, inverse = np.unique(labels, return_index=True, return_inverse=True)
             of_distinct = [self._code(label, first + int(i)) for label, i in zip(distinct, places, strict=True)]
@@ -72,16 +72,11 @@ class LabelEncoder:
         self._counts = counts + np.pad(self._counts, (0, len(counts) - len(self._counts)))
         return codes
 
-    def _cached(self, label: object, document: int) -> int:
+    def _code(self, label: object, document: int) -> int:
         try:
             return self._cache[type(label), label]
-        except KeyError:
-            code = self._cache[type(label), label] = self._code(label, document)
-            return code
-        except TypeError:  # it is not hashable
-            return self._code(label, document)
-
-    def _code(self, label: object, document: int) -> int:
+        except (KeyError, TypeError):  # it is new, or not hashable
+            pass
         if self._unlabelled is not None and (is_missing(label) or label == self._unlabelled):
             return -1
         try:
@@ -90,7 +85,8 @@ class LabelEncoder:
             raise CorpusError(f"document {document}: {error}") from error
         if plain not in self._codes and self._fixed:
             raise CorpusError(f"document {document} has the label {plain!r}, which is not among the classes")
-        return self._codes.setdefault(plain, len(self._codes))
+        code = self._cache[type(label), label] = self._codes.setdefault(plain, len(self._codes))
+        return code
 
     def finish(self) -> tuple[Classes, np.ndarray, tuple[int, ...]]:
         """Return the classes in their final order, the position there of each code, int32, and documents of each."""

@@ -274,7 +274,8 @@ def _write(
     """Write consecutive shards; yield the entry of each in the manifest, and its words as frequencies count them."""
     parts, (order, _) = alike(parts), _order_of(parts)
     for number, stop in enumerate(np.cumsum(sizes).tolist()):
-        rows = KeyedRows.gathered(parts, order[stop - sizes[number] : stop])
+        is_whole = len(parts) == len(sizes) == 1  # then it is sorted already
+        rows = parts[0] if is_whole else KeyedRows.gathered(parts, order[stop - sizes[number] : stop])
         of_rows = None if texts is None else texts(rows)
         info = write_shard(parent, first + number, rows, kind, dense, of_rows)
         yield info, np.zeros(0, np.int64) if dense else rows.counted_words(kind.weights)

@@ -110,8 +110,9 @@ def test_an_array_is_trained_on_with_weights(tmp_path, client):
 
 def test_ids_and_targets_beside_an_array(tmp_path, client):
     ids, targets, groups = [f"né{i}" for i in range(300)], RNG.normal(size=(300, 2)), np.arange(300) // 7
-    write_corpus(tmp_path / "here", COUNTS, LABELS, ids=ids, targets=targets, groups=groups)
-    beside = {"ids": ids, "targets": da.from_array(targets, chunks=(70, 1)), "groups": groups}
+    more = {"ids": ids, "groups": groups, "sample_weight": groups % 3}
+    write_corpus(tmp_path / "here", COUNTS, LABELS, targets=targets, **more)
+    beside = {"targets": da.from_array(targets, chunks=(70, 1)), **more}
     there = write_corpus(tmp_path / "there", da.from_array(COUNTS, chunks=70), LABELS, client=client, **beside)
     assert there.header.uid == open_corpus(tmp_path / "here").header.uid
 

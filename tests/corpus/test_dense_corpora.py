@@ -39,13 +39,6 @@ def test_written_and_read(corpus):
     np.testing.assert_array_equal(part.values, corpus.read(0, N).values[50:130])
 
 
-def test_the_same_whatever_the_batches(corpus, tmp_path):
-    again = write_corpus(
-        tmp_path / "b.zarr", ((X[i : i + 7], Y[i : i + 7]) for i in range(0, N, 7)), dense=True, shard_documents=64
-    )
-    assert again.header.uid == corpus.header.uid
-
-
 def test_float32_is_kept_where_it_is_enough(tmp_path):
     corpus = write_corpus(tmp_path / "a.zarr", np.float64(np.float32(X)), Y, dense=True)
     assert corpus.header.shards[0].data_dtype == "float32"
@@ -88,13 +81,6 @@ def test_sparse_and_dense_are_told_apart(corpus, tmp_path):
         GaussianNB().fit(sparse)
     with pytest.raises(CorpusError, match='takes dense ones: choose components="multinomial"'):
         EMMixtureClassifier().fit(sparse)
-
-
-def test_what_cannot_be_written(tmp_path):
-    bad = X.copy()
-    bad[17, 2] = np.inf
-    with pytest.raises(CorpusError, match="document 17 .* holds an infinity"):
-        write_corpus(tmp_path / "a.zarr", bad, Y, dense=True)
 
 
 def test_damage_is_named(corpus):

@@ -74,30 +74,12 @@ def test_tables(tmp_path):
     np.testing.assert_allclose(stored.predict_proba(table), here.predict_proba(table))
 
 
-@pytest.mark.parametrize(
-    ("weights", "words"),
-    [
-        (-W - 1, "the weight -"),
-        (np.full(200, np.nan), "the weight nan for its document 0"),
-        (W[:9], "200 documents and weights of shape"),
-    ],
-)
-def test_what_is_no_weight(tmp_path, weights, words):
-    with pytest.raises(sd.CorpusError, match=words):
-        sd.write_corpus(tmp_path / "c", X, Y, sample_weight=weights)
-
-
 def test_workers_write_the_same(tmp_path, client):
-    dask_array = pytest.importorskip("dask.array")
     (tmp_path / "s.csv").write_text(
         "label,text,w\n" + "".join(f"{'ab'[i % 2]},word{i % 9} all,{i % 3}\n" for i in range(90))
     )
     reading = Reading(weight="w")
-    parts = dask_array.from_array(X.toarray(), chunks=(70, 30))
-    there = sd.write_corpus(tmp_path / "there", parts, Y, sample_weight=W, shard_documents=60, client=client)
     sd.ingest(tmp_path / "s.csv", tmp_path / "by-workers", reading=reading, held_out=0.2, client=client)
-    here = sd.write_corpus(tmp_path / "here", X, Y, sample_weight=W, shard_documents=60)
-    assert there.header.uid == here.header.uid
     sd.ingest(tmp_path / "s.csv", tmp_path / "by-threads", reading=reading, held_out=0.2)
     for end in ("", "-held-out"):
         ours, theirs = (sd.open_corpus(tmp_path / f"{name}{end}") for name in ("by-threads", "by-workers"))

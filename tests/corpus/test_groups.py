@@ -123,31 +123,21 @@ def test_labelled_documents_keep_their_groups(documents, tmp_path):
     assert write_corpus(tmp_path / "none.zarr", X, hidden, unlabelled="").labelled().all_groups() is None
 
 
-def test_joined_corpora_keep_their_groups(tmp_path):
-    X = np.ones((12, 3), int)
+@pytest.mark.parametrize("grouped", [(True, True), (True, False), (False, True)])
+def test_joined_corpora_keep_their_groups(tmp_path, grouped):
+    X, y = np.ones((12, 3), int), ["a", "b", ""] * 4
+    names = [[f"{part}{i // 3}" for i in range(12)] if kept else None for part, kept in enumerate(grouped)]
     parts = [
-        write_corpus(tmp_path / name, X, list("ab") * 6, groups=[f"{name}{i // 3}" for i in range(12)]) for name in "xy"
+        write_corpus(tmp_path / str(i), X, y, groups=groups, unlabelled="", shuffle=False)
+        for i, groups in enumerate(names)
     ]
     joined = concat(parts)
-    groups = np.concatenate([joined.groups(shard) for shard in range(len(joined.header.shards))])
-    assert len(set(groups)) == 8
-    folds = joined.folds(4).numbers
-    assert together(folds, groups)
-
-
-@pytest.mark.parametrize("first", [0, 1])
-def test_groups_stay_together_beside_a_corpus_without(tmp_path, first):
-    X, y = np.ones((12, 3), int), list("ab") * 6
-    parts = [write_corpus(tmp_path / "c", X, y, groups=np.arange(12) // 3), write_corpus(tmp_path / "plain", X, y)]
-    joined = concat(parts if first == 0 else parts[::-1])
-    kept, alone = np.split(joined.all_groups(), 2)[:: -1 if first else 1]
-    assert np.array_equal(kept, parts[0].all_groups()) and len(set(alone)) == 12
-    assert together(joined.folds(4).numbers, joined.all_groups())
-
-
-def test_groups_of_labelled_documents_beside_a_corpus_without(tmp_path):
-    X, y = np.ones((12, 3), int), ["a", "b", ""] * 4
-    kept = write_corpus(tmp_path / "c", X, y, unlabelled="", groups=np.arange(12) // 3)
-    joined = concat([write_corpus(tmp_path / "plain", X, y, unlabelled=""), kept])
+    groups = joined.all_groups()
+    for part, kept, own in zip(parts, grouped, np.split(groups, 2), strict=True):
+        if kept:
+            assert np.array_equal(own, part.all_groups()) and len(set(own)) == 4
+        else:  # each document is a group of its own
+            assert len(set(own)) == 12
+    assert together(joined.folds(4).numbers, groups)
     labelled = joined.labelled()
-    assert np.array_equal(labelled.all_groups(), joined.all_groups()[labelled.rows])
+    assert np.array_equal(labelled.all_groups(), groups[labelled.rows])

@@ -16,13 +16,14 @@ CLASSES = ("a", "b", "c")
 
 
 def test_documents_labels_and_weights_move_together():
-    weights = np.arange(40.0)
-    corpus = MemoryCorpus(X, Y, CLASSES, weights=weights, random_state=2)
+    weights, targets = np.arange(40.0), RNG.normal(size=(40, 2))
+    corpus = MemoryCorpus(X, Y, CLASSES, weights=weights, targets=targets, random_state=2)
     documents = corpus.read(0, 40)
     assert sorted(corpus.order) == list(range(40))
     assert (documents.to_csr() != X[corpus.order]).nnz == 0
     np.testing.assert_array_equal(documents.labels, Y[corpus.order])
     np.testing.assert_array_equal(documents.weights, weights[corpus.order])
+    np.testing.assert_array_equal(documents.targets, targets[corpus.order])
     part = corpus.read(7, 19)
     assert (part.to_csr() != X[corpus.order[7:19]]).nnz == 0
     np.testing.assert_array_equal(part.weights, weights[corpus.order[7:19]])
@@ -32,11 +33,6 @@ def test_documents_labels_and_weights_move_together():
 def test_document_frequencies_pass_over_explicit_zeros():
     counted = sp.csr_matrix((np.array([1, 0, 2]), np.array([3, 1, 3]), np.array([0, 2, 3])), shape=(2, 5))
     assert MemoryCorpus(counted, None, ()).document_frequency.tolist() == [0, 0, 0, 2, 0]
-
-
-def test_without_shuffling_the_order_stays():
-    corpus = MemoryCorpus(X, Y, CLASSES, shuffle=False)
-    assert (corpus.read(0, 40).to_csr() != X).nnz == 0
 
 
 def test_header():
@@ -49,15 +45,16 @@ def test_header():
     others = [
         MemoryCorpus(X, Y, CLASSES, random_state=1),
         MemoryCorpus(X, Y, CLASSES, weights=np.full(40, 2)),
+        MemoryCorpus(X, Y, CLASSES, targets=np.ones(40)),
         MemoryCorpus(X, Y, ("a", "b", "d")),
         MemoryCorpus(X[:, :11], Y, CLASSES),
     ]
-    assert len({header.uid, *(c.header.uid for c in others)}) == 5
+    assert len({header.uid, *(c.header.uid for c in others)}) == 6
 
 
 def test_same_documents_without_labels():
-    corpus = MemoryCorpus(X, None, ())
-    assert corpus.read(0, 3).labels is None
+    corpus = MemoryCorpus(X, None, (), shuffle=False)
+    assert (corpus.read(0, 40).to_csr() != X).nnz == 0 and corpus.read(0, 3).labels is None
     assert corpus.header.class_counts == ()
 
 

@@ -83,7 +83,7 @@ def test_threads_may_ask_for_different_documents(tmp_path):
 
 
 @pytest.mark.parametrize("ordered", [False, True])
-@pytest.mark.parametrize("times", [20, 100])
+@pytest.mark.parametrize("times", [10, 40])
 def test_memory_is_bounded_and_documents_are_read_few_times(tmp_path, monkeypatch, times, ordered):
     limit, length, n_documents = 500_000, 160, 750 * times
     monkeypatch.setattr(shuffle, "PIECE_BYTES", 20_000)
@@ -116,7 +116,7 @@ def test_memory_is_bounded_and_documents_are_read_few_times(tmp_path, monkeypatc
         tracemalloc.stop()
     assert n_returned == n_documents
     assert n_bytes > 0.9 * times * limit
-    assert peak < 4 * limit
+    assert peak < 4 * limit, "with four times the documents, too"
     assert n_read[0] < 8 * n_documents
     assert (tmp_path / "rows").stat().st_size < 1.1 * n_bytes, "each is written once"
 

@@ -33,6 +33,7 @@ def counts(n=N, m=M, seed=0, top=4):
 
 X = counts()
 Y = np.random.default_rng(1).choice(["b", "a", "ç"], N)
+TARGETS = np.random.default_rng(2).normal(size=(N, 2))
 
 
 def all_ids(corpus):
@@ -45,8 +46,11 @@ def cut_into_batches(borders, matrix=X, labels=Y):
 
 
 def test_round_trip_shuffled(tmp_path):
-    corpus = write_corpus(tmp_path / "c", X, Y, shard_documents=20, random_state=3)
+    corpus = write_corpus(tmp_path / "c", X, Y, shard_documents=20, random_state=3, targets=TARGETS)
     documents, ids = corpus.read(0, N), all_ids(corpus)
+    np.testing.assert_array_equal(documents.targets, TARGETS[ids])
+    np.testing.assert_array_equal(corpus.read(30, 120).targets, documents.targets[30:120])
+    assert corpus.header.n_targets == 2 and documents.nbytes > documents.targets.nbytes
     assert sorted(ids) == list(range(N))
     assert list(ids) != list(range(N))
     assert (documents.to_csr() != X[ids]).nnz == 0
@@ -69,17 +73,23 @@ def test_round_trip_shuffled(tmp_path):
 @given(
     borders=st.lists(st.integers(0, N), max_size=12),
     shuffle=st.booleans(),
+    dense=st.booleans(),
     memory=st.sampled_from([2000, 10_000, 1 << 20]),
 )
-def test_cut_of_the_input_and_memory_do_not_matter(tmp_path, monkeypatch, borders, shuffle, memory):
-    options = {"shuffle": shuffle, "shard_documents": 30, "random_state": 5, "overwrite": True}
-    whole = write_corpus(tmp_path / "whole", X, Y, **options)
+def test_cut_of_the_input_and_memory_do_not_matter(tmp_path, monkeypatch, borders, shuffle, dense, memory):
+    options = {"shuffle": shuffle, "shard_documents": 30, "random_state": 5, "overwrite": True, "dense": dense}
+    matrix = X.toarray() if dense else X
+    beside = [f"d{i}" for i in range(N)], None if dense else Y == "a", np.arange(N) % 3, np.arange(N) // 4
+    names = ("ids", "targets", "sample_weight", "groups")
+    whole = write_corpus(tmp_path / "whole", matrix, Y, **dict(zip(names, beside, strict=True)), **options)
+    pieces = pairwise([0, *sorted(borders), N])
+    batches = [[None if part is None else part[i:j] for part in (matrix, Y, *beside)] for i, j in pieces]
     with monkeypatch.context() as patch:
         patch.setattr(writer_module, "MEMORY_LIMIT", memory)
-        parts = write_corpus(tmp_path / "parts", cut_into_batches(borders), n_jobs=1 + len(borders) % 3, **options)
+        parts = write_corpus(tmp_path / "parts", batches, n_jobs=1 + len(borders) % 3, **options)
     assert parts.header.uid == whole.header.uid
     assert list(check_corpus(parts)) == []
-    np.testing.assert_array_equal(all_ids(parts), all_ids(whole))
+    assert parts.ids_of() == whole.ids_of() and (shuffle or parts.ids_of() == beside[0])
 
 
 @settings(deadline=None, max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -91,11 +101,6 @@ def test_any_range_reads_the_same_documents(tmp_path, bounds):
     documents = corpus.read(start, stop)
     assert documents.n_documents == stop - start
     assert (documents.to_csr() != X[start:stop]).nnz == 0
-
-
-def test_order_is_kept_without_shuffling(tmp_path):
-    corpus = write_corpus(tmp_path / "c", X, Y, shuffle=False, shard_documents=25)
-    np.testing.assert_array_equal(all_ids(corpus), np.arange(N))
 
 
 def test_seeds_give_different_orders(tmp_path):
@@ -124,19 +129,6 @@ def test_dask_arrays(tmp_path):
     assert write_corpus(tmp_path / "dask", blocks, da.from_array(Y, chunks=30)).header.uid == expected
     sparse = da.from_array(X.toarray(), chunks=(40, M)).map_blocks(sp.csr_matrix, dtype=X.dtype)
     assert write_corpus(tmp_path / "sparse", sparse, Y).header.uid == expected
-
-
-@needs_obstore
-def test_a_url(tmp_path):
-    url = f"memory://{tmp_path.name}/c"
-    corpus = write_corpus(url, X, Y)
-    assert corpus.header.uid == write_corpus(tmp_path / "c", X, Y).header.uid
-    assert corpus.path == url
-    assert corpus.bytes_on_disk() > 0
-    with pytest.raises(CorpusError, match="exists already"):
-        write_corpus(url, X, Y)
-    assert write_corpus(url, X[:9], Y[:9], overwrite=True).n_documents == 9
-    assert open_corpus(url).read(2, 5).n_documents == 3
 
 
 def test_shards_are_csr_groups_for_anyone(tmp_path):
@@ -215,10 +207,12 @@ def test_given_classes_fix_the_order(tmp_path):
 
 
 def test_without_labels(tmp_path):
-    corpus = write_corpus(tmp_path / "c", X)
-    assert corpus.header.classes == ()
-    assert corpus.read(0, 4).labels is None
-    assert list(check_corpus(corpus)) == []
+    for targets in (None, TARGETS[:, 0]):
+        corpus = write_corpus(tmp_path / "c", X, targets=targets, overwrite=True)
+        documents = corpus.read(0, 4)
+        assert corpus.header.classes == () and documents.labels is None
+        assert corpus.header.n_targets == (0 if targets is None else documents.targets.shape[1])
+        assert list(check_corpus(corpus)) == []
 
 
 def test_ids_of_integers_and_strings(tmp_path):
@@ -363,3 +357,23 @@ def test_documents_one_after_another_read_each_shard_once(tmp_path, monkeypatch)
     for part in (slice(0, 2), slice(8, 22, 5), slice(None, None, -7), slice(-3, None), slice(4, 4)):
         assert corpus[part] == expected[part]
     assert corpus.ids_of() == [document.id for document in expected]
+
+
+def test_targets_are_inspected(tmp_path):
+    corpus = write_corpus(tmp_path / "c.zarr", X, targets=TARGETS)
+    from click.testing import CliRunner
+
+    from sdem_dist import SupervisedLDARegressor
+    from sdem_dist.cli import main
+
+    shown = CliRunner().invoke(main, ["inspect", corpus.path])
+    assert shown.exit_code == 0, shown.output
+    assert "targets" in shown.output
+    SupervisedLDARegressor(n_components=3, n_epochs=1).fit(corpus).save(tmp_path / "m.model")
+    shown = CliRunner().invoke(main, ["inspect", str(tmp_path / "m.model")])
+    assert shown.exit_code == 0, shown.output
+    assert "SupervisedLDARegressor" in shown.output
+    assert "for each topic" in shown.output
+    shown = CliRunner().invoke(main, ["evaluate", str(tmp_path / "m.model"), corpus.path])
+    assert shown.exit_code == 0, shown.output
+    assert "mean squared error" in shown.output
