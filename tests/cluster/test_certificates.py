@@ -12,8 +12,9 @@ from sdem_dist.cli import main
 pytest.importorskip("trustme", reason="trustme is not installed: pip install 'sdem_dist[tls]'")
 
 
-@pytest.fixture
-def folder(tmp_path):
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    tmp_path = tmp_path_factory.mktemp("tls")
     result = CliRunner().invoke(main, ["cluster", "certificates", str(tmp_path / "certs"), "--days", "3"])
     assert result.exit_code == 0, result.output
     assert str(tmp_path / "certs" / "tls.yaml") in result.output

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from dataclasses import dataclass
 
@@ -15,7 +16,7 @@ import pytest
 
 from sdem_dist import ClusterError, MultinomialNB, compat
 from sdem_dist.cluster import client, connected
-from sdem_dist.cluster.client import worker_memory
+from sdem_dist.cluster.client import held_back, worker_memory
 from sdem_dist.engine.executor import LOADED, InProcess
 
 
@@ -119,3 +120,34 @@ def test_kernels_pause_no_worker_of_a_small_job(memory, pauses, monkeypatch):
         paused = connection.run(lambda dask_worker: bool(dask_worker.memory_manager.memory_pause_fraction)).values()
         limits = {w["memory_limit"] for w in connection.scheduler_info(n_workers=-1)["workers"].values()}
     assert (set(paused), limits) == ({pauses}, {worker_memory(2)})
+
+
+def test_an_interrupt_waits_until_the_block_has_ended():
+    done, before = [], signal.getsignal(signal.SIGINT)
+
+    def begin():
+        with held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+            done.append(True)
+
+    with pytest.raises(KeyboardInterrupt):
+        begin()
+    assert done and signal.getsignal(signal.SIGINT) is before
+
+
+def test_what_goes_wrong_in_the_block_is_told():
+    with pytest.raises(OSError, match="full"), held_back():
+        raise OSError("full")
+
+
+def test_other_threads_and_processes_that_ignore_interrupts_are_left_alone():
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with held_back():
+            os.kill(os.getpid(), signal.SIGINT)
+        thread = threading.Thread(target=lambda: held_back().__enter__())
+        thread.start()
+        thread.join()
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN
+    finally:
+        signal.signal(signal.SIGINT, before)

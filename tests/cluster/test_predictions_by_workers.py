@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import os
-import signal
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 from sdem_dist import MultinomialNB, open_corpus, write_corpus
-from sdem_dist.cluster import connected
 from sdem_dist.fitting import scoring
 
 
@@ -32,15 +28,6 @@ def test_the_same_bits_in_the_same_order(fitted, client, monkeypatch, method):
     there = getattr(model, method)(corpus, client=client)
     assert here.dtype == there.dtype
     np.testing.assert_array_equal(here, there)
-
-
-def test_a_killed_worker_changes_nothing(fitted, monkeypatch):
-    model, corpus = fitted
-    monkeypatch.setattr(scoring, "BATCH_DOCUMENTS", 20)
-    with connected(None, 2) as client:
-        pids = client.run(os.getpid)
-        os.kill(next(iter(pids.values())), signal.SIGKILL)
-        np.testing.assert_array_equal(model.predict_proba(corpus), model.predict_proba(corpus, client=client))
 
 
 def test_a_client_needs_a_corpus(fitted, client):
