@@ -258,8 +258,9 @@ class _StageRun(Generic[State, Statistics, Prepared]):
             make = partial(tasks.initial_block, learner) if initial is None else initial.block
             return [executor.submit(tasks.start_block, make, b, n) for b in range(n)]
         state: State = initial() if callable(initial) else initial
-        cut = tasks.wide(learner).block_of_state
-        return blocks_from_driver(executor, n, lambda b: state if n == 1 else cut(state, b, n))
+        if n == 1:
+            return blocks_from_driver(executor, 1, lambda b: state)
+        return blocks_from_driver(executor, n, lambda b: tasks.wide(learner).block_of_state(state, b, n))
 
     def _blocks_of(self, saved: SavedState[State]) -> Blocks[State]:
         """Have the workers read a checkpoint; where one does not see it, the driver reads and sends it."""
