@@ -130,8 +130,6 @@ def test_the_same_corpus_as_in_this_process(case, tmp_path, client):
     assert left_over(tmp_path) == []
 
 
-
-
 def test_workers_keep_no_removed_file_mapped(tmp_path, client):
     ingest(write_source(tmp_path, "tsv"), tmp_path / "c", VectorizerSettings(max_features=9), client=client)
     for mapped in client.run(lambda: Path("/proc/self/maps").read_text(errors="replace")).values():
