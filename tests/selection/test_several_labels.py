@@ -54,7 +54,7 @@ def test_forms_of_labels_are_one_in_memory(documents):
     np.testing.assert_array_equal(of[0].proba, of[1].proba)
 
 
-@pytest.mark.parametrize(("model", "space"), zip(MODELS, [SPACE, {"n_components": [2]}], strict=True))
+@pytest.mark.parametrize(("model", "space"), [(MODELS[0], SPACE), (MODELS[1], {"n_components": [2]})])
 def test_the_same_anywhere_and_after_a_stop(model, space, sets, client, tmp_path):
     class Stop(Exception):
         pass
