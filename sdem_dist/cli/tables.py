@@ -111,15 +111,11 @@ def _printable(values: Any) -> pa.Array:
     column = _column(values) if len(kinds) < 2 else None
     if column is not None and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
         return column
-    if column is None or (not pa.types.is_string(column.type) and not pa.types.is_large_string(column.type)):
-        return pa.array([as_text(value) for value in listed(values)], pa.large_string())
-    texts = column.cast(pa.large_string())
-    odd = pc.match_substring_regex(texts.fill_null(""), _UNSEEN)
-    if not pc.any(odd).as_py():
-        return texts
-    return pc.replace_with_mask(
-        texts, odd, pa.array([visible(text) for text in texts.filter(odd).to_pylist()], texts.type)
-    )
+    if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+        texts = column.cast(pa.large_string())
+        if not pc.any(pc.match_substring_regex(texts, _UNSEEN)).as_py():
+            return texts
+    return pa.array([None if value is None else as_text(value) for value in listed(values)], pa.large_string())
 
 
 def _column(values: Any) -> pa.Array:
