@@ -79,11 +79,9 @@ class Components(p.Seeded, EngineClassifier, EngineEstimator):
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a training without some documents, and of that with all."""
         share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        weights, best = (
-            weights_of_classes(self, source),
-            None if self.patience is None else self._best_entry,
-        )
-        return train_with_temperature(trainer, self._train, source, share, seed, weights, best)
+        best_entry = None if self.patience is None else self._best_entry
+        weights = weights_of_classes(self, source)
+        return train_with_temperature(trainer, self._train, source, share, seed, weights, best_entry)
 
 
 @p.estimator

@@ -56,6 +56,8 @@ CLASSIFIERS = {
 }
 SLOW = ("LDAClassifier", "SupervisedLDAClassifier", "MultiplicativeMixtureClassifier")
 """With these, tools that fit often are left out."""
+ALIKE = ("MultinomialNB, nll", "GaussianNB, nll", "BernoulliNB", "PoissonNB", "MixedNB", "SdemMixtureClassifier")
+"""These answer as others do, by the same methods: with the slow tests."""
 
 
 def score_on(truth, train=TRAIN):
@@ -149,7 +151,14 @@ FITS_OFTEN = (
 )
 REWEIGHTED = pytest.mark.xfail(strict=False, reason="boosting gives rare categories of a column large weights")
 CASES = [
-    pytest.param(name, tool, marks=REWEIGHTED if (name, tool) == ("CategoricalNB", "boosted") else ())
+    pytest.param(
+        name,
+        tool,
+        marks=[
+            *([REWEIGHTED] if (name, tool) == ("CategoricalNB", "boosted") else []),
+            *([pytest.mark.slow] if name in ALIKE else []),
+        ],
+    )
     for name in CLASSIFIERS
     for tool in TOOLS
     if not (name in SLOW and tool in FITS_OFTEN)
