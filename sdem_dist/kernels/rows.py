@@ -5,6 +5,9 @@ import numpy as np
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.vectors import log
 
+OFTEN = 65_535
+"""Occurrences from which on words count as equally frequent."""
+
 
 # Rows are passed as views: with the index taken once and the scalars in registers, the class loops vectorise.
 @jit_inline
@@ -40,6 +43,77 @@ def clip_row(row, totals):
         below = min(row[k], 0.0)
         totals[k] -= below
         row[k] -= below
+
+
+@jit
+def column_sums(table):
+    """Return the sum of each column of a table, float64."""
+    sums = np.zeros(table.shape[1])
+    for i in range(table.shape[0]):
+        add_row(1.0, table[i], sums)
+    return sums
+
+
+@jit
+def mark_words(words, number):
+    """Set ``number[w]`` to 1 for every word; `number` has shape (n_features,), uint32."""
+    for i in range(words.size):
+        number[words[i]] = 1
+
+
+@jit
+def number_words(number):
+    """Turn the marks of `mark_words` into positions; return the marked words, ascending: shape (n_words,), uint32."""
+    n_words = np.uint32(0)
+    for w in range(number.size):
+        n_words += number[w]
+    words = np.empty(n_words, np.uint32)
+    n_words = np.uint32(0)
+    for w in range(number.size):
+        if number[w]:
+            words[n_words] = w
+            number[w] = n_words
+            n_words += np.uint32(1)
+    return words
+
+
+@jit
+def count_words(indices, number):
+    """Add to ``number[w]``, uint32 of shape (n_features,), how often each word occurs."""
+    for i in range(indices.size):
+        number[indices[i]] += np.uint32(1)
+
+
+@jit
+def number_by_frequency(number):
+    """Turn the counts of `count_words` into positions and return the words that occur, by falling frequency.
+
+    Words of one frequency, or of `OFTEN` and more, are ascending: shape (n_words,), uint32.
+    """
+    often = np.int64(0)
+    for w in range(number.size):
+        often = max(often, np.int64(number[w]))
+    often = min(often, np.int64(OFTEN))
+    starts = np.zeros(often + 2, np.int64)
+    for w in range(number.size):
+        if number[w]:
+            starts[often - min(number[w], often) + 1] += 1
+    for c in range(often + 1):
+        starts[c + 1] += starts[c]
+    words = np.empty(starts[often + 1], np.uint32)
+    for w in range(number.size):
+        if number[w]:
+            c = often - min(number[w], often)
+            words[starts[c]], number[w] = w, starts[c]
+            starts[c] += 1
+    return words
+
+
+@jit
+def renumber(indices, number, out):
+    """Write the position of each entry's word into `out`, unsigned integers."""
+    for i in range(indices.size):
+        out[i] = number[indices[i]]
 
 
 COUNTS, LOG, BINARY, TFIDF = 0, 1, 2, 3

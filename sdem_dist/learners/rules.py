@@ -8,6 +8,7 @@ import numpy as np
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels.losses import Schedule
 from sdem_dist.kernels.multinomial import add_changes, damped_changes, shifts
+from sdem_dist.kernels.rows import column_sums
 from sdem_dist.learners.sdem import At, SdEM
 from sdem_dist.losses import kernel_form, named
 from sdem_dist.models.heads import Labels, Unit
@@ -267,7 +268,7 @@ def merged(state: SdemState, lanes: SdemStatistics, floor: float, class_floor: f
     add_changes(changes, entries, of_mean, floor, lanes.words, words)
     return SdemState(
         words=words,
-        totals=words.sum(axis=0),
+        totals=column_sums(words),
         class_counts=np.maximum(state.class_counts + classes, class_floor),
         gamma=state.gamma + lanes.gamma / n,
         class_gamma=state.class_gamma + lanes.class_gamma / n,

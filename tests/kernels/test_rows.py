@@ -13,6 +13,17 @@ N_WORDS, WIDTH = 12, 3
 words_of_lane = st.lists(st.sets(st.integers(0, N_WORDS - 1)), min_size=1, max_size=5)
 
 
+@given(st.lists(st.integers(0, 40)), st.sampled_from([np.uint16, np.uint32, np.int32, np.int64]))
+def test_renumbering_goes_there_and_back(indices, dtype):
+    indices = np.array(indices, dtype)
+    number = np.zeros(41, np.uint32)
+    kernel.mark_words(indices, number)
+    words = kernel.number_words(number)
+    assert words.tolist() == sorted(set(indices.tolist()))
+    assert words.dtype == np.uint32
+    np.testing.assert_array_equal(words[number[indices]], indices)
+
+
 def summed(lanes):
     """Add (words, rows) as the learner does."""
     union, number = words_of([words for words, _ in lanes], N_WORDS)
