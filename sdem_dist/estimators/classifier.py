@@ -355,14 +355,14 @@ def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
         return tuple(np.log(prior).tolist())
 
 
-def step_weights(estimator: Estimator, source: Source) -> tuple[float, ...] | None:
+def step_weights(estimator: Any, source: Source) -> tuple[float, ...] | None:
     """Return the weights of the classes' documents where a step goes no further than that of weight 1: 1 at most."""
     weights = weights_of_classes(estimator, source)
     largest = max(weights or (0.0,))
     return weights if weights is None or largest == 0.0 else tuple(w / largest for w in weights)
 
 
-def weights_of_classes(estimator: Estimator, source: Source) -> tuple[float, ...] | None:
+def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | None:
     """Return the weights of the classes' documents, as scikit-learn understands `class_weight`.
 
     Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.

@@ -79,8 +79,8 @@ class HoldoutResult(NamedTuple):
     temperature: float
     """Of the last of these: longer training makes a model surer."""
     history: list[dict[str, float]]
-    """Their accuracy, and their log-loss at the best temperature, of each of these epochs; of folds in the last alone,
-    since they say nothing of a single epoch."""
+    """Their accuracy, and their log-loss at the best temperature, of each of these epochs; of folds one entry, which is
+    of the whole training."""
     state: Any  # the model trained without them; None: several were
     figures: dict[str, float]  # all that was found of the epoch that was kept
     draws: list[Draws]  # of each candidate that was tried, in their order
@@ -235,8 +235,7 @@ class HoldoutPolicy:
         figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
         if has_rare_classes(self.source) and np.isfinite(draws.accuracy).all():
             figures["held_out_macro_f1"] = macro_f1(class_sums(*all_documents(parts)))
-        history = [*({} for _ in range(n_epochs - 1)), figures]
-        return HoldoutResult(candidate, n_epochs, draws.temperature.item(), history, None, figures, [draws])
+        return HoldoutResult(candidate, n_epochs, draws.temperature.item(), [figures], None, figures, [draws])
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few.
@@ -257,6 +256,8 @@ class HoldoutPolicy:
         if result.state is not None and (self.share <= defaults.NO_REFIT or not self.source.retrain):
             return Trained(learner, result.state, result.history)
         end = final_stage(self.trainer, learner, replace(plan, n_epochs=result.n_epochs), initial)
+        if result.state is None:  # in the last entry alone, so that nobody takes it for a curve
+            return end._replace(history=[*end.history[:-1], {**end.history[-1], **result.history[0]}])
         history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]
         return end._replace(history=history)
 
