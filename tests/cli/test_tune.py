@@ -154,7 +154,7 @@ def test_the_table_is_written_where_nobody_reads_the_report(folder, monkeypatch)
         raise BrokenPipeError
 
     monkeypatch.setattr(sdem_dist.cli.tune, "say", closed)
-    run("tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv", None)
+    invoke(*"tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv".split())
     assert len(rows_of("t.csv")) == 2
 
 
@@ -193,7 +193,7 @@ def test_a_named_classifier_of_suspects_has_the_loss_of_the_usual_one(folder, co
 def test_the_curve_of_several_labels_has_temperatures(folder):
     how = "--estimator MultiLabelNB --folds 3 --trials 1 --set step=3 --curve c.png"
     said = run(f"tune sets.zarr m {how}").output
-    drawn = float(re.findall(r"^ *[\d,]+  [\d.]+ \+- [\d.]+  ([\d.]+)", said, re.MULTILINE)[-1])
+    drawn = float(re.findall(r"^ *[\d,]+ +[\d.]+ \+- [\d.]+ +([\d.]+)", said, re.MULTILINE)[-1])
     winner, corpus = MultiLabelNB(step=3.0), open_corpus("sets.zarr")
     assert drawn == round(learning_curve(winner, corpus, random_state=0).log_loss[-1].mean(), 4)
     plain = learning_curve(winner.set_params(validation_fraction=0.0), corpus, random_state=0)
