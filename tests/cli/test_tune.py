@@ -154,7 +154,8 @@ def test_the_table_is_written_where_nobody_reads_the_report(folder, monkeypatch)
         raise BrokenPipeError
 
     monkeypatch.setattr(sdem_dist.cli.tune, "say", closed)
-    invoke(*"tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv".split())
+    command = "tune c.zarr m.model --space step=0.1 --folds 2 --quiet --table t.csv"
+    invoke(*command.split())
     assert len(rows_of("t.csv")) == 2
 
 
