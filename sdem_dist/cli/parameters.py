@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 import click
 
 from sdem_dist.errors import SdemError
-from sdem_dist.storage import buckets
 from sdem_dist.storage.urls import is_url, place, refuse_url
 
 Command = TypeVar("Command", bound=Callable[..., Any])
@@ -78,7 +77,6 @@ class Place(click.Path):
             if self.local:
                 refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
             elif is_url(str(value)):
-                buckets.split(str(value))
                 return place(str(value))
         except SdemError as error:
             self.fail(str(error), param, ctx)
@@ -158,11 +156,14 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
 
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
-            (_, *columns), *rows = ([cell.strip() for cell in row] for row in csv.reader(file) if row)
-        costs = {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        columns, rows = rows[0][1:] if rows else [], rows[1:]
         names = [str(name) for name in classes]
-        if not set(costs) == set(columns) == set(names):
-            raise ValueError(f"its first row and first column must name the classes {', '.join(names)}")
+        if not sorted(row[0] for row in rows) == sorted(columns) == sorted(names):
+            raise ValueError(f"its first row and first column must name the classes {', '.join(names)}, each once")
+        if short := [row[0] for row in rows if len(row) != len(columns) + 1]:
+            raise ValueError(f"its row {short[0]} must have {len(columns)} costs, a number for each class")
+        costs = {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
         return CostSensitiveHinge(tuple(tuple(float(costs[y][k]) for k in names) for y in names))
     except (OSError, ValueError, csv.Error) as error:
         raise click.UsageError(f"--costs {path}: {error}") from error

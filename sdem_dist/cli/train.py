@@ -94,8 +94,9 @@ def train(
         raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
     if folder is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
-    if options["costs"] is not None and options["loss"] is not None:
-        raise click.UsageError("--costs is a loss of its own: leave --loss out")
+    other_loss = options["loss"] is not None or any(s.startswith("loss=") for s in options["settings"])
+    if options["costs"] is not None and other_loss:
+        raise click.UsageError("--costs is a loss of its own: leave --loss out, and --set loss=")
     if options["patience"] is not None and held_out is None:
         raise click.UsageError("--patience needs --validation CORPUS")
 
@@ -114,6 +115,8 @@ def train(
     if log is not None:
         check_output(log, (model, *corpora), overwrite, folder_exists=False)
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
+    if options["costs"] is not None and estimator.spec.target != "labels":
+        raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")
     how: dict[str, Any] = {"beside": model, "quiet": options["quiet"]}
     resume_hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     try:

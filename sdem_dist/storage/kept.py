@@ -137,7 +137,9 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     """
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         summary: JsonObject = json.loads((folder / SUMMARY).read_bytes())
-        if is_url(folder) or all(_checksum(folder / name) == n for name, n in summary[CHECKSUMS].items()):
+        sums = summary[CHECKSUMS]
+        sound = sums[SUMMARY] == _summary_sum(summary)
+        if sound and (is_url(folder) or all(_checksum(folder / n) == sums[n] for n in sums if n != SUMMARY)):
             return summary
     if is_url(folder):
         here = Path(tempfile.mkdtemp(prefix="sdem-"))
@@ -150,7 +152,8 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     try:
         summary = make(here)
         files = sorted(file for file in here.iterdir() if file.is_file())
-        summary = {**summary, CHECKSUMS: {file.name: _checksum(file) for file in files}}
+        sums = {file.name: _checksum(file) for file in files}
+        summary = {**summary, CHECKSUMS: {**sums, SUMMARY: _summary_sum(summary)}}
         (here / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
         if is_url(folder):
             map_requests(lambda file: buckets.put_new(str(folder / file.name), file), files, folder)
@@ -170,6 +173,11 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
 
 def _unique(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
+
+
+def _summary_sum(summary: JsonObject) -> int:
+    own = json.dumps({name: value for name, value in summary.items() if name != CHECKSUMS})
+    return crc32c(np.frombuffer(own.encode(), np.uint8))
 
 
 def _checksum(file: Path) -> int:

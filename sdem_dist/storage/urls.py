@@ -142,9 +142,14 @@ def is_url(location: str | Path) -> bool:
 
 
 def place(location: str | Path) -> Path:
-    """Return a location as a path, or as a `Url` where it is a URL, also one that was made a Path."""
+    """Return a location as a path, or as a `Url` where it is a URL, also one that was made a Path.
+
+    Raises BucketError: a URL has no bucket, or a name that no object has; as a path it would be another one's.
+    """
     if not is_url(location):
         return Path(location)
+    if isinstance(location, str):
+        buckets.split(location)
     return location if isinstance(location, Url) else Url(str(location))
 
 

@@ -57,10 +57,22 @@ def test_costs_are_of_classes_by_name(source):
     costs.write_text(",pos,neg\nneg,3,0\npos,0,1\n")
     ok("train", source, str(model), "--quiet", "--costs", str(costs))
     assert load_model(model).loss == CostSensitiveHinge(((0.0, 3.0), (1.0, 0.0)))
-    for content in ("", "pos,neg\n", ",pos,neg\nneg,3\npos,0,1\n", ",pos,neg\nneg,x,0\npos,0,1\n", ",a\na,0\n"):
+    contents = [",pos,pos\nneg,3,0\npos,0,1\n", ",pos,neg\nneg,3,0\nneg,3,0\npos,0,1\n"]
+    for content in (
+        *contents,
+        "",
+        "pos,neg\n",
+        ",pos,neg\nneg,3\npos,0,1\n",
+        ",pos,neg\nneg,x,0\npos,0,1\n",
+        ",a\na,0\n",
+    ):
         costs.write_text(content)
         refused("train", source, str(model), "--overwrite", "--quiet", "--costs", str(costs), code=2)
     refused("train", source, str(model), "--quiet", "--costs", str(costs), "--loss", "hinge", code=2)
+    refused(
+        "train", source, str(model), "--overwrite", "--quiet", "--costs", str(costs), "--estimator", "KMeans", code=2
+    )
+    refused("train", source, str(model), "--overwrite", "--quiet", "--costs", str(costs), "--set", "loss=hinge", code=2)
 
 
 def test_the_line_of_a_training_names_the_loss_that_was_chosen(source):
