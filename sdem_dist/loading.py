@@ -78,8 +78,8 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
 def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> EngineEstimator:
     if metadata.estimator not in ESTIMATORS:
         raise ValueError(f"it holds a {metadata.estimator!r}, which this version does not know")
-    kind = estimator_class(metadata.estimator)  # imports the records that the file may name
-    estimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
+    kind: Any = estimator_class(metadata.estimator)  # imports the records that the file may name
+    estimator: EngineEstimator = kind(**{k: restored(v, own) for k, v in metadata.parameters.items()})
     check(estimator)
     learner = cast("AnyModelLearner", restored(metadata.learner, own))
     state, n_features = restored_state(learner, arrays), metadata.n_features

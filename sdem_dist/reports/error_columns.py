@@ -56,9 +56,9 @@ def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
     if parts:
         dense = isinstance(parts[0], np.ndarray)
         rows = DenseDocuments(np.concatenate(parts)[back]) if dense else sp.vstack(parts, format="csr")[back]
-    on_disk = isinstance(corpus, Corpus)
-    texts = corpus.texts_at(listed) if on_disk and corpus.has_texts else None
-    return DocumentRows(rows, corpus.ids_at(listed) if on_disk else listed, texts)
+    if not isinstance(corpus, Corpus):
+        return DocumentRows(rows, listed, None)
+    return DocumentRows(rows, corpus.ids_at(listed), corpus.texts_at(listed) if corpus.has_texts else None)
 
 
 def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: ErrorReport) -> Iterator[Columns]:

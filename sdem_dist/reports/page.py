@@ -50,7 +50,10 @@ def write_page(path: Path, title: str, body: str) -> None:
         f"<title>{cell(title)}</title><style>\n{STYLE}</style></head>\n<body>{body}</body></html>\n"
     )
 
-    publish_file(path, lambda partial: partial.write_bytes(page.encode("utf-8", "backslashreplace")))
+    def write(partial: Path) -> None:
+        partial.write_bytes(page.encode("utf-8", "backslashreplace"))
+
+    publish_file(path, write)
 
 
 def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents: str) -> str:

@@ -272,7 +272,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             parameters={k: v for k, v in self.estimator.get_params().items() if k not in OF_THE_MACHINE},
             space=[{k: "drawn by rvs" if hasattr(v, "rvs") else list(v) for k, v in s.items()} for s in spaces],
             sampler=self.sampler,
-            metric="the default" if self.metric in (None, usual) else name_of(cast(Metric, self.metric)),
+            metric="the default" if self.metric in (None, usual) else name_of(self.metric),
             halving=self.halving,
             n_trials=self.n_trials,
             folds=self.cv if isinstance(self.cv, int | np.integer) else "documents",

@@ -64,7 +64,7 @@ class Checkpoints:
         parameters = cast("dict[str, object]", search["parameters"])
         early = {name: value for name, value in parameters.items() if name not in READING}
         # Documents may settle how they are read: each setting's file names that, and this one is compared before.
-        self._begun, self._early = self.folder / "search.sdem", {"run": search | {"parameters": early}}
+        self._begun, self._early = self.folder / "search.sdem", {"run": {**search, "parameters": early}}
         if self._begun.exists():
             if not resume:
                 raise ModelError(

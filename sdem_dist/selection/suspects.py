@@ -71,7 +71,7 @@ class Suspects(NamedTuple):
         if self.others is not None and self.other_proba is not None:
             columns, numbers = columns | {"rather": self.others}, numbers | {"p(other)": self.other_proba}
         else:
-            columns["given"] = np.where(self.present, "is there", "is missing")
+            columns["given"] = np.where(np.asarray(self.present), "is there", "is missing")
         texts = [column[:TABLE_ROWS].tolist() for column in columns.values()]
         texts += [[f"{number:.3f}" for number in column[:TABLE_ROWS]] for column in numbers.values()]
         more = f"... and {len(self) - TABLE_ROWS:,} more" if len(self) > TABLE_ROWS else ""
@@ -140,7 +140,7 @@ def label_suspects(
         suspects = _of_several_labels(proba, members[codes].toarray() > 0, classes, inside, n)
     else:
         labels = positions_of(search.estimator, y, classes) if on_disk is None else on_disk.labels()
-        suspects = suspects_of(proba, np.where(inside, labels, -1), classes, n)
+        suspects = suspects_of(proba, np.where(inside, np.asarray(labels), -1), classes, n)
     if on_disk is None:
         return suspects
     ids = on_disk.ids_at(suspects.positions.tolist())  # which their source knows

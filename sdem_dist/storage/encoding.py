@@ -78,13 +78,15 @@ def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
 
     Of a whole file that `Strings` maps no more than one part is in memory.
     """
-    is_file = isinstance(array, np.memmap) and not isinstance(array.base, np.ndarray) and array.mode == "r"
+    mapped = array if isinstance(array, np.memmap) and array.ndim == 1 else None
+    if mapped is not None and (isinstance(mapped.base, np.ndarray) or mapped.mode != "r" or mapped.filename is None):
+        mapped = None
     for first in range(0, len(array), rows):
-        if not is_file or array.ndim > 1:
+        if mapped is None or mapped.filename is None:
             yield first, array[first : first + rows]
         else:
-            start, n = array.offset + first * array.itemsize, min(rows, len(array) - first)
-            yield first, np.fromfile(array.filename, array.dtype, n, offset=start)
+            start, n = mapped.offset + first * mapped.itemsize, min(rows, len(mapped) - first)
+            yield first, np.fromfile(mapped.filename, mapped.dtype, n, offset=start)
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
