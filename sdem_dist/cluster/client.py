@@ -139,6 +139,8 @@ QUIET = {"distributed.admin.tick.interval": "500ms", "distributed.worker.profile
 take 3 % of the processors on which scheduler and workers compute."""
 ENVIRONMENT = ALLOCATOR | {f"DASK_{name.replace('.', '__').upper()}": value for name, value in QUIET.items()}
 """What workers that are started elsewhere need of both."""
+_log = logging.getLogger(__name__)
+STARTS = 3  # attempts to start local workers: one may be killed while it starts, as by a system short of memory
 _GUARD = "a new process first runs the script again; put what the script does under: if __name__ == '__main__':"
 
 
@@ -168,7 +170,7 @@ def connected(
     Raises
     ------
     ClusterError
-        The scheduler does not answer in time, or worker processes do not start.
+        The scheduler does not answer in time, or worker processes do not start, also at the third attempt.
     ValueError
         Both are given, and the address is not that of a gateway.
     """
@@ -208,24 +210,28 @@ def _local_cluster(n_workers: int) -> LocalCluster:
     from distributed import LocalCluster
 
     memory_limit = worker_memory(n_workers)
-    try:
-        return LocalCluster(
-            n_workers=n_workers,
-            threads_per_worker=1,
-            host="127.0.0.1",
-            dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
-            silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
-            memory_limit=memory_limit,
-        )
-    except RuntimeError as error:  # Dask's, of processes that ended at once
-        path = getattr(sys.modules["__main__"], "__file__", None)
-        with suppress(OSError):  # a notebook, or a zipped application
-            if path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace"):
-                raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
-        raise ClusterError(
-            f"worker processes of this machine ended while they started ({error}); the system's log may say what killed "
-            f"them. Each may use {memory_limit / 2**30:.1f} GiB: try again, or fewer workers"
-        ) from None
+    for left in reversed(range(STARTS)):
+        try:
+            return LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
+                silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
+                memory_limit=memory_limit,
+            )
+        except RuntimeError as error:  # Dask's, of processes that ended at once
+            path = getattr(sys.modules["__main__"], "__file__", None)
+            with suppress(OSError):  # a notebook, or a zipped application
+                if path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace"):
+                    raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
+            if not left:
+                raise ClusterError(
+                    f"worker processes of this machine ended while they started, {STARTS} times in a row ({error}); the "
+                    f"system's log may say what killed them. Each may use {memory_limit / 2**30:.1f} GiB: try fewer workers"
+                ) from None
+            _log.warning("a worker process ended while it started (%s); starting again", error)
+    raise AssertionError("no attempt")
 
 
 def worker_memory(n_workers: int) -> int:

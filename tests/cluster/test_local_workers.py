@@ -32,11 +32,28 @@ def test_workers_and_this_process_together_keep_to_what_it_may_use(memory, n_wor
         assert share >= LOADED and n_workers * share <= memory - min(memory // (n_workers + 1), 350 << 20)
 
 
-def test_workers_that_always_die_are_no_fault_of_the_script(tmp_path):
-    preload = tmp_path / "preload.py"
-    preload.write_text("import os\nos.kill(os.getpid(), 9)\n")
+@pytest.fixture
+def dying(tmp_path):
+    """A preload that kills its worker process until a file is there; it makes the file unless told not to."""
+    marker, preload = tmp_path / "died", tmp_path / "preload.py"
+
+    def use(always: bool):
+        mark = "" if always else f"open({str(marker)!r}, 'w').close()\n    "
+        kill = f"import os\nif not os.path.exists({str(marker)!r}):\n    {mark}os.kill(os.getpid(), 9)\n"
+        preload.write_text(kill)
+        return dask.config.set({"distributed.worker.preload": [str(preload)]})
+
+    return use
+
+
+def test_a_worker_that_dies_while_it_starts_is_started_again(dying):
+    with dying(always=False), connected(n_workers=1) as connection:
+        assert connection.submit(int).result() == 0
+
+
+def test_workers_that_always_die_are_no_fault_of_the_script(dying):
     with (
-        dask.config.set({"distributed.worker.preload": [str(preload)]}),
+        dying(always=True),
         pytest.raises(ClusterError, match="ended while they started") as error,
         connected(n_workers=1),
     ):
