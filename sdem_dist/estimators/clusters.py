@@ -336,14 +336,7 @@ class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
     evaluate_every: int = p.param(10, *p.EVALUATE_EVERY)
 
     spec = Spec(
-        "sparse",
-        "nothing",
-        "cluster",
-        shown=("distance",),
-        words="center_log_prob_",
-        word_weights="_word_weights",
-        shuffled=False,
-        either=True,
+        "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
     )
     _monitor = "distance"
     _learned: ClassVar[Mapping[str, str]] = {

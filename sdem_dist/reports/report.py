@@ -73,7 +73,8 @@ class Report:
         left = [0, *(i for i, form in enumerate(forms, 1) if not form)]
         widths = {i: NAME_WIDTH if i == 0 else 2 * NAME_WIDTH for i in left}
         bars = [i for i, name in enumerate(self.columns, 1) if name in ("f1", "share")]
-        return Table((self.kind, *self.columns), cells, caption, note, left, widths, bars)
+        heads = self.kind, *("F1" if name == "f1" else name for name in self.columns)
+        return Table(heads, cells, caption, note, left, widths, bars)
 
     def tables(self) -> list[Table]:
         """Return the tables that are shown."""
