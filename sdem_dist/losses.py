@@ -45,6 +45,7 @@ class Ncll:
     """Negative conditional log-likelihood ``-ln p(y | d)``."""
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return ``-ln p(y | d)`` of each document (Table 1)."""
         return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -144,6 +145,7 @@ class Blend:
             raise TypeError(f"other is a loss, such as Hinge(), and not {self.other!r}")
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+        """Return ``share`` of the NLL and the rest of the other loss."""
         return self.share * Nll().value(scores, labels) + (1.0 - self.share) * self.other.value(scores, labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
