@@ -15,7 +15,8 @@ from sdem_dist.corpus.collect import COLUMNS, Batch, batches, check_same_kind, c
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder, column_of
 from sdem_dist.corpus.manifest import Classes
-from sdem_dist.corpus.shuffle import ROWS, Kind, SortedDocuments, SortedRows, stored_keys
+from sdem_dist.corpus.shards import Kind
+from sdem_dist.corpus.shuffle import ROWS, SortedDocuments, SortedRows, stored_keys
 from sdem_dist.corpus.tables import categories_by_column, encoded_table, joined_categories
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject

@@ -19,8 +19,8 @@ from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder
 from sdem_dist.corpus.manifest import index_dtype
 from sdem_dist.corpus.rows import Canonical, KeyedRows
-from sdem_dist.corpus.shards import narrowed
-from sdem_dist.corpus.shuffle import Kind, SortedDocuments, SortedRows, stored_keys
+from sdem_dist.corpus.shards import Kind, narrowed
+from sdem_dist.corpus.shuffle import SortedDocuments, SortedRows, stored_keys
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import encode_strings
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
@@ -12,7 +12,17 @@ from sdem_dist.storage.encoding import crc32c
 
 if TYPE_CHECKING:
     from sdem_dist.corpus.rows import KeyedRows
-    from sdem_dist.corpus.shuffle import Kind
+
+
+class Kind(NamedTuple):
+    """What all documents of a corpus have alike."""
+
+    features: int
+    targets: int = 0
+    weights: bool = False
+    labels: bool = False
+    groups: bool = False
+    ids: str = "positions"  # or "integers", "strings"
 
 
 def write_shard(

@@ -11,13 +11,13 @@ from io import BytesIO
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sdem_dist.corpus.manifest import SHARDS, Classes, ShardInfo
 from sdem_dist.corpus.rows import KeyedRows, alike
-from sdem_dist.corpus.shards import write_shard
+from sdem_dist.corpus.shards import Kind, write_shard
 from sdem_dist.storage.arrays import REQUESTS
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.kept import SUMMARY, load_array, read_values, save_array
@@ -154,17 +154,6 @@ def _chosen(
     end = len(keys) if stop >= 1 << 64 else np.searchsorted(keys, np.uint64(stop))
     chosen = order[np.searchsorted(keys, np.uint64(first)) : end]
     return [KeyedRows.gathered(parts, chosen)] if len(chosen) else []
-
-
-class Kind(NamedTuple):
-    """What all documents of a corpus have alike."""
-
-    features: int
-    targets: int = 0
-    weights: bool = False
-    labels: bool = False
-    groups: bool = False
-    ids: str = "positions"  # or "integers", "strings"
 
 
 @dataclass(frozen=True)
