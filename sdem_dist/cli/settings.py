@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.catalogue import ESTIMATORS, estimator_class
+from sdem_dist import catalogue
 from sdem_dist.cli.ingest_report import without_label
 from sdem_dist.cli.parameters import option, parse_loss
 from sdem_dist.counted import counted, nearest
@@ -45,10 +45,10 @@ def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | N
     Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
     one label a document, and there may be several.
     """
-    if name not in ESTIMATORS:
-        hint = nearest(name, ESTIMATORS)
-        raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(ESTIMATORS)}")
-    estimator = estimator_class(name)()
+    if name not in catalogue.ESTIMATORS:
+        hint = nearest(name, catalogue.ESTIMATORS)
+        raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(catalogue.ESTIMATORS)}")
+    estimator = catalogue.estimator_class(name)()
     if label_separator is not None and estimator.spec.target == "labels" and not estimator.spec.label_sets:
         raise click.UsageError(
             f"--label-separator is for several labels per document, and {name} learns one: add --estimator MultiLabelNB"

@@ -191,8 +191,9 @@ class Checkpoints:
         path = self._result(stage)
         if not path.exists():
             return None
+        metadata = _read(path, RESULT, None, "state")[1]
+        check_run(path, run, metadata)  # first: the state of another run may have other arrays
         state, metadata = _read(path, RESULT, state_type, "state")
-        check_run(path, run, metadata)
         return state, from_json(metadata.get("result"))
 
     def remove_before(self, stage: int) -> None:

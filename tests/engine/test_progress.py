@@ -92,7 +92,7 @@ def test_a_terminal_has_bars_and_is_left_as_it_was(monkeypatch):
     with progress_callback("run  ") as bar, pytest.raises(RuntimeError, match="midway"):
         model.fit(X, Y, callbacks=[bar, fail])
     assert isinstance(bar, ProgressBar)
-    assert "epoch 1" in terminal.getvalue() and "run" in terminal.getvalue()
+    assert "━" in terminal.getvalue() and "run  train" in terminal.getvalue()
     assert screens[-1] is not None and not screens[-1].is_started
 
 
