@@ -39,25 +39,25 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "learners, models, families": Budget(
-        ("learners", "losses.py", "evaluation.py", "models", "families"), 6_422, 5_300
+        ("learners", "losses.py", "evaluation.py", "models", "families"), 6_280, 5_300
     ),
-    "kernels": Budget(("kernels",), 4_174, 3_700),
-    "engine": Budget(("engine",), 2_730, 1_700),
-    "estimators, fitting": Budget(("estimators", "fitting"), 6_814, 3_600),
-    "selection": Budget(("selection",), 2_031, 1_500),
-    "text": Budget(("text",), 5_244, 3_300),
-    "corpus": Budget(("corpus",), 3_910, 2_900),
-    "storage": Budget(("storage",), 1_629, 1_200),
-    "inputs": Budget(("inputs",), 1_304, 900),
-    "reports, plots, export": Budget(("reports", "plots.py", "table.py", "export"), 3_014, 2_600),
-    "cluster": Budget(("cluster",), 1_094, 550),
-    "cli": Budget(("cli",), 3_718, 2_600),
-    "top level, docs": Budget(("docs", "*.py"), 2_212, 1_150),
+    "kernels": Budget(("kernels",), 3_991, 3_700),
+    "engine": Budget(("engine",), 2_345, 1_700),
+    "estimators, fitting": Budget(("estimators", "fitting"), 6_172, 3_600),
+    "selection": Budget(("selection",), 1_878, 1_500),
+    "text": Budget(("text",), 4_710, 3_300),
+    "corpus": Budget(("corpus",), 3_499, 2_900),
+    "storage": Budget(("storage",), 1_588, 1_200),
+    "inputs": Budget(("inputs",), 1_262, 900),
+    "reports, plots, export": Budget(("reports", "plots.py", "table.py", "export"), 2_851, 2_600),
+    "cluster": Budget(("cluster",), 1_039, 550),
+    "cli": Budget(("cli",), 3_285, 2_600),
+    "top level, docs": Budget(("docs", "*.py"), 2_164, 1_150),
 }
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (234, 190), (130, 130), (450, 450), (24_495, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (224, 190), (130, 130), (450, 450), (23_101, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (35_529, 24_000), (22_466, 16_500)
-EMPTY_PER_1000 = (6.0, 4.0)
+TEST_LINES, TEST_STATEMENTS = (34_052, 24_000), (21_479, 16_500)
+EMPTY_PER_1000 = (4.8, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
         "found there whole kept given told asked shown seen heard doubt begun said known made taken coming alone together "
