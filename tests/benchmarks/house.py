@@ -56,7 +56,7 @@ BUDGETS = {
 }
 N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (224, 190), (130, 130), (450, 450), (23_101, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (34_052, 24_000), (21_479, 16_500)
+TEST_LINES, TEST_STATEMENTS = (34_053, 24_000), (21_480, 16_500)
 EMPTY_PER_1000 = (4.8, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905

@@ -105,7 +105,7 @@ def second_pass(X: sp.csr_matrix, y: np.ndarray, loss: str | Loss) -> Callable[[
     """Return the second pass of one lane over all documents, to be run again and again."""
     model = MultinomialNB(loss=loss)
     source = model._weighed(source_of(model, X, y))
-    learner, start = model._learner(source)
+    learner, start = model._learner(source, model.loss)
     assert start is not None
     documents = learner.prepare(source.documents.read(0, len(y)))
     first, second = (Lane(epoch, 0, 0, 0, len(y), len(y)) for epoch in (0, 1))

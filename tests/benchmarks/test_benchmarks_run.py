@@ -71,7 +71,8 @@ def small_corpora(split, reviews, monkeypatch):
         for name, value in small.items():
             if module is not few_a_class or name != "training_part":
                 monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
-    monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [split._replace(y=np.eye(3, dtype=int)[split.y])]})
+    sets = split._replace(y=np.eye(3, dtype=int)[split.y], y_test=np.eye(3, dtype=int)[split.y_test])
+    monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [sets]})
 
 
 SCRIPTS = [
