@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import resource
 import threading
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -101,17 +102,18 @@ class Handle(Protocol[Result]):
         """Whether its task has ended."""
 
 
-class Executor:
+class Executor(ABC):
     """Runs pure functions whose arguments may be results still to come."""
 
     n_workers: int  # how many tasks run at once; nothing that changes a bit may depend on it
     max_pending_rounds = 0  # rounds submitted before the current one ends, so that workers need not wait for the driver
     n_remembered = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
 
+    @abstractmethod
     def memory_bytes(self) -> int:
         """Return how much memory the process with the least may use; nothing that changes a bit may depend on it."""
-        raise NotImplementedError
 
+    @abstractmethod
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
         """Return a handle to ``function(*args)``.
 
@@ -119,11 +121,10 @@ class Executor:
         `affinity`: place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running
         on one worker, where an earlier one ran; only a hint.
         """
-        raise NotImplementedError
 
+    @abstractmethod
     def result(self, handle: Handle[Value]) -> Value:
         """Wait for a handle and return its value, or raise what its task raised."""
-        raise NotImplementedError
 
     def wait(self, handle: Handle[object]) -> None:
         """Wait until a handle's task is done, leaving its value where it is, or raise what it raised."""

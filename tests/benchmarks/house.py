@@ -42,7 +42,7 @@ BUDGETS = {
         ("learners", "losses.py", "evaluation.py", "models", "families"), 6_280, 5_300
     ),
     "kernels": Budget(("kernels",), 3_991, 3_700),
-    "engine": Budget(("engine",), 2_345, 1_700),
+    "engine": Budget(("engine",), 2_346, 1_700),
     "estimators, fitting": Budget(("estimators", "fitting"), 6_172, 3_600),
     "selection": Budget(("selection",), 1_878, 1_500),
     "text": Budget(("text",), 4_710, 3_300),
@@ -54,9 +54,9 @@ BUDGETS = {
     "cli": Budget(("cli",), 3_285, 2_600),
     "top level, docs": Budget(("docs", "*.py"), 2_164, 1_150),
 }
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (224, 190), (130, 130), (450, 450), (23_101, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (224, 190), (130, 130), (450, 450), (23_102, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (34_053, 24_000), (21_480, 16_500)
+TEST_LINES, TEST_STATEMENTS = (34_054, 24_000), (21_480, 16_500)
 EMPTY_PER_1000 = (4.8, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905

@@ -86,6 +86,7 @@ def test_the_first_parameter_of_mixtures_and_topic_models_needs_no_name():
         ("ManyClassNB", {"step": 0.5}),
         ("GaussianNB", {"n_epochs": 3, "step_decay": 0.1}),
         ("BernoulliNB", {"merge": "mean"}),
+        ("LDAClassifier", {"step": 0.5, "step_decay": 0.1}),
     ],
 )
 def test_settings_of_steps_that_a_closed_form_has_no_use_for_are_named(name, settings):
