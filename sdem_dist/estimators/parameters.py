@@ -187,10 +187,7 @@ AUTO_EPOCHS = (
     'Passes over the documents. "auto": held-out documents choose, 20 at most.',
 )
 N_LANES = integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
-CLASS_WEIGHT = (
-    checked_later('dict, "balanced" or None'),
-    "Weights of the classes' documents; relative but for loss='nll'.",
-)
+CLASS_WEIGHT = checked_later('dict, "balanced" or None'), "Weights of the classes; relative but for loss='nll'."
 STEP_DECAY = real(), "lambda: after t documents a step is ``rho_0 / (1 + step_decay * t)``."
 EVALUATE_EVERY = (
     integer(0),
