@@ -135,6 +135,8 @@ def parse_loss(text: str) -> object:
             return Hinge(float(rest))
         if name == "blend":
             share, _, other = rest.partition(":")
+            if other.startswith("blend"):
+                raise ValueError("a blend is of nll and one loss that is no blend")
             return Blend(named(parse_loss(other or "ncll")), float(share))  # type: ignore[arg-type]
         if text == "perceptron":
             return Hinge(0.0)

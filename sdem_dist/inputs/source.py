@@ -52,7 +52,9 @@ def source_of(
     """
     sparse = estimator._layout == "sparse"
     X, of_texts = text_column(X) if sparse else X, dict[str, Any]()
-    if sparse and are_texts(X):
+    # A model of texts refuses other values in a list as texts, by their place.
+    listed = use != "train" and isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 0  # type: ignore[arg-type]
+    if sparse and (are_texts(X) or (listed and estimator.vectorizer_ is not None)):
         if use != "train":
             X = estimator.vectorize(cast("Sequence[str]", X))
         else:

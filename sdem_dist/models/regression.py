@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
+from sdem_dist.families.gaussian import LARGEST
 from sdem_dist.losses import Loss, Ncll
 from sdem_dist.models.feature_classes import DenseModel, FeatureState, FeatureStatistics, started
 from sdem_dist.models.features import FeatureParameters
@@ -150,6 +151,13 @@ class JointGaussian(DenseModel):
     @property
     def family(self) -> GaussianFull:
         return cast(GaussianFull, self.variables.blocks[0].family)
+
+    def check_state(self, state: FeatureState) -> None:
+        """Raise ValueError unless the covariance is positive definite, and of standardised columns."""
+        super().check_state(state)
+        mu = state.best[1][0]
+        if not (np.abs(mu).max() < LARGEST**2 and np.linalg.eigvalsh(self.family.to_moments(mu)[1]).min() > 0.0):
+            raise ValueError("array 'mu' is not inside S")
 
     def init(self, n_documents: float, seed: int) -> FeatureState:
         """Return mu_0, the prior's; it counts for as many rows as there are."""

@@ -55,6 +55,11 @@ def held_out_mask(split: int, first: int, n_documents: int, fraction: float, ran
     return chosen
 
 
+def _trains(held_out: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
+    """Return which documents make the vocabulary: one of weight 0 counts nowhere."""
+    return ~held_out if weights is None else ~held_out & (weights > 0)
+
+
 class Beside(NamedTuple):
     """What stands beside the counts of consecutive documents."""
 
@@ -138,6 +143,7 @@ class Tally:
     n_blocks: int = 0
     n_documents: int = 0
     n_held_out: int = 0
+    n_training: int = 0  # neither held out nor of weight 0: these make the vocabulary
     classes: dict[str, int] = field(default_factory=dict)  # code of every class name, in the order in which they came
     n_columns: int = 0
     first_column: int = np.iinfo(np.int64).max
@@ -146,21 +152,19 @@ class Tally:
     whole: bool = True  # all values are whole numbers
     scripts: list[int] = field(default_factory=lambda: [0, 0, 0])  # sums of `sample_scripts`
 
-    @property
-    def n_training(self) -> int:
-        return self.n_documents - self.n_held_out
-
-    def take(self, labels: list[str], held_out: np.ndarray) -> np.ndarray:
+    def take(self, labels: list[str], held_out: np.ndarray, trains: np.ndarray) -> np.ndarray:
         """Count the next documents; return their labels' codes, int32."""
         for label in dict.fromkeys(labels):
             self.classes.setdefault(label, len(self.classes))
         self.n_documents += len(labels)
         self.n_held_out += int(held_out.sum())
+        self.n_training += int(trains.sum())
         return np.fromiter(map(self.classes.__getitem__, labels), np.int32, len(labels))
 
     def merge(self, part: Tally) -> None:
         self.n_documents += part.n_documents
         self.n_held_out += part.n_held_out
+        self.n_training += part.n_training
         for label in part.classes:
             self.classes.setdefault(label, len(self.classes))
         self.n_columns = max(self.n_columns, part.n_columns)
@@ -245,9 +249,8 @@ def count_text(
                         else encode_strings(list(map(str, block.ids)))
                     )
                     groups = None if block.groups is None else group_hashes(block.groups)
-                    beside = Beside(
-                        tally.take(block.labels, held_out), held_out, block.weights, groups, id_offsets, ids
-                    )
+                    labels = tally.take(block.labels, held_out, _trains(held_out, block.weights))
+                    beside = Beside(labels, held_out, block.weights, groups, id_offsets, ids)
                     yield block_path(folder, tally.n_blocks), block.texts, beside
                     tally.n_blocks += 1
                     row += stop - first
@@ -260,7 +263,7 @@ def count_text(
             path, texts, beside = job
             if runs is not None:
                 run, learning = runs.counter(run)
-                counts = joined(learning.parts(texts, ~beside.held_out))
+                counts = joined(learning.parts(texts, _trains(beside.held_out, beside.weights)))
                 save_block(path, CountedBlock(counts, 0, run, beside))
             elif counter is not None:
                 save_block(path, _block_of_matrix(counter.count(texts), beside))
@@ -300,7 +303,7 @@ def count_matrices(
             tally.n_columns = max(tally.n_columns, counts.shape[1])
             if counts.nnz:
                 tally.first_column = min(tally.first_column, int(counts.indices.min()))
-            beside = Beside(tally.take(labels, held_out), held_out)
+            beside = Beside(tally.take(labels, held_out, ~held_out), held_out)
             save_block(block_path(folder, tally.n_blocks), _block_of_matrix(counts, beside))
             tally.n_blocks += 1
             row += len(labels)

@@ -93,7 +93,7 @@ class _Part:
     runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
 
     def n_documents(self, held_out: bool) -> int:
-        return self.tally.n_held_out if held_out else self.tally.n_training
+        return self.tally.n_held_out if held_out else self.tally.n_documents - self.tally.n_held_out
 
 
 def labels_of(reference: Corpus) -> Sequence[ClassLabel]:
@@ -128,7 +128,8 @@ class IngestRun:
         self._gate: RowValidator = self.counting.gate()
         self._tally.n_columns = self.counting.settings.n_features or 0
         self._columns: Callable[[_Part], TermColumns | ColumnsOf | None] = lambda part: None
-        self._tallies = self.counting.held_out > 0 or self.counting.settings.chooses_terms
+        outside = self.counting.held_out > 0 or self.counting.reading.weight is not None  # the vocabulary
+        self._tallies = outside or self.counting.settings.chooses_terms
 
     def run(self) -> IngestReport:
         gate, tally, reading = self._gate, self._tally, self.counting.reading
@@ -231,6 +232,8 @@ class IngestRun:
                 f"of {tally.n_documents} documents, {tally.n_held_out} are held out; both parts need some: "
                 "choose another fraction or seed"
             )
+        if counting.learns and tally.n_documents > tally.n_held_out and not tally.n_training:
+            raise IngestError(f"{names}: no document has a weight above zero: give some of them a weight")
         if not counting.targets:
             warn_of_lookalikes(tally.classes)
         if not counting.numeric:

@@ -193,8 +193,11 @@ class RowValidator:
         if self.known_classes is not None and name not in self.known_classes:
             classes = ", ".join(sorted(self.known_classes)[:10]) + ", ..." * (len(self.known_classes) > 10)
             label = name if len(name) <= LONGEST else f"{name[: LONGEST - 1]}…"  # a text, where columns are swapped
-            cut = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
-            return f"label {label!r} is not among the classes ({classes}){cut}"
+            hint = "" if self.separator is None else f"; labels are cut at {self.separator!r}, or at --label-separator"
+            spelt_alike = {unicodedata.normalize(form, name) for form in ("NFC", "NFD")} & self.known_classes
+            if spelt_alike:
+                hint = f"; it differs from {min(spelt_alike)!r} only by Unicode normalisation: write both in one form"
+            return f"label {label!r} is not among the classes ({classes}){hint}"
         if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             return f"the label {raw!r} {MIXED}"
         return None

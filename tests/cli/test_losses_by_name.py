@@ -26,6 +26,7 @@ REFUSED = [
     "blend",
     "blend:2",
     "blend:.1:auto",
+    "blend:.1:blend:.2",
     "ncll:2",
     "",
     "perceptron:1",

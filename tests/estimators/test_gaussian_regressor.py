@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from copy import copy
 from itertools import pairwise
 
 import numpy as np
@@ -160,3 +161,25 @@ def test_it_is_evaluated_from_a_corpus_that_has_the_target(tmp_path):
 def test_a_constant_column_says_nothing_whatever_its_mean_is_rounded_to():
     model = GaussianRegressor().fit(np.column_stack([X, np.full(len(X), 0.1)]), Y)
     assert model.coef_[-1] == pytest.approx(0.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("value", [-1.0, -100.0, 1e6, 1e300])
+def test_a_crafted_covariance_is_refused_or_predicts_numbers(value):
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(100, 3))
+    model = GaussianRegressor().fit(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=100))
+    n_refused = 0
+    for place in np.ndindex(model.state_.mu.shape):
+        mu = model.state_.mu.copy()
+        mu[place] = value
+        crafted = model.state_._replace(mu=mu)
+        try:
+            model.learner_.check_state(crafted)
+        except ValueError as error:
+            assert "not inside S" in str(error)
+            n_refused += 1
+            continue
+        other = copy(model)
+        other.state_ = crafted
+        assert all(np.isfinite(part).all() for part in other.predict(X, return_std=True))
+    assert n_refused

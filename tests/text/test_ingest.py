@@ -141,6 +141,21 @@ def test_held_out_documents_have_no_part_in_words_and_their_frequencies(tmp_path
     assert labels == [many[i][0] for i in held_ids] and held.header.classes == corpus.header.classes
 
 
+def test_documents_of_weight_0_have_no_part_in_the_vocabulary(tmp_path, rows_in_source_order):
+    rows = ["label,text,weight", *["a,apple red,1", "b,stone grey,2"] * 9, "a,secret apple,0", "b,hidden,0"]
+    (tmp_path / "x.csv").write_text("\n".join(rows))
+    reading = Reading(weight="weight")
+    for name, settings in [("all", VectorizerSettings()), ("half", VectorizerSettings(max_df=0.5))]:
+        ingest([tmp_path / "x.csv"], tmp_path / name, settings, reading=reading)
+        corpus = open_corpus(tmp_path / name)
+        assert list(corpus.vocabulary()) == ["apple", "grey", "red", "stone"]
+        assert corpus.n_documents == 20
+        assert rows_in_source_order(tmp_path / name)[0].toarray().sum(axis=1).tolist()[-2:] == [1, 0]
+    (tmp_path / "none.csv").write_text("label,text,weight\na,apple,0\nb,stone,0\n")
+    with pytest.raises(IngestError, match="weight above zero"):
+        ingest([tmp_path / "none.csv"], tmp_path / "none", reading=reading)
+
+
 def test_a_test_set_takes_words_and_classes_from_its_training_corpus(tmp_path, documents):
     settings = VectorizerSettings(stop_words=("the",))
     ingest([write_lines(tmp_path / "train.txt", documents)], tmp_path / "train", settings)

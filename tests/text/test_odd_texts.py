@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from sdem_dist import MultiLabelNB, MultinomialNB
+from sdem_dist.errors import IngestError
 from sdem_dist.text import Reading, VectorizerSettings, ingest
 
 FORMS = ("tsv", "csv", "jsonl", "parquet", "folder")
@@ -44,6 +45,10 @@ def test_texts_without_words_are_documents_and_labels_that_look_alike_are_named(
         with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
             report = ingest(source, tmp_path / "c", client=workers, overwrite=True)
         assert (report.n_documents, report.n_empty, report.n_skipped, len(report.classes)) == (6, 4, 0, 2)
+    (tmp_path / "one").mkdir()
+    one = ingest(written(form, [(a, "one"), ("x", "two")], tmp_path / "one"), tmp_path / "one.zarr").path
+    with pytest.raises(IngestError, match="differs from 'Caf.*' only by Unicode normalisation"):
+        ingest(source, tmp_path / "test", vocabulary_from=one)
 
 
 @pytest.mark.parametrize("estimator", [MultinomialNB(n_epochs=1), MultiLabelNB(n_epochs=1)])
@@ -51,6 +56,15 @@ def test_labels_in_memory_that_look_alike_are_named(estimator):
     labels = [unicodedata.normalize(name, "Café") for name in ("NFC", "NFD")] * 10
     with pytest.warns(UserWarning, match="differ only by Unicode normalisation"):
         estimator.fit(["one two", "three four"] * 10, labels)
+
+
+@pytest.mark.parametrize("value", [None, 1, 1.5])
+def test_a_model_of_texts_says_which_value_is_no_text(value):
+    model = MultinomialNB(n_epochs=1).fit(["one two", "three four"] * 10, ["a", "b"] * 10)
+    with pytest.raises(ValueError, match=r"text 0 \(from 0\) is .*, not a text"):
+        model.predict([value, "one"])
+    with pytest.raises(ValueError, match=r"text 0 \(from 0\) is .*, not a text"):
+        model.predict([value])
 
 
 CHINESE, JAPANESE, THAI = "我昨天在商店买了一本新书", "昨日お店で新しい本を買いました", "เมื่อวานฉันซื้อหนังสือใหม่ที่ร้าน"
