@@ -154,10 +154,11 @@ class JointGaussian(DenseModel):
 
     def check_state(self, state: FeatureState) -> None:
         """Raise ValueError unless the covariance is positive definite, and of standardised columns."""
+        for mu in (*state.mu, *state.best_mu):
+            # A huge moment is refused first: its covariance overflows.
+            if np.abs(mu).max() > LARGEST**2 or np.linalg.eigvalsh(self.family.to_moments(mu)[1]).min() <= 0.0:
+                raise ValueError("array 'mu' is not inside S")
         super().check_state(state)
-        mu = state.best[1][0]
-        if not (np.abs(mu).max() < LARGEST**2 and np.linalg.eigvalsh(self.family.to_moments(mu)[1]).min() > 0.0):
-            raise ValueError("array 'mu' is not inside S")
 
     def init(self, n_documents: float, seed: int) -> FeatureState:
         """Return mu_0, the prior's; it counts for as many rows as there are."""
