@@ -52,9 +52,7 @@ def source_of(
     """
     sparse = estimator._layout == "sparse"
     X, of_texts = text_column(X) if sparse else X, dict[str, Any]()
-    # A model of texts refuses other values in a list as texts, by their place.
-    listed = use != "train" and isinstance(X, list | tuple) and len(X) > 0 and np.ndim(X[0]) == 0  # type: ignore[arg-type]
-    if sparse and (are_texts(X) or (listed and estimator.vectorizer_ is not None)):
+    if sparse and (are_texts(X) or (use != "train" and _listed_for_texts(estimator, X))):
         if use != "train":
             X = estimator.vectorize(cast("Sequence[str]", X))
         else:
@@ -288,6 +286,11 @@ def _check_classes(source: Source, use: Use) -> None:
         )
 
 
+def _listed_for_texts(estimator: Estimator, X: object) -> bool:
+    """Whether a model of texts gets a list of single values: those that are no texts are then named by their place."""
+    return isinstance(X, list | tuple) and bool(X) and np.ndim(X[0]) == 0 and estimator.vectorizer_ is not None
+
+
 def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
@@ -301,7 +304,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
         X = text_column(X)
         checks.refuse_no_documents(X)
         refuse_other_texts(X)
-        if are_texts(X):
+        if are_texts(X) or _listed_for_texts(estimator, X):
             counts = estimator.vectorize(cast("Sequence[str]", X))
             narrow = counts.data.astype(np.min_scalar_type(int(counts.data.max(initial=0))))
             documents = replace(checks.as_documents(counts), data=narrow)
