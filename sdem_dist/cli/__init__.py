@@ -7,10 +7,9 @@ import select
 import signal
 import sys
 import warnings
-from collections.abc import Callable
 from contextlib import suppress
-from functools import partial
 from importlib import import_module
+from typing import Any
 
 import click
 
@@ -35,7 +34,7 @@ _COMMANDS = {
     "report": ("evaluate", "report", "Write a page about a model and how it does on a corpus."),
     "export": ("export", "export", "Write a model for scikit-learn or ONNX."),
     "cluster": ("where", "cluster", "Prepare a cluster: certificates, environment."),
-    "help": ("reading", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
+    "help": ("options", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
     "doctor": ("where", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 """The module of a command, its name there, and its line in the help: no command is imported for the list of them."""
@@ -45,7 +44,7 @@ class LazyGroup(click.Group):
     """A group that imports a command when it is called, so that ``sdem --help`` answers at once."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """Return the commands in the order in which a newcomer meets them."""
+        """Return them in the order in which a newcomer meets them."""
         return list(_COMMANDS)
 
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
@@ -72,8 +71,16 @@ class LazyGroup(click.Group):
         for stream in (sys.stdout, sys.stderr):
             if isinstance(stream, io.TextIOWrapper):
                 stream.reconfigure(errors="backslashreplace")  # for characters that are not in the terminal's encoding
+        show = warnings.showwarning
+
+        def showwarning(message: Warning | str, category: type[Warning], *where: Any, **more: Any) -> None:
+            if category is UserWarning:
+                click.echo(f"Warning: {visible(message)}", err=True)
+            else:
+                show(message, category, *where, **more)
+
         with warnings.catch_warnings():
-            warnings.showwarning = partial(_show, warnings.showwarning)
+            warnings.showwarning = showwarning
             try:
                 with reraise_interrupt():
                     result = super().invoke(ctx)
@@ -83,7 +90,8 @@ class LazyGroup(click.Group):
                 raise click.ClickException(visible(error.text(shell=True))) from error
             except click.ClickException as error:
                 error.message = visible(error.message)  # type: ignore[misc]
-                if isinstance(error, click.NoSuchOption) and _has_settings(error.ctx):
+                params = error.ctx.command.params if isinstance(error, click.UsageError) and error.ctx else ()
+                if isinstance(error, click.NoSuchOption) and any(p.name == "settings" for p in params):
                     name = error.option_name.lstrip("-").replace("-", "_")  # perhaps a parameter of the estimator
                     error.possibilities = [*(error.possibilities or ()), f"--set {visible(name)}=VALUE"]  # type: ignore[misc]
                 raise
@@ -104,10 +112,6 @@ class LazyGroup(click.Group):
                 raise click.ClickException(f"the output cannot be written: {error.strerror or error}") from error
 
 
-def _has_settings(context: click.Context | None) -> bool:
-    return context is not None and any(parameter.name == "settings" for parameter in context.command.params)
-
-
 def _output_fails(error: OSError) -> bool:
     """Say whether standard output failed. What its buffer holds is then dropped: Python would try it again at exit."""
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
@@ -119,15 +123,6 @@ def _output_fails(error: OSError) -> bool:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             return True
     return False
-
-
-def _show(
-    usual: Callable[..., None], message: Warning | str, category: type[Warning], *where: object, **more: object
-) -> None:
-    if category is UserWarning:
-        click.echo(f"Warning: {visible(message)}", err=True)
-    else:
-        usual(message, category, *where, **more)
 
 
 @click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

@@ -5,29 +5,21 @@ from __future__ import annotations
 import json
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import Any
 
 import click
 
 import sdem_dist
-from sdem_dist.cli.outputs import table
-from sdem_dist.cli.parameters import LocalPath, option
+from sdem_dist.cli.console import table
+from sdem_dist.cli.options import LocalPath, option
 from sdem_dist.counted import counted
-
-if TYPE_CHECKING:
-    from sdem_dist.estimators.naive_bayes import MultinomialNB
 
 LOSSES = ("nll", "ncll", "hinge")
 HELD_OUT = 0.2
 
 
 @click.command()
-@option(
-    "--folder",
-    LocalPath(file_okay=False),
-    "Where the corpus, the models and the picture go.",
-    default=Path("sdem-demo"),
-)
+@option("--folder", LocalPath(file_okay=False), "Where corpus, models and picture go.", default=Path("sdem-demo"))
 @option("--workers", click.IntRange(1), "Dask worker processes.", default=2)
 @option("--epochs", click.IntRange(1), "Passes over the documents.", default=15)
 def demo(folder: Path, workers: int, epochs: int) -> None:
@@ -44,7 +36,8 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     from sdem_dist.text.docstrings import PACKAGES
 
     folder.mkdir(parents=True, exist_ok=True)
-    check_writable(folder / "docstrings.jsonl")
+    source, corpus_path, test_path = (folder / f"docstrings{end}" for end in (".jsonl", ".zarr", "-held-out.zarr"))
+    check_writable(source)
     started = time.perf_counter()
 
     def say(what: str) -> None:
@@ -52,22 +45,18 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
 
     say(f"collecting the docstrings of {', '.join(PACKAGES)}; takes some seconds")
     texts, labels = collect_docstrings()
-    source = folder / "docstrings.jsonl"
     lines = (json.dumps({"label": label, "text": text}) for label, text in zip(labels, texts, strict=True))
     source.write_text("\n".join(lines) + "\n", encoding="utf-8")
     say(f"collected {len(texts):,} docstrings of {len(set(labels))} packages: {source}")
-
     say("ingesting them: counting words, holding a fifth out")
-    corpus_path, test_path = folder / "docstrings.zarr", folder / "docstrings-held-out.zarr"
-    report = sdem_dist.ingest(
-        [source], corpus_path, VectorizerSettings(min_df=2), held_out=HELD_OUT, held_out_path=test_path, overwrite=True
-    )
+    settings: dict[str, Any] = {"held_out": HELD_OUT, "held_out_path": test_path, "overwrite": True}
+    report = sdem_dist.ingest([source], corpus_path, VectorizerSettings(min_df=2), **settings)
     corpus, test = sdem_dist.open_corpus(corpus_path), sdem_dist.open_corpus(test_path)
     say(
         f"ingested {report.n_documents:,} training documents, {report.n_features:,} words, "
         f"{len(corpus.header.shards)} shards: {corpus_path}; held out {report.n_held_out:,}: {test_path}"
     )
-    models: dict[str, MultinomialNB] = {}
+    models = {}
     say("starting a Dask cluster on this machine")
     with connected(n_workers=workers) as client:
         say(f"started a Dask cluster of {counted(workers, 'worker process', 'worker processes')}")
@@ -87,7 +76,6 @@ def demo(folder: Path, workers: int, epochs: int) -> None:
     best = max(LOSSES, key=lambda loss: models[loss].history_[-1]["validation_accuracy"])
     words = [(str(name), " ".join(words)) for name, words in top_words(models[best]).items()]
     click.echo(table(f"The words that speak most for each class ({best.upper()})", words))
-
     picture = folder / "curves.png"
     histories = {loss.upper(): model.history_ for loss, model in models.items()}
     plots.histories(histories, prefix="validation_").savefig(picture, dpi=110)

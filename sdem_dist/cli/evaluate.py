@@ -8,18 +8,8 @@ from pathlib import Path
 import click
 
 import sdem_dist
-from sdem_dist.cli.ingest_report import without_label
-from sdem_dist.cli.outputs import (
-    OF_WORDS,
-    check_output,
-    explains_words,
-    overwrite_option,
-    refuse_existing,
-    refuse_inputs,
-    say,
-)
-from sdem_dist.cli.parameters import LocalPath, Place, option
-from sdem_dist.cli.reading import Source, SourceCommand, source_options
+from sdem_dist.cli.console import OF_WORDS, check_output, explains_words, overwrite_option, say, without_label
+from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options
 from sdem_dist.cli.sources import documents_of, is_source
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
@@ -31,20 +21,9 @@ from sdem_dist.storage.encoding import null_for_nan
 @click.argument("model", type=Place())
 @click.argument("corpus")
 @option("--report full", None, "Show figures by class and the most frequent confusions, too.")
-@option(
-    "--errors",
-    Place(),
-    "Write the wrong predictions, the most confident first, with their telling words: .csv, .tsv, .jsonl or .parquet. Of a "
-    "regressor all documents, the largest error first.",
-    metavar="FILE",
-)
+@option("--errors", Place(), "Write the wrong predictions: .csv, .tsv, .jsonl or .parquet.", metavar="FILE")
 @overwrite_option
-@option(
-    "--particles",
-    click.IntRange(1, 10_000),
-    "Particles of the left-to-right likelihood of topic models, instead of the model's: more are less noisy, and slower.",
-    metavar="N",
-)
+@option("--particles", click.IntRange(1, 10_000), "Particles of the left-to-right likelihood of topics.", metavar="N")
 @option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
 @where_options
@@ -72,9 +51,10 @@ def evaluate(
     left-to-right estimator, and its perplexity; compare models by these. The plug-in value (plug_in_nll) takes topics
     that were found from the same words: it is too low, and lower with more topics.
 
-    For a regressor --errors writes all documents, the worst first. Of several labels it writes those that get a wrong
-    label or lack one, and the words for and against the label that is most wrong. Between labels stands |; where a
-    label has one itself they are a JSON list.
+    --errors writes wrong predictions, the most confident first, with their telling words; of a regressor all documents,
+    the largest error first. Of several labels it writes the documents that get a wrong label or lack one, and the words
+    for and against the label that is most wrong. Between labels stands |; where a label has one itself they are a JSON
+    list. --particles is instead of the model's own number: more are less noisy, and slower.
 
     In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
     blanks; .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a
@@ -90,8 +70,7 @@ def evaluate(
     --held-out).
     """
     from sdem_dist.cli.tables import SUFFIXES, write_table
-    from sdem_dist.reports.error_columns import mistakes
-    from sdem_dist.reports.reporting import was_trained_on
+    from sdem_dist.reports.reporting import mistakes, was_trained_on
 
     is_source(corpus)  # raises where there is nothing
     if errors is not None:
@@ -103,16 +82,13 @@ def evaluate(
         if "word_nll" not in estimator.spec.shown:
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=particles)
-    report, with_texts = None, errors is not None and where.here
+    beside, with_texts = None if where.here else model, errors is not None and where.here
     with (
         where.client() as client,
-        documents_of(
-            [corpus], source, estimator, beside=None if where.here else model, client=client, keep_text=with_texts
-        ) as documents,
+        documents_of([corpus], source, estimator, beside=beside, client=client, keep_text=with_texts) as documents,
     ):
         metrics = estimator.evaluate(documents, client=client)
-        if full or errors is not None:
-            report = estimator.report(documents)
+        report = estimator.report(documents) if full or errors is not None else None
         if errors is not None:
             write_table(errors, mistakes(estimator, report, documents))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
@@ -130,9 +106,8 @@ def evaluate(
         say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
         unshown = (*UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
         figures = named({name: value for name, value in metrics.items() if name not in unshown})
-        weighted = documents.header.layout == "sparse" and (
-            documents.header.weighted or estimator.weighting_ is not None
-        )
+        header = documents.header
+        weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)
         note = " per word, as the model weighs words" if weighted else " per word"
         width = max(map(len, figures), default=0)
         for name, value in figures.items():
@@ -181,24 +156,21 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     naive Bayes holds out by itself take part in both, so they cannot serve here.
     """
     from sdem_dist.estimators.classifier import EngineClassifier
-    from sdem_dist.saving import check_destination
 
-    if output is not None:
-        refuse_inputs(output, (corpus,))
-        refuse_existing(output, overwrite or output.resolve() == model.resolve())
-    check_destination(output or model)
+    target = output or model
+    inputs = () if output is None else (corpus,)
+    check_output(target, inputs, overwrite or target.resolve() == model.resolve(), is_model=True)
     estimator = sdem_dist.load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")
     with documents_of([corpus], source, estimator) as held_out:
         estimator.calibrate_sets(held_out)
-    estimator.save(output or model)
+    estimator.save(target)
     sizes = [len(scores) for scores in estimator.set_scores_]
     fewest = min(sizes)
-    limit = (
-        f"the fewest, {counted(fewest, 'document')}: above --coverage {fewest / (fewest + 1):.4g} it is in every set"
-    )
-    if fewest == 0:
-        limit = "no document: it is in every set, whatever the coverage"
-    say(f"{output or model}: {counted(sum(sizes), 'document')}")
+    limit = "no document: it is in every set, whatever the coverage"
+    if fewest:
+        coverage = f"{fewest / (fewest + 1):.4g}"
+        limit = f"the fewest, {counted(fewest, 'document')}: above --coverage {coverage} it is in every set"
+    say(f"{target}: {counted(sum(sizes), 'document')}")
     say(f"class {estimator.classes_.tolist()[sizes.index(fewest)]!r} has {limit}")

@@ -5,21 +5,15 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 import sdem_dist
-from sdem_dist.cli.outputs import check_output, overwrite_option, say
-from sdem_dist.cli.parameters import LocalPath, Place, option
-from sdem_dist.cli.reading import format_option
+from sdem_dist.cli.console import check_output, overwrite_option, say
+from sdem_dist.cli.options import LocalPath, Place, format_option, option
 from sdem_dist.counted import nearest
 from sdem_dist.errors import ModelError
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import Explanation, NumberExplanation
-    from sdem_dist.text import Reading
-
 
 LINES_AT_ONCE = 1 << 12
 
@@ -52,64 +46,58 @@ def explain(
     """
     from sdem_dist.reports.page import write_page
     from sdem_dist.text import Reading
+    from sdem_dist.text.splits import predict_splits
+    from sdem_dist.text.validation import RowValidator
 
     if html is not None and as_json:
         raise click.UsageError("--html and --json are two forms of the same: choose one")
     if texts in ((), ("-",)):
         if sys.stdin.isatty():
             raise click.UsageError("name a text in quotes, or pipe texts into standard input, one per line")
-        texts = _standard_input(Reading(**piped))
+        splits = predict_splits(Path("-"), Reading(**piped), LINES_AT_ONCE, keep=False)
+        texts = tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
     elif any(option is not None for option in piped.values()):
         raise click.UsageError("--format and --text are for standard input, and texts are given")
     if not texts:
         raise click.ClickException("there is no text to explain")
     if html is not None:
         check_output(html, (model,), overwrite)
-    estimator = sdem_dist.load_model(model)
+    estimator: Any = sdem_dist.load_model(model)
     predicts = estimator.spec.predicts
     if predicts not in ("class", "number"):
         raise ModelError(f"{model} is a {type(estimator).__name__}, and explain is for classifiers and regressors")
-    if against is not None and predicts == "number":
-        raise click.UsageError(f"--against names a class, and {model} predicts numbers")
-    if against is not None and estimator.several_labels:
-        raise click.UsageError(
-            "--against is for one label a document; with several, each is compared with all documents without it"
-        )
-    classes = {} if against is None else {str(c): c for c in estimator.classes_.tolist()}
-    if against is not None and against not in classes:
-        some = ", ".join(list(classes)[:10]) + (", ..." if len(classes) > 10 else "")
-        hint = nearest(against, classes)
-        raise click.ClickException(f"{against!r} is not among the model's classes ({some}); {hint}".rstrip("; "))
-    explanations = estimator.explain(list(texts), *(() if against is None else (classes[against],)))  # type: ignore[attr-defined]
+    rival: tuple[object, ...] = ()
+    if against is not None:
+        if predicts == "number":
+            raise click.UsageError(f"--against names a class, and {model} predicts numbers")
+        if estimator.several_labels:
+            raise click.UsageError(
+                "--against is for one label a document; with several, each is compared with all documents without it"
+            )
+        classes = {str(c): c for c in estimator.classes_.tolist()}
+        if against not in classes:
+            some = ", ".join(list(classes)[:10]) + (", ..." if len(classes) > 10 else "")
+            hint = nearest(against, classes)
+            raise click.ClickException(f"{against!r} is not among the model's classes ({some}); {hint}".rstrip("; "))
+        rival = (classes[against],)
+    explanations = estimator.explain(list(texts), *rival)
     if html is not None:
         body = "".join(f"<section>{explanation._repr_html_()}</section>" for explanation in explanations)
         write_page(html, "Explanations", body)
         say(f"wrote {html}")
-    elif as_json:
+        return
+    if as_json:
         click.echo("\n".join(json.dumps(explanation.to_dict()) for explanation in explanations))
-    else:
-        for i, explanation in enumerate(explanations):
-            click.echo("\n" if i else "", nl=False)
-            _show(explanation)
-
-
-def _standard_input(reading: Reading) -> tuple[str, ...]:
-    """Return the texts of lines, as sdem predict reads them."""
-    from sdem_dist.text.splits import predict_splits
-    from sdem_dist.text.validation import RowValidator
-
-    splits = predict_splits(Path("-"), reading, LINES_AT_ONCE, keep=False)
-    return tuple(text for split in splits for block in split.read(RowValidator()) for text in block.texts)
-
-
-def _show(explanation: Explanation | NumberExplanation) -> None:
+        return
     from rich.console import Console
     from rich.text import Text
 
     console = Console(highlight=False, soft_wrap=True)
-    if not console.is_terminal or console.no_color:
-        say(str(explanation))
-        return
-    say(explanation.without_text())
-    console.print()
-    console.print(Text.assemble(*explanation.styled()))
+    for i, explanation in enumerate(explanations):
+        click.echo("\n" if i else "", nl=False)
+        if not console.is_terminal or console.no_color:
+            say(str(explanation))
+        else:
+            say(explanation.without_text())
+            console.print()
+            console.print(Text.assemble(*explanation.styled()))

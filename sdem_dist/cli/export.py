@@ -5,8 +5,8 @@ from pathlib import Path
 import click
 
 import sdem_dist
-from sdem_dist.cli.outputs import check_output, overwrite_option, say
-from sdem_dist.cli.parameters import LocalPath, Place
+from sdem_dist.cli.console import check_output, overwrite_option, say
+from sdem_dist.cli.options import LocalPath, Place
 
 
 @click.command(no_args_is_help=True)

@@ -8,23 +8,32 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
-from sdem_dist.cli.ingest_report import show_report, shown_progress, warn_of_many_classes
-from sdem_dist.cli.outputs import say_what_remains
-from sdem_dist.cli.parameters import Place, option
-from sdem_dist.cli.reading import (
+from sdem_dist.cli.console import (
+    say,
+    say_what_remains,
+    shown_progress,
+    warn_of_many_classes,
+    warn_of_single_labels,
+    without_label,
+)
+from sdem_dist.cli.options import (
     WORDS,
+    Place,
     Source,
     SourceCommand,
+    option,
     source_options,
     typed_options,
     words_options,
 )
 from sdem_dist.cli.sources import spool_stdin
 from sdem_dist.cli.where import Where, where_options
+from sdem_dist.counted import counted, visible
 from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
-    from sdem_dist.text import VectorizerSettings
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.text import IngestReport, VectorizerSettings
 
 EPILOG = """\b
 Examples:
@@ -47,9 +56,7 @@ Examples:
 @click.argument("corpus", metavar="CORPUS")
 @source_options
 @words_options
-@option(
-    "--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus; keeps their order."
-)
+@option("--vocabulary-from", "CORPUS", "For test sets: settings, words and classes of another corpus, in their order.")
 @option("--targets", None, "The labels are numbers to be predicted, such as ratings.")
 @option("--held-out", float, "Put this share of the documents into CORPUS-held-out.", default=0.0, metavar="FRACTION")
 @option("--shard-documents", 1, "Documents in a shard.")
@@ -95,6 +102,38 @@ def ingest(
     ):
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
     written = sdem_dist.open_corpus(report.path)
-    show_report(report, written)
+    _show(report, written)
     if not follows:  # a test set may have one document of each class
         warn_of_many_classes(written, source.reading.label)
+
+
+def _show(report: IngestReport, corpus: Corpus) -> None:
+    warn_of_single_labels(corpus)
+    sets = corpus.header.label_sets
+    if not report.classes:
+        labels = "targets" if corpus.header.n_targets else "no labels"
+    elif sets is None:
+        labels = counted(len(report.classes), "class", "classes")
+    else:
+        labels = f"{counted(len({x for members in sets for x in members}), 'label')} in {counted(len(sets), 'set')}"
+    if hidden := without_label(corpus):
+        labels += f", {counted(hidden, 'document')} without a label"
+    words = f"{counted(report.n_features, 'feature')}, {counted(report.n_nonzeros, 'nonzero')}"
+    say(f"{report.path}: {counted(report.n_documents, 'document')}, {labels}, {words} ({report.seconds:.1f} s)")
+    if report.held_out_path is not None:
+        say(f"{report.held_out_path}: {counted(report.n_held_out, 'document')} held out")
+    if report.n_empty == report.n_documents:
+        click.echo(
+            "Warning: no document has a known word, so nothing can be learned or predicted from this corpus; "
+            "check the column of the text, and that --vocabulary-from names the right corpus",
+            err=True,
+        )
+    elif report.n_empty:
+        click.echo(f"{counted(report.n_empty, 'document')} without a word, kept")
+    if report.first_column is not None:
+        other = ", since none is 0; if 0 is an empty column, --first-column 0" if report.first_column else ""
+        click.echo(f"columns counted from {report.first_column}{other}")
+    if report.n_skipped:
+        click.echo(f"{counted(report.n_skipped, 'bad line')} left out, such as", err=True)
+        for example in report.skipped_examples:
+            click.echo(f"  {visible(example)}", err=True)

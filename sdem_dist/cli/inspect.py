@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 
 import sdem_dist
-from sdem_dist.cli.outputs import table
-from sdem_dist.cli.parameters import option
-from sdem_dist.cli.reading import READING, Source, SourceCommand, source_options, typed_options
+from sdem_dist.cli.console import table, without_label
+from sdem_dist.cli.options import READING, Source, SourceCommand, option, source_options, typed_options
 from sdem_dist.cli.sources import documents_of
 from sdem_dist.counted import counted, sized, visible
 from sdem_dist.errors import CorpusError
@@ -45,87 +43,99 @@ def inspect_command(corpus: str, no_check: bool, card: bool, measured: str | Non
     from sdem_dist.corpus import check_corpus, open_corpus
 
     if place(corpus).is_file():
-        click.echo(_model(place(corpus), card, measured, source))
+        click.echo(_model(corpus, card, measured, source))
         return
     if card:
         raise click.UsageError(f"--card is for a model, and {corpus} is not one")
     opened = open_corpus(corpus)
-    n_shards = len(opened.header.shards)
-    click.echo(facts(opened, values=not no_check))
-    if opened.header.classes:
-        click.echo(classes(opened))
-    problems = [] if no_check else list(check_corpus(opened))
+    click.echo(_facts(opened, values=not no_check))
+    header = opened.header
+    if header.classes:  # the largest first
+        sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
+        rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
+        title = counted(len(sizes), "class", "classes")
+        if header.label_sets is not None:
+            title = f"{counted(len(sizes), 'label')}, in {counted(len(header.classes), 'set')}"
+        more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
+        click.echo(table(f"{title}{more}", rows))
+    if no_check:
+        return
+    problems = list(check_corpus(opened))
     for problem in problems:
         click.echo(f"damaged: {visible(problem.message)}", err=True)
     if problems:
         raise click.ClickException(
             f"{corpus} is damaged ({counted(len(problems), 'problem')}); make it again from its sources"
         )
-    if not no_check:
-        click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
+    n_shards = len(header.shards)
+    click.echo("The one shard is sound." if n_shards == 1 else f"All {n_shards} shards are sound.")
 
 
-def _model(path: Path, card: bool, measured: str | None, source: Source) -> str:
-    """Return what a model is, how its training went, and the words that speak most for each class; or its card.
-
-    Raises ModelError: the file is damaged or no model.
-    """
+def _model(name: str, card: bool, measured: str | None, source: Source) -> str:
+    """Return what a model is, how its training went, and the words that speak most for each class; or its card."""
     from sdem_dist.reports.model_card import model_card, model_facts
     from sdem_dist.reports.top_words import top_words
 
+    path = place(name)
     model = sdem_dist.load_model(path)
     if measured is not None:
         with documents_of([measured], source, model) as documents:
             return model_card(model, path.name, model.report(documents), measured)
     if card:
         return model_card(model, path.name)
-    shown = table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items())
+    facts = table(str(path), {**model_facts(model), "on disk": sized(path.stat().st_size)}.items())
     what, words = model.spec.predicts, top_words(model)
     if model.spec.topics:
         what, words = "topic", {f"topic {t.title}: {t.share:.0%}": t.distinctive for t in model.topics()}
     if not words:
-        return shown
-    rows = [(str(name), " ".join(spoken)) for name, spoken in words.items()]
-    return f"{shown}\n{table(f'The words that speak most for each {what}', rows)}"
+        return facts
+    rows = [(str(key), " ".join(of_key)) for key, of_key in words.items()]
+    return f"{facts}\n{table(f'The words that speak most for each {what}', rows)}"
 
 
-def facts(corpus: Corpus, *, values: bool) -> str:
+def _facts(corpus: Corpus, *, values: bool) -> str:
     """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
+    from sdem_dist.corpus.skip_damaged import missing_values
+    from sdem_dist.corpus.tables import numbering
+    from sdem_dist.text import VectorizerSettings
+
     header, n_bytes = corpus.header, corpus.bytes_on_disk()
+    is_table = header.layout == "dense"
     sizes = sorted({s.n_documents for s in header.shards})
     documents = ("" if len(sizes) == 1 else f"{sizes[0]:,} to ") + counted(sizes[-1], "document")
-    unlabelled = header.n_documents - sum(header.class_counts) if header.classes else 0
-    dense = header.layout == "dense"
-    named, entry = ("names", "value") if dense else ("a vocabulary", "nonzero")
-    kind = "" if dense else ", weights" if header.weighted else ", counts"
+    unlabelled = without_label(corpus)
+    named, entry = ("names", "value") if is_table else ("a vocabulary", "nonzero")
+    kind = "" if is_table else ", weights" if header.weighted else ", counts"
+    missing = ""
+    if is_table and values:
+        of_columns, n = missing_values(corpus), header.n_documents
+        most = [i for i in (-of_columns).argsort(kind="stable")[:COLUMNS_SHOWN] if of_columns[i]]
+        shares = [f"{name} {of_columns[i] / n:.1%}" for i, name in zip(most, _columns(corpus, most), strict=True)]
+        total, n_missing = n * len(of_columns), of_columns.sum()
+        missing = f"{n_missing:,} of {total:,} values, {n_missing / total:.1%}; most in {', '.join(shares)}"
+        missing = missing if n_missing else "none"
+    categories, cells = numbering(header.vectorizer) or {}, []
+    for name, of_column in zip(_columns(corpus, categories), categories.values(), strict=True):
+        more = f" and {len(of_column) - COLUMNS_SHOWN:,} more" if len(of_column) > COLUMNS_SHOWN else ""
+        cells.append(f"{name}: {', '.join(map(str, of_column.tolist()[:COLUMNS_SHOWN]))}{more}")
+    settings, defaults = header.vectorizer or {}, VectorizerSettings().to_json()
+    text = {"values": KINDS.get(str(settings.get("kind")), "not known")} if settings else {}
+    text |= {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)}  # what is not the default
     rows = {
         "documents": f"{header.n_documents:,}{f', {unlabelled:,} without a label' if unlabelled else ''}",
         "features": f"{header.n_features:,}{f', with {named}' if header.has_vocabulary else ''}",
         "targets": f"{header.n_targets or ''}",
         "weights of documents": f"{corpus.weight:,.6g} in all" if header.has_weights else "",
         f"{entry}s": f"{header.n_nonzeros:,}{kind} ({', '.join(header.data_dtypes)})",
-        "missing": _missing(corpus) if dense and values else "",
+        "missing": missing,
         "on disk": f"{sized(n_bytes)}, {n_bytes / max(header.n_nonzeros, 1):.2f} bytes a {entry}",
         "shards": f"{len(header.shards)}, of {documents}",
-        "categories": _categories(corpus),
-        "text to words": "" if dense else _vectorizer(header.vectorizer or {}),
+        "categories": "; ".join(cells),
+        "text to words": "" if is_table else _listed(text),
         "made by": _listed(header.made_by),
         "uid": header.uid,
     }
     return table(str(corpus.path), [row for row in rows.items() if row[1]])
-
-
-def _missing(corpus: Corpus) -> str:
-    """Return how many values of a dense corpus are missing, and which columns miss most."""
-    from sdem_dist.corpus.skip_damaged import missing_values
-
-    missing, n = missing_values(corpus), corpus.header.n_documents
-    if not missing.any():
-        return "none"
-    most = [i for i in (-missing).argsort(kind="stable")[:COLUMNS_SHOWN] if missing[i]]
-    listed = ", ".join(f"{name} {missing[i] / n:.1%}" for i, name in zip(most, _columns(corpus, most), strict=True))
-    total = n * len(missing)
-    return f"{missing.sum():,} of {total:,} values, {missing.sum() / total:.1%}; most in {listed}"
 
 
 def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
@@ -134,36 +144,6 @@ def _columns(corpus: Corpus, positions: Iterable[int]) -> list[str]:
     except CorpusError:  # the check of the corpus names it
         vocabulary = None
     return [f"column {i}" if vocabulary is None else str(vocabulary[i]) for i in positions]
-
-
-def _categories(corpus: Corpus) -> str:
-    from sdem_dist.corpus.tables import numbering
-
-    categories, cells = numbering(corpus.header.vectorizer) or {}, []
-    for name, values in zip(_columns(corpus, categories), categories.values(), strict=True):
-        more = f" and {len(values) - COLUMNS_SHOWN:,} more" if len(values) > COLUMNS_SHOWN else ""
-        cells.append(f"{name}: {', '.join(map(str, values.tolist()[:COLUMNS_SHOWN]))}{more}")
-    return "; ".join(cells)
-
-
-def _vectorizer(settings: Mapping[str, object]) -> str:
-    """Return what the numbers are, and the settings of text that are not the defaults."""
-    from sdem_dist.text import VectorizerSettings
-
-    defaults = VectorizerSettings().to_json()
-    kind = {"values": KINDS.get(str(settings.get("kind")), "not known")} if settings else {}
-    return _listed(kind | {k: v for k, v in settings.items() if k != "kind" and v != defaults.get(k)})
-
-
-def classes(corpus: Corpus) -> str:
-    """Return a table of the classes with their numbers and shares, the largest first."""
-    header = corpus.header
-    sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
-    rows = [(str(name), f"{n:,}", f"{n / header.n_documents:.1%}") for name, n in sizes[:CLASSES_SHOWN]]
-    more = f", {len(sizes) - CLASSES_SHOWN} more" if len(sizes) > CLASSES_SHOWN else ""
-    if header.label_sets is not None:
-        return table(f"{counted(len(sizes), 'label')}, in {counted(len(header.classes), 'set')}{more}", rows)
-    return table(f"{counted(len(sizes), 'class', 'classes')}{more}", rows)
 
 
 def _listed(values: Mapping[str, object]) -> str:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.parameters import Place
+from sdem_dist.cli.options import Place
 from sdem_dist.counted import counted
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.table import Table
@@ -20,6 +20,12 @@ if TYPE_CHECKING:
 PARTS = ("read", "prepare", "map", "merge", "transfer", "wait")
 SUMS = ("documents", "wall", "worker_seconds", *PARTS)
 BEGINNING = '{"event": "'  # of a line of a log
+EVENTS = {
+    "TaskRetried": ("task tried again", "tasks tried again"),
+    "WorkerLost": ("worker lost", "workers lost"),
+    "CheckpointWritten": ("checkpoint", "checkpoints"),
+    "Scored": ("pass that scored the documents", "passes that scored the documents"),
+}
 
 
 @click.command(no_args_is_help=True)
@@ -49,22 +55,14 @@ def log(log: Path) -> None:
     total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
     shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)
     click.echo(f"of {total['worker_seconds']:.1f} seconds of workers: {shares}")
-    for name, *what in (
-        ("TaskRetried", "task tried again", "tasks tried again"),
-        ("WorkerLost", "worker lost", "workers lost"),
-        ("CheckpointWritten", "checkpoint", "checkpoints"),
-        ("Scored", "pass that scored the documents", "passes that scored the documents"),
-    ):
-        of_name = [e for e in events if e["event"] == name]
-        if of_name:
-            click.echo(counted(len(of_name), *what))
+    times = Counter(event["event"] for event in events)
+    for name, words in EVENTS.items():
+        if times[name]:
+            click.echo(counted(times[name], *words))
 
 
 def written_log(path: Path, resume: bool) -> JsonLines:
-    """Return the writer of a run's log: into a new file, or at the end of the log of the run that is resumed.
-
-    Raises ClickException: a run is resumed, and the file is something else than a log.
-    """
+    """Return the writer of a run's log: into a new file, or at the end of the log of the run that is resumed."""
     from sdem_dist.engine.callbacks import JsonLines
 
     if path.is_file() and not resume:
@@ -78,22 +76,17 @@ def written_log(path: Path, resume: bool) -> JsonLines:
 
 
 def read_events(path: Path) -> list[JsonObject]:
-    """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one.
-
-    Raises ClickException: a line is not an event.
-    """
-    lines = path.read_text(encoding="utf-8", errors="replace").splitlines()
+    """Return the events of a log, without those that are cut short, as a run that is killed leaves its last one."""
     events = []
-    for number, line in enumerate(lines, 1):
+    for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
         try:
             event = json.loads(line)
             event["event"]
+            events.append(event)
         except (ValueError, KeyError, TypeError) as error:
-            if line.startswith(BEGINNING) or BEGINNING.startswith(line):
-                continue  # cut short when a run was killed; a resumed run may follow
-            problem = "not an event; is it a log of sdem train --log?"
-            raise click.ClickException(f"{path}, line {number}: {problem}") from error
-        events.append(event)
+            if not (line.startswith(BEGINNING) or BEGINNING.startswith(line)):  # a resumed run may follow
+                problem = "not an event; is it a log of sdem train --log?"
+                raise click.ClickException(f"{path}, line {number}: {problem}") from error
     return events
 
 

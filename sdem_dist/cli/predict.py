@@ -11,9 +11,17 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
-from sdem_dist.cli.outputs import check_output, overwrite_option, say_left_out
-from sdem_dist.cli.parameters import Place, option, with_options
-from sdem_dist.cli.reading import HOW_READ, Source, SourceCommand, format_option, reading_options
+from sdem_dist.cli.console import check_output, overwrite_option, say_left_out
+from sdem_dist.cli.options import (
+    HOW_READ,
+    Place,
+    Source,
+    SourceCommand,
+    format_option,
+    option,
+    reading_options,
+    with_options,
+)
 from sdem_dist.cli.where import Where, where_options
 
 if TYPE_CHECKING:
@@ -22,33 +30,25 @@ if TYPE_CHECKING:
 
 BLOCK = 1 << 14  # most documents predicted at a time
 _SHARE = click.FloatRange(0, 1)
+_READING = (
+    format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
+    option("--text --text-column", "COLUMN", "Column of the text: a name; in lines with TABs a number from 0."),
+    option("--id", "COLUMN", "Column of ids, which begin the lines."),
+    *HOW_READ,
+)
 stream_options = with_options(
     click.argument("model", type=Place()),
     click.argument("sources", nargs=-1, required=True, metavar="SOURCE...", type=Place(allow_dash=True)),
     option("-o --output", Place(), "A table: .tsv, .csv, .jsonl or .parquet.", metavar="FILE"),
     overwrite_option,
-    reading_options(
-        (
-            format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
-            option(
-                "--text --text-column",
-                "COLUMN",
-                "Column of the text: a name, or a number from 0 in lines with TABs.  [default: text]",
-            ),
-            option("--id", "COLUMN", "Column of ids, which begin the lines."),
-            *HOW_READ,
-        )
-    ),
+    reading_options(_READING),
     option("--top", 1, "The K best with their numbers, best first.", metavar="K"),
-    option(
-        "--threshold", _SHARE, 'Below P the label is "unsure"; with several labels, all of at least P.', metavar="P"
-    ),
+    option("--threshold", _SHARE, 'Below P the label is "unsure"; of several labels, all of at least P.', metavar="P"),
     option("--jobs", 1, "Threads.  [default: all cores; for - one]"),
     option("--quiet", None, "Say nothing of what was written."),
     option("--verbose", None, "Say in the end how much of the text the model knows."),
     where_options,
 )
-"""Options of sources and of where answers go."""
 
 
 @click.command(cls=SourceCommand, no_args_is_help=True)
@@ -124,7 +124,7 @@ def _run(
     from sdem_dist.text.sources import source_format
     from sdem_dist.text.validation import RowValidator
 
-    streaming, gate = any(str(path) == "-" for path in sources), RowValidator(source.on_error)
+    of_stdin, gate = any(str(path) == "-" for path in sources), RowValidator(source.on_error)
     for path in sources:
         if path.is_file() and is_archive(path, KIND) and not is_archive(model, KIND):
             raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
@@ -143,20 +143,19 @@ def _run(
     estimator = sdem_dist.load_model(model)
     answers = chosen_answers(answers_of(estimator, model), **form)
     transformer = transformer_of(estimator) if of_text else None
-    suffix = None if output is None else output.suffix.lower()
 
     def answer(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
-        if suffix is None:
+        if output is None:
             return answers.lines(documents, ids)
         columns = answers.columns(documents)
         if twice := sorted(beside.keys() & columns.keys()):
             raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
-        return part_of(suffix, beside | columns)
+        return part_of(output.suffix.lower(), beside | columns)
 
     work = jobs_of(sources, source.reading, estimator, BLOCK, keep=output is not None)
     with where.client() as client:
         if client is None:
-            results = answered(work, transformer, answer, gate, jobs or (1 if streaming else None))
+            results = answered(work, transformer, answer, gate, jobs or (1 if of_stdin else None))
         else:
             results = answered_by_workers(tasks_of(work, gate, len(sources)), transformer, answer, gate, client)
         if output is not None:
@@ -166,7 +165,7 @@ def _run(
             for lines in results:
                 empty = False
                 sys.stdout.write(lines)
-                if streaming:  # somebody may be waiting for the lines of this block
+                if of_stdin:  # somebody may be waiting for the lines of this block
                     sys.stdout.flush()
             if empty and not quiet:
                 click.echo("the sources hold no document", err=True)

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import ast
+import csv
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 from sdem_dist import catalogue
-from sdem_dist.cli.ingest_report import without_label
-from sdem_dist.cli.parameters import option, parse_loss
+from sdem_dist.cli.console import without_label
+from sdem_dist.cli.options import option
 from sdem_dist.counted import counted, nearest
 
 if TYPE_CHECKING:
@@ -31,12 +33,60 @@ PARAMETERS = {
 }
 """Options, and what estimators call them."""
 MOST_LANES = 1 << 16  # so many lanes fit into memory, whatever the documents
+LOSS_FORMS = "auto, ncll, hinge, nll, perceptron, hinge:MARGIN, blend:SHARE or blend:SHARE:LOSS"
 set_option = option(
     "--set settings",
     "NAME=VALUE",
     "Any parameter of the estimator; the value as in JSON or Python, or a word.  [may be repeated]",
     multiple=True,
 )
+
+
+def parse_loss(text: str) -> object:
+    """Return the loss of "hinge", "perceptron", "hinge:2", "blend:.1" (with ncll) or "blend:.1:hinge:2"."""
+    from sdem_dist.losses import Blend, Hinge, named
+
+    name, _, rest = text.partition(":")
+    problem = ""
+    try:
+        if name == "hinge" and rest:
+            if not 0.0 <= float(rest) < float("inf"):
+                raise ValueError("a margin is a finite number from 0 on")
+            return Hinge(float(rest))
+        if name == "blend":
+            share, _, other = rest.partition(":")
+            if other.startswith("blend"):
+                raise ValueError("a blend is of nll and one loss that is no blend")
+            return Blend(named(parse_loss(other or "ncll")), float(share))  # type: ignore[arg-type]
+        if text in ("auto", "ncll", "hinge", "nll", "perceptron"):
+            return Hinge(0.0) if text == "perceptron" else text
+    except (TypeError, ValueError, KeyError) as error:
+        problem = f" ({error})"
+    raise click.BadParameter(
+        f"{text!r} is not a loss{problem}; losses are {LOSS_FORMS}, and --costs FILE for costs of confusions"
+    )
+
+
+def read_costs(path: Path, classes: Sequence[object]) -> object:
+    """Return the loss of a CSV file of costs: a row for each true class, a column for each predicted one, with names.
+
+    Raises click.UsageError: it is not such a table, or its classes are not those of the documents.
+    """
+    from sdem_dist.losses import CostSensitiveHinge
+
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            rows = [[cell.strip() for cell in row] for row in csv.reader(file) if row]
+        columns, rows = rows[0][1:] if rows else [], rows[1:]
+        names = [str(name) for name in classes]
+        if not sorted(row[0] for row in rows) == sorted(columns) == sorted(names):
+            raise ValueError(f"its first row and first column must name the classes {', '.join(names)}, each once")
+        if short := [row[0] for row in rows if len(row) != len(columns) + 1]:
+            raise ValueError(f"its row {short[0]} must have {len(columns)} costs, a number for each class")
+        costs = {row[0]: dict(zip(columns, row[1:], strict=True)) for row in rows}
+        return CostSensitiveHinge(tuple(tuple(float(costs[y][k]) for k in names) for y in names))
+    except (OSError, ValueError, csv.Error) as error:
+        raise click.UsageError(f"--costs {path}: {error}") from error
 
 
 def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | None = None) -> EngineEstimator:
@@ -80,15 +130,11 @@ def parse_setting(name: str, text: str) -> object:
 
 
 def take_documents(estimator: EngineEstimator, documents: Corpus, options: Mapping[str, Any]) -> None:
-    """Let an estimator take counts, and documents without a label, where a corpus has such and no option says more.
-
-    Raises click.UsageError: it has more lanes than there are documents.
-    """
+    """Let an estimator take counts, and documents without a label, where a corpus has such and no option says more."""
     from sdem_dist.text.validation import NONE
 
-    layout = documents.header.layout
     typed = {setting.partition("=")[0] for setting in options["settings"]}
-    if layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:
+    if documents.header.layout == "sparse" and hasattr(estimator, "components") and "components" not in typed:
         estimator.set_params(components="multinomial")
         click.echo("The documents are counts of words, so components are multinomials", err=True)
     lanes = estimator.get_params().get("n_lanes")

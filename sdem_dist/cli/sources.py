@@ -14,9 +14,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
-from sdem_dist.cli.ingest_report import shown_progress, warn_of_single_labels
-from sdem_dist.cli.outputs import say_left_out
-from sdem_dist.cli.reading import READING, WORDS, Source, typed_options
+from sdem_dist.cli.console import say_left_out, shown_progress, warn_of_single_labels
+from sdem_dist.cli.options import READING, WORDS, Source, typed_options
 from sdem_dist.counted import counted
 from sdem_dist.errors import SdemError
 from sdem_dist.storage.kept import kept_folder
@@ -32,10 +31,7 @@ if TYPE_CHECKING:
 
 
 def is_source(path: str) -> bool:
-    """Whether a path is that of a file or a folder of documents, not of a corpus.
-
-    Raises click.ClickException: there is nothing.
-    """
+    """Whether a path is that of a file or a folder of documents, not of a corpus; ClickException: there is nothing."""
     location = place(path)
     if not location.exists() and not is_url(path):
         hint = "".join(f"; {old} was there before a process died: rename that" for old in set_aside(location)[-1:])
@@ -67,6 +63,24 @@ def spool_stdin(paths: Sequence[str], form: str | None) -> list[str]:
 
 
 @contextmanager
+def training_documents(
+    paths: Sequence[str],
+    held_out: str | None,
+    source: Source,
+    estimator: EngineEstimator,
+    words: VectorizerSettings,
+    **how: Any,
+) -> Iterator[tuple[Corpus, Corpus | None]]:
+    """Yield what a model is trained on, and what is held out, which has the same words; `how`: see `documents_of`."""
+    with documents_of(paths, source, estimator, words=words, also_read=[held_out or paths[0]], **how) as documents:
+        if held_out is None:
+            yield documents, None
+            return
+        with documents_of([held_out], source, estimator, follows=documents, also_read=paths, **how) as validation:
+            yield documents, validation
+
+
+@contextmanager
 def documents_of(
     paths: Sequence[str],
     source: Source,
@@ -87,9 +101,6 @@ def documents_of(
     `also_read`: other paths of the command that options of reading may be for.
     `beside`: the model, beside which the folder is; None: it is a temporary one.
     `client`: its workers write the corpus, without the texts.
-    Raises click.UsageError: options of a source come with corpora; or `paths` are of both; or options or the format do
-    not fit the estimator.
-    Raises ModelError, IngestError: the model was not trained on text, or a record is not a document of its classes.
     """
     from sdem_dist.text import ingest
     from sdem_dist.text.sources import numeric_format
@@ -111,7 +122,7 @@ def documents_of(
     reading, how = source.reading, dict[str, Any](keep_text=keep_text)
     if not reading.labelled and learns != "nothing":
         raise click.UsageError("--no-labels and --format lines are for clusters and topics, which learn from no labels")
-    examined = None if words is not None or follows is not None else estimator
+    examined = estimator if words is None and follows is None else None
     if examined is not None:
         _check_examined(examined, paths[0], reading)
     elif estimator is not None and "sparse" not in estimator.layouts and not hasattr(estimator, "components"):
@@ -145,21 +156,19 @@ def documents_of(
                 click.echo(f"{counted(report.n_empty, 'document')} without a word that the model knows", err=True)
             warn_of_single_labels(corpus := sdem_dist.open_corpus(target))
             yield corpus
-        except NoLabelError as error:
-            if error.first and examined is not None:
+        except SdemError as error:
+            if isinstance(error, NoLabelError) and error.first and examined is not None:
                 error.hint += f"; documents without labels are for sdem predict MODEL {paths[0]}"
                 error.hint += " (of clusters and topics: --no-labels)"
-            raise
-        except PatternError as error:
-            error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
-            raise
-        except SdemError as error:
-            if error.path == str(target):
+            elif isinstance(error, PatternError):
+                error.path = error.path or (None if examined is None else examined._lazy_parameters.owner)
+            elif error.path == str(target):
                 error.path = ", ".join(paths)
             raise
 
 
 def _check_examined(model: EngineEstimator, path: str, reading: Reading) -> None:
+    """Raise an error where options, or the format, do not fit a model that was trained already."""
     from sdem_dist.text.sources import numeric_format
 
     if reading.weight is not None:

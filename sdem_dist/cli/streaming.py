@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
 
 from sdem_dist.corpus import Corpus, open_corpus
 from sdem_dist.engine.executor import in_order
@@ -31,8 +31,7 @@ Answer = Callable[[Any, list[object] | None, dict[str, Any]], Result]
 """Makes something of documents, counted or of a corpus, of their ids and of the columns that stand beside them."""
 
 
-@dataclass(frozen=True)
-class CorpusRange:
+class CorpusRange(NamedTuple):
     """Consecutive documents of a corpus, which have ids in any case, since they are shuffled."""
 
     corpus: Corpus
@@ -96,7 +95,7 @@ def answered(
         count = None if transformer is None else transformer.counter()
         return lambda block: _answer(count, answer, block)
 
-    blocks = (block for job in jobs for block in _blocks(job, gate))
+    blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
     with closing(in_threads(blocks, worker, n_jobs)) as results:
         yield from results
 
@@ -125,14 +124,11 @@ def answer_task(
     transformer, answer, on_error = shared
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
-        results = [_answer(count, answer, block) for block in _blocks(task, gate)]
+        blocks = task.read(gate) if isinstance(task, InputSplit) else (task,)
+        results = [_answer(count, answer, block) for block in blocks]
     except IngestError as error:
         return error
     return results, gate.skipped, gate.examples
-
-
-def _blocks(job: Job, gate: RowValidator) -> Iterable[Records | CorpusRange]:
-    return job.read(gate) if isinstance(job, InputSplit) else (job,)
 
 
 def _answer(count: Callable[[Any], Any] | None, answer: Answer[Result], block: Records | CorpusRange) -> Result:

@@ -9,18 +9,15 @@ import click
 import numpy as np
 
 import sdem_dist
-from sdem_dist.cli.outputs import say, table
-from sdem_dist.cli.parameters import option
-from sdem_dist.cli.reading import Source, SourceCommand, source_options, words_options
+from sdem_dist.cli.console import say, table
+from sdem_dist.cli.options import Source, SourceCommand, option, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, set_option, take_documents
 from sdem_dist.cli.sources import documents_of, is_source, refuse_far_sources
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
-    from sdem_dist.selection.suspects import Suspects
     from sdem_dist.text import VectorizerSettings
 
 LETTERS = 60  # of a text that are shown
@@ -62,11 +59,10 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, where: Wher
         take_documents(estimator, documents, options)
         folds: dict[str, Any] = {"cv": options["folds"], "random_state": options["seed"], "client": client}
         doubted = sdem_dist.label_suspects(documents, estimator=estimator, n=None, **folds)
-        _show(doubted, documents, corpus, options["number"], options["as_json"])
-
-
-def _show(doubted: Suspects, documents: Corpus, name: str, number: int, as_json: bool) -> None:
-    """Print the first suspects, with their texts where they were kept."""
+        number, as_json = options["number"], options["as_json"]
+        texts = None
+        if documents.has_texts:
+            texts = [documents.text(int(position)) for position in doubted.positions[:number]]
     columns: dict[str, Any] = {"document": doubted.documents, "label": doubted.labels.astype(str)}
     numbers = {"doubt": doubted.doubt, "p_label": doubted.label_proba}
     if doubted.present is not None:
@@ -81,22 +77,21 @@ def _show(doubted: Suspects, documents: Corpus, name: str, number: int, as_json:
         n_doubted = int((doubted.other_proba > doubted.label_proba).sum())
         title = f"of {doubted.n_documents:,} documents {n_doubted:,} would get another label"
     columns = {key: values[:number].tolist() for key, values in (columns | numbers).items()}
-    if documents.has_texts:
-        columns["text"] = [documents.text(int(position)) for position in doubted.positions[:number]]
     if as_json:
+        columns |= {} if texts is None else {"text": texts}
         for row in zip(*columns.values(), strict=True):
             click.echo(json.dumps(dict(zip(columns, row, strict=True))))
         return
     for key in numbers:
         columns[key] = [f"{value:.3f}" for value in columns[key]]
-    if documents.has_texts:
+    if texts is not None:
         heads.append("text")
-        columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in columns["text"]]
+        columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     by_place = doubted.documents.dtype.kind == "i"
     counted = ", documents counted from 0" if by_place else ""
     rows = [[*map(str, row)] for row in zip(*columns.values(), strict=True)]
-    click.echo(table(f"{name}: {title}; the most doubtful{counted}", [heads, *rows]), nl=False)
-    if not documents.has_texts:
+    click.echo(table(f"{corpus}: {title}; the most doubtful{counted}", [heads, *rows]), nl=False)
+    if texts is None:
         by_id = "" if by_place else "Documents are named by their ids. "
         say(f"{by_id}With sdem ingest --keep-text texts are shown, too.")
 

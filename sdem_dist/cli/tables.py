@@ -5,9 +5,8 @@ from __future__ import annotations
 import io
 import json
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any, NamedTuple
 
 import click
 
@@ -15,17 +14,13 @@ from sdem_dist.counted import UNSEEN, joined, visible
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.text.texts import listed
 
-if TYPE_CHECKING:
-    import pyarrow as pa
-
 Columns = dict[str, Any]
 """Names and values of consecutive rows: lists, or Arrow arrays, which have a type even where all values are missing."""
 SUFFIXES = (".tsv", ".csv", ".jsonl", ".parquet")
 _UNSEEN = UNSEEN.pattern.removesuffix("\ud800-\udfff]") + "]"  # Arrow's texts have no halves of surrogate pairs
 
 
-@dataclass(frozen=True)
-class Part:
+class Part(NamedTuple):
     """Consecutive rows of a table."""
 
     names: list[str]  # of the columns
@@ -34,14 +29,15 @@ class Part:
 
 def part_of(suffix: str, block: Columns) -> Part:
     """Return consecutive rows in the format of a suffix, one of `SUFFIXES`."""
+    names = list(block)
     if suffix == ".parquet":
         import pyarrow as pa
 
-        return Part(list(block), pa.table([_column(values) for values in block.values()], names=list(block)))
+        return Part(names, pa.table([_column(values) for values in block.values()], names=names))
     if suffix == ".jsonl":
         rows = zip(*map(listed, block.values()), strict=True)
-        return Part(list(block), b"".join(_json_line(dict(zip(block, row, strict=True))) for row in rows))
-    return Part(list(block), _text_rows(block, suffix))
+        return Part(names, b"".join(_json_line(dict(zip(names, row, strict=True))) for row in rows))
+    return Part(names, _text_rows(block, suffix))
 
 
 def write_parts(path: Path, parts: Iterable[Part]) -> None:
@@ -49,6 +45,7 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
 
     Raises click.UsageError: parts have different columns; click.ClickException: there is no part.
     """
+    suffix = path.suffix.lower()
 
     def checked() -> Iterator[Part]:
         names: list[str] | None = None
@@ -63,8 +60,14 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
         if names is None:
             raise click.ClickException("the sources hold no document, so no table is written")
 
-    write = _write_parquet if path.suffix.lower() == ".parquet" else _write_rows
-    publish_file(path, lambda partial: write(partial, checked(), path.suffix.lower()))
+    def write_rows(partial: Path) -> None:
+        with partial.open("wb") as file:
+            for number, part in enumerate(checked()):
+                if number == 0 and suffix != ".jsonl":
+                    file.write(_text_rows({name: [name] for name in part.names}, suffix))
+                file.write(part.body)
+
+    publish_file(path, (lambda partial: _write_parquet(partial, checked())) if suffix == ".parquet" else write_rows)
 
 
 def write_table(path: Path, blocks: Iterable[Columns]) -> None:
@@ -87,38 +90,34 @@ def _text_rows(block: Columns, suffix: str) -> bytes:
     import pyarrow.compute as pc
     from pyarrow import csv
 
-    columns = [_printable(values) for values in block.values()]
+    columns = []
+    for values in block.values():  # numbers, or texts whose control characters are written out
+        kinds = set() if isinstance(values, pa.Array) else set(map(type, values)) - {type(None)}
+        column = _column(values) if len(kinds) < 2 else None
+        is_number = column is not None and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type))
+        if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
+            column = column.cast(pa.large_string())
+            if pc.any(pc.match_substring_regex(column, _UNSEEN)).as_py():
+                column = None
+        elif not is_number:
+            column = None
+        if column is None:
+            texts = [None if value is None else as_text(value) for value in listed(values)]
+            column = pa.array(texts, pa.large_string())
+        if suffix == ".tsv":
+            column = column if is_number else pc.replace_substring_regex(column, "[\t\n]", " ")
+            column = column.cast(pa.large_string()).fill_null("")
+        columns.append(column)
     if suffix == ".csv":
         sink = io.BytesIO()
         how = csv.WriteOptions(include_header=False, quoting_style="needed")
         csv.write_csv(pa.table(columns, names=[str(k) for k in range(len(columns))]), sink, how)
         return sink.getvalue()
-    cells = [
-        pc.replace_substring_regex(column, "[\t\n]", " ") if pa.types.is_large_string(column.type) else column
-        for column in columns
-    ]
-    texts = [cell.cast(pa.large_string()).fill_null("") for cell in cells]
-    rows = pc.binary_join_element_wise(*texts, pa.scalar("\t", pa.large_string())).to_pylist()
+    rows = pc.binary_join_element_wise(*columns, pa.scalar("\t", pa.large_string())).to_pylist()
     return "".join(f"{row}\n" for row in rows).encode()
 
 
-def _printable(values: Any) -> pa.Array:
-    """Return a column of numbers, or of texts whose control characters are written out."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    kinds = set() if isinstance(values, pa.Array) else set(map(type, values)) - {type(None)}
-    column = _column(values) if len(kinds) < 2 else None
-    if column is not None and (pa.types.is_integer(column.type) or pa.types.is_floating(column.type)):
-        return column
-    if column is not None and (pa.types.is_string(column.type) or pa.types.is_large_string(column.type)):
-        texts = column.cast(pa.large_string())
-        if not pc.any(pc.match_substring_regex(texts, _UNSEEN)).as_py():
-            return texts
-    return pa.array([None if value is None else as_text(value) for value in listed(values)], pa.large_string())
-
-
-def _column(values: Any) -> pa.Array:
+def _column(values: Any) -> Any:
     """Return values as an Arrow column; of mixed kinds, or with numbers or texts that Arrow has not, it is text."""
     import pyarrow as pa
 
@@ -140,16 +139,7 @@ def _json_line(row: dict[str, Any]) -> bytes:
         return text.encode(errors="backslashreplace") + b"\n"  # as JSON writes half of a surrogate pair, too
 
 
-def _write_rows(path: Path, parts: Iterator[Part], suffix: str) -> None:
-    """Write parts one after the other, the names of their columns first."""
-    with path.open("wb") as file:
-        for number, part in enumerate(parts):
-            if number == 0 and suffix != ".jsonl":
-                file.write(_text_rows({name: [name] for name in part.names}, suffix))
-            file.write(part.body)
-
-
-def _write_parquet(path: Path, parts: Iterator[Part], suffix: str) -> None:
+def _write_parquet(path: Path, parts: Iterator[Part]) -> None:
     """Write parts; if a later one needs a wider type of a column, all before is written again."""
     import pyarrow as pa
     import pyarrow.parquet as pq
@@ -164,7 +154,12 @@ def _write_parquet(path: Path, parts: Iterator[Part], suffix: str) -> None:
                     writer = pq.ParquetWriter(path, schema)
                 elif schema != writer.schema:
                     writer.close()
-                    writer = _widened(path, schema)
+                    narrow = path.replace(path.with_name(f"{path.name}.narrow"))
+                    writer = pq.ParquetWriter(path, schema)
+                    with pq.ParquetFile(narrow) as file:
+                        for k in range(file.num_row_groups):
+                            writer.write_table(file.read_row_group(k).cast(schema))
+                    narrow.unlink()
                 writer.write_table(part.body.cast(schema))
             except pa.ArrowException as error:
                 raise click.ClickException(
@@ -172,18 +167,3 @@ def _write_parquet(path: Path, parts: Iterator[Part], suffix: str) -> None:
                 ) from error
     finally:
         (writer or pq.ParquetWriter(path, types)).close()
-
-
-def _widened(path: Path, schema: pa.Schema) -> Any:
-    """Return a writer of a file that begins with the rows of another one, whose types are narrower."""
-    import pyarrow.parquet as pq
-
-    narrow = path.replace(path.with_name(f"{path.name}.narrow"))
-    try:
-        writer = pq.ParquetWriter(path, schema)
-        with pq.ParquetFile(narrow) as file:
-            for k in range(file.num_row_groups):
-                writer.write_table(file.read_row_group(k).cast(schema))
-    finally:
-        narrow.unlink()
-    return writer

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from sdem_dist.cli.ingest_report import warn_of_many_classes, without_label
+from sdem_dist.cli.console import (
+    OF_WORDS,
+    check_output,
+    explains_words,
+    say,
+    say_what_remains,
+    warn_of_many_classes,
+    without_label,
+)
 from sdem_dist.cli.log import written_log
-from sdem_dist.cli.outputs import OF_WORDS, check_output, explains_words, refuse_existing, say, say_what_remains
-from sdem_dist.cli.parameters import Place, option, parse_alpha, parse_loss, read_costs
-from sdem_dist.cli.reading import Source, SourceCommand, source_options, words_options
-from sdem_dist.cli.settings import estimator_of, set_option, take_documents
-from sdem_dist.cli.sources import documents_of, refuse_far_sources, spool_stdin
+from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, words_options
+from sdem_dist.cli.settings import estimator_of, parse_loss, read_costs, set_option, take_documents
+from sdem_dist.cli.sources import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.cli.where import Where, job_options, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import PREFIXES, UNSHOWN, metric, prefix_of
@@ -35,6 +40,10 @@ Examples:
   sdem train posts.zarr posts.model --estimator LDAClassifier --loss nll --set n_components=4
 """
 
+_alpha = parsed(
+    lambda text: text if text in ("laplace", "log") else float(text), "is neither laplace nor log nor a number"
+)
+
 
 @click.command(cls=SourceCommand, epilog=EPILOG, no_args_is_help=True)
 @click.argument("corpora", nargs=-1, required=True, metavar="CORPUS...")
@@ -53,11 +62,9 @@ Examples:
     "with their names.",
     metavar="FILE.csv",
 )
-@option("--alpha", parse_alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
+@option("--alpha", _alpha, "Pseudo-count of each word.  [default: laplace]", metavar="laplace|log|NUMBER")
 @option("--epochs", 1, "Passes over the documents.  [default of naive Bayes: chosen on held-out documents]")
-@option(
-    "--merge", ["mean", "sum"], "Average the lanes' models, or add statistics for one step a round.  [default: mean]"
-)
+@option("--merge", ["mean", "sum"], "Average models of lanes, or add statistics for a step a round.  [default: mean]")
 @option("--lanes", 1, "Lanes of a round.  [default: by the number of documents]")
 @option("--rounds", 1, "Merges per epoch, of several lanes.  [default: 4]")
 @option("--batch-size", 1, "Documents of a step, with --merge sum.  [default: 128]")
@@ -90,7 +97,8 @@ def train(
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
     folder, held_out, log = options["checkpoint"], options["validation"], options["log"]
-    if (where.cluster is None or "://" in where.cluster) and (options["dry_run"] or options["lifetime"] is not None):
+    batch_jobs = where.cluster is not None and "://" not in where.cluster
+    if not batch_jobs and (options["dry_run"] or options["lifetime"] is not None):
         raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
     if folder is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
@@ -99,33 +107,29 @@ def train(
         raise click.UsageError("--costs is a loss of its own: leave --loss out, and --set loss=")
     if options["patience"] is not None and held_out is None:
         raise click.UsageError("--patience needs --validation CORPUS")
-
     from sdem_dist import ClusterError
     from sdem_dist.cluster import job_script
-    from sdem_dist.saving import check_destination
 
     if options["dry_run"] and where.cluster is not None:
         click.echo(job_script(where.cluster, options["lifetime"]), nl=False)
         return
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), where.far)
-    check_destination(model)  # not after hours of training
     overwrite = options["overwrite"] or options["resume"]
-    refuse_existing(model, overwrite)
+    check_output(model, (), overwrite, is_model=True)  # not after hours of training
     if log is not None:
         check_output(log, (model, *corpora), overwrite, folder_exists=False)
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if options["costs"] is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")
+    remains = "nothing of the run was kept: --checkpoint FOLDER would have"
+    if folder is not None:
+        remains = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     how: dict[str, Any] = {"beside": model, "quiet": options["quiet"]}
-    resume_hint = f"the same command with --resume goes on from the newest checkpoint in {folder}, if there is one"
     try:
         with (
-            say_what_remains(resume_hint if folder else "nothing of the run was kept: --checkpoint FOLDER would have"),
-            documents_of(paths, source, estimator, words=words, also_read=[held_out or paths[0]], **how) as documents,
-            nullcontext()
-            if held_out is None
-            else documents_of([held_out], source, estimator, follows=documents, also_read=paths, **how) as validation,
+            say_what_remains(remains),
+            training_documents(paths, held_out, source, estimator, words, **how) as (documents, validation),
             where.client(options["lifetime"]) as client,
         ):
             take_documents(estimator, documents, options)
@@ -145,19 +149,27 @@ def train(
         if folder is not None:
             error.hint = f"on another cluster, or without one, --resume goes on from {folder}"
         raise
-    n_epochs, best = estimator.n_iter_, estimator.best_entry_["epoch"]
-    epochs = counted(n_epochs, "epoch") + ("" if best == n_epochs else f", epoch {best} kept")
+    _show(estimator, f"{model}: {options['estimator']}", hidden, n_labelled)
+
+
+def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -> None:
+    """Print what was trained, how well it does, and whether documents without a label, if any, helped."""
+    entry, n_epochs = estimator.best_entry_, estimator.n_iter_
     loss = getattr(estimator, "loss", None)
     loss = estimator.learner_.loss if loss == "auto" else loss
-    of_loss = "" if loss is None else f", loss {loss}"
-    say("; ".join([f"{model}: {options['estimator']}{of_loss}, {epochs}", *_figures(estimator)]))
-    if hidden:
-        _say_use_of_unlabelled(estimator, hidden, n_labelled)
-
-
-def _say_use_of_unlabelled(estimator: EngineEstimator, hidden: int, n_labelled: int) -> None:
-    """Say whether documents without a label helped, as documents that were held out have it."""
-    entry = estimator.best_entry_
+    name += "" if loss is None else f", loss {loss}"
+    epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
+    unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
+    figures: dict[str, list[str]] = {}  # by the documents that they are of
+    for key, value in entry.items():
+        prefix = prefix_of(key)
+        plain = key.removeprefix(prefix)
+        if plain not in unshown and not plain.endswith("seconds") and "_unlabelled_" not in key:
+            figures.setdefault(prefix, []).append(f"{metric(plain, prefix).name} {value:.4f}")
+    texts = [f"{documents}: {', '.join(figures[p])}" for p, documents in PREFIXES.items() if p in figures]
+    say("; ".join([f"{name}, {epochs}", *texts]))
+    if not hidden:
+        return
     weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")
     use = "the model learned from them, too"
     if weight:
@@ -166,20 +178,8 @@ def _say_use_of_unlabelled(estimator: EngineEstimator, hidden: int, n_labelled: 
         use = f"the model is of the {counted(n_labelled, 'labelled document')} alone"
     say(f"{counted(hidden, 'document')} had no label: {use}")
     for how in ("with", "without"):
-        if (loss := entry.get(f"{how}_unlabelled_log_loss")) is not None:
+        if (log_loss := entry.get(f"{how}_unlabelled_log_loss")) is not None:
             accuracy = entry[f"{how}_unlabelled_accuracy"]
-            say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {loss:.4f}")
+            say(f"  {how + ' them':<13}held-out accuracy {accuracy:.4f}, log-loss {log_loss:.4f}")
     if gain is not None and abs(gain) <= (error := entry["with_unlabelled_gain_error"]):
         say(f"  no clear difference: log-loss falls by {gain:.4f}, and the standard error of that is {error:.4f}")
-
-
-def _figures(estimator: EngineEstimator) -> list[str]:
-    """Return the figures of the epoch that is kept, for each kind of documents that they are of."""
-    unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
-    figures: dict[str, list[str]] = {}
-    for name, value in estimator.best_entry_.items():
-        prefix = prefix_of(name)
-        plain = name.removeprefix(prefix)
-        if plain not in unshown and not plain.endswith("seconds") and "_unlabelled_" not in name:
-            figures.setdefault(prefix, []).append(f"{metric(plain, prefix).name} {value:.4f}")
-    return [f"{documents}: {', '.join(figures[p])}" for p, documents in PREFIXES.items() if p in figures]

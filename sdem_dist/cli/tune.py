@@ -4,29 +4,24 @@ from __future__ import annotations
 
 import ast
 import json
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 
 import sdem_dist
-from sdem_dist.cli.outputs import check_output, refuse_existing, say, say_what_remains
-from sdem_dist.cli.parameters import LocalPath, Place, option
-from sdem_dist.cli.reading import Source, SourceCommand, source_options, words_options
+from sdem_dist.cli.console import check_output, say, say_what_remains
+from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, parse_setting, take_documents
-from sdem_dist.cli.sources import documents_of, refuse_far_sources
+from sdem_dist.cli.sources import refuse_far_sources, training_documents
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted, visible
 
 if TYPE_CHECKING:
-    from sdem_dist.corpus import Corpus
-    from sdem_dist.estimators.base import EngineEstimator
     from sdem_dist.selection.search import CorpusSearchCV
     from sdem_dist.selection.search_run import SearchEvent
     from sdem_dist.text import VectorizerSettings
 
-METRICS = ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"]
 EPILOG = """\b
 Examples:
   sdem tune posts.zarr posts.model
@@ -45,18 +40,13 @@ Examples:
 @click.argument("model", type=Place())
 @option(
     "--metric",
-    METRICS,
+    ["log-loss", "accuracy", "micro-F1", "macro-F1", "Hamming-loss", "R2", "perplexity", "distance"],
     "What decides.  [default: log-loss; micro-F1 of several labels; R2 of numbers; distance of k-means; else perplexity]",
 )
 @option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
 @option("--validation", "CORPUS", "Score settings on this corpus, or source, instead of on folds.")
 @option("--trials", 1, "Settings to try at most.", default=17)
-@option(
-    "--seconds",
-    click.FloatRange(0, min_open=True),
-    "End the search after this many seconds, once there is a first score.",
-    metavar="S",
-)
+@option("--seconds", click.FloatRange(0, min_open=True), "End the search then, after the first score.", metavar="S")
 @option(
     "--space spaces",
     "FILE|NAME=A,B,C",
@@ -64,9 +54,7 @@ Examples:
     "[default: the estimator's own; may be repeated]",
     multiple=True,
 )
-@option(
-    "--halving", ["yes", "no"], "yes: drop the worse half of the settings after each fold; no: none.", default="yes"
-)
+@option("--halving", ["yes", "no"], "Whether the worse half of the settings is dropped after each fold.", "yes")
 @option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
 @option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
 @option("--estimator", "NAME", "What to tune.", default="MultinomialNB")
@@ -105,16 +93,13 @@ def tune(
     if options["nested"] and held_out is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
     refuse_far_sources((*corpora, held_out), where.far)
-    from sklearn.base import clone
-
     from sdem_dist.cli.tables import SUFFIXES, write_table
-    from sdem_dist.saving import check_destination
 
-    check_destination(model)
-    refuse_existing(model, options["overwrite"] or resume)
+    overwrite = options["overwrite"] or resume
+    check_output(model, (), overwrite, is_model=True)
     for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, SUFFIXES)):
         if path is not None:
-            check_output(path, (model, *corpora), options["overwrite"] or resume, suffixes)
+            check_output(path, (model, *corpora), overwrite, suffixes)
     estimator = estimator_of(options["estimator"], {"settings": options["settings"]}, source.reading.label_separator)
     if seed is not None and "random_state" in estimator.get_params():
         estimator.set_params(random_state=seed)
@@ -131,18 +116,14 @@ def tune(
         random_state=seed or 0,
         callbacks=() if quiet else [lambda event: click.echo(line(event, folder), err=True)],
     )
+    remains = f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"
     how: dict[str, Any] = {"beside": model, "quiet": quiet}
-    with say_what_remains(f"the same command with --resume goes on from {folder}" if folder else "nothing was kept"):
+    with say_what_remains(remains):
         search.check()  # before a source is read
         if folder is not None:
             search.checkpoints(folder, resume=resume)
         with (
-            documents_of(
-                corpora, source, estimator, words=words, also_read=[held_out or corpora[0]], **how
-            ) as documents,
-            nullcontext()
-            if held_out is None
-            else documents_of([held_out], source, estimator, follows=documents, also_read=corpora, **how) as validation,
+            training_documents(corpora, held_out, source, estimator, words, **how) as (documents, validation),
             where.client() as client,
         ):
             take_documents(estimator, documents, options)
@@ -157,8 +138,7 @@ def tune(
             if table is not None:
                 say(f"{table}: {counted(len(search.trials_), 'setting')}")
             if curve is not None:
-                best = clone(search.estimator).set_params(**search.best_params_)
-                _draw(best, documents, curve, seed or 0)
+                _draw(search, documents, curve, seed or 0)
 
 
 def line(event: SearchEvent, folder: object) -> str:
@@ -193,27 +173,22 @@ def space_of(spaces: tuple[str, ...]) -> Any:
     for text in spaces:
         name, equals, values = text.partition("=")
         if not equals:
-            files += _of_file(Path(text))
-        elif name in named or not (parsed := _values(name, values)):
-            problem = f"{name} is given twice" if name in named else "write NAME=A,B,C"
-            raise click.UsageError(f"--space {text}: {problem}")
+            files += _spaces_of_file(Path(text))
+            continue
+        problem = f"{name} is given twice" if name in named else ""
+        if not any(mark in values for mark in "([{\"'"):
+            named[name] = [parse_setting(name, part.strip()) for part in values.split(",") if part.strip()]
         else:
-            named[name] = parsed
+            try:
+                named[name] = list(ast.literal_eval(f"[{values}]"))
+            except (ValueError, SyntaxError):
+                problem = "with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
+        if problem or not named[name]:
+            raise click.UsageError(f"--space {text}: {problem or 'write NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
 
 
-def _values(name: str, text: str) -> list[object]:
-    """Return the values of a text: of Python, such as (1,1),(1,2), or what stands between commas."""
-    if not any(mark in text for mark in "([{\"'"):
-        return [parse_setting(name, part.strip()) for part in text.split(",") if part.strip()]
-    try:
-        return list(ast.literal_eval(f"[{text}]"))
-    except (ValueError, SyntaxError):
-        problem = "with brackets or quotes write all values as in Python, such as (1,1),(1,2)"
-        raise click.UsageError(f"--space {name}={text}: {problem}") from None
-
-
-def _of_file(path: Path) -> list[dict[str, Any]]:
+def _spaces_of_file(path: Path) -> list[dict[str, Any]]:
     try:
         space = json.loads(path.read_text("utf-8"))
     except OSError as error:
@@ -239,13 +214,15 @@ def _columns(search: CorpusSearchCV) -> dict[str, list[Any]]:
     return {"setting": settings, **columns}
 
 
-def _draw(estimator: EngineEstimator, documents: Corpus, path: Path, seed: int) -> None:
-    """Draw and print how accuracy grows with documents."""
+def _draw(search: CorpusSearchCV, documents: Any, path: Path, seed: int) -> None:
+    """Draw and print how the accuracy of the best setting grows with documents."""
     from matplotlib.figure import Figure
+    from sklearn.base import clone
 
     from sdem_dist import plots
 
-    curve = sdem_dist.learning_curve(estimator, documents, random_state=seed)
+    best = clone(search.estimator).set_params(**search.best_params_)
+    curve = sdem_dist.learning_curve(best, documents, random_state=seed)
     metric, scores = ("accuracy", curve.accuracy) if curve.micro_f1 is None else ("micro_f1", curve.micro_f1)
     say(curve)
     figure = Figure(figsize=(6, 4), layout="constrained")

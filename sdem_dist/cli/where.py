@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 import sdem_dist
-from sdem_dist.cli.parameters import LocalPath, filling, option, with_options
+from sdem_dist.cli.options import LocalPath, filling, option, with_options
 from sdem_dist.counted import counted
 
 if TYPE_CHECKING:
@@ -59,35 +59,24 @@ class Where:
                 yield client
 
 
-where_options = filling(
-    "where",
-    Where,
-    [
-        option(
-            "--scheduler",
-            "ADDRESS",
-            "Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a "
-            "Dask Gateway (https://host, with --workers).",
-        ),
-        option(
-            "--workers",
-            1,
-            "Run on N Dask worker processes of this machine, or of a gateway.  [default: threads of this process]",
-        ),
-        option(
-            "--cluster",
-            "FILE.yaml",
-            "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
-        ),
-    ],
+_OPTIONS = (
+    option(
+        "--scheduler",
+        "ADDRESS",
+        "Run on the Dask cluster of this scheduler (tcp://host:port, or its scheduler file), or on a new one of a "
+        "Dask Gateway (https://host, with --workers).",
+    ),
+    option("--workers", 1, "Run on N Dask workers of this machine, or a gateway.  [default: threads of this process]"),
+    option(
+        "--cluster",
+        "FILE.yaml",
+        "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
+    ),
 )
+where_options = filling("where", Where, _OPTIONS)
 job_options = with_options(
     option("--dry-run", None, "With --cluster: print the job script and stop."),
-    option(
-        "--lifetime",
-        "TIME",
-        "With --cluster: retire each worker after about TIME (55m), well before its job's walltime.",
-    ),
+    option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job's walltime."),
 )
 
 
@@ -127,12 +116,7 @@ def environment() -> None:
 @click.command()
 @option("--scheduler", "ADDRESS", "Look at the Dask cluster of this scheduler.")
 @option("--cluster", "FILE.yaml", "Submit the batch jobs of this file, and look at them.")
-@option(
-    "--folder",
-    LocalPath(file_okay=False, exists=True),
-    "Folder of corpora, which workers have to see.",
-    default=Path(),
-)
+@option("--folder", LocalPath(file_okay=False, exists=True), "Folder of corpora; workers have to see it.", Path())
 @option("--corpus", "CORPUS", "Compare the workers' memory with what its model needs.")
 def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str | None) -> None:
     """Say what is right and wrong with this machine, or with a cluster, one line for each finding.
@@ -141,10 +125,8 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
     """
     from sdem_dist.cluster.diagnostics import examine, examine_here
 
-    size: tuple[int | None, int | None] = (None, None)
-    if corpus is not None:
-        header = sdem_dist.open_corpus(corpus).header
-        size = header.n_features, len(header.classes)
+    header = None if corpus is None else sdem_dist.open_corpus(corpus).header
+    size = (None, None) if header is None else (header.n_features, len(header.classes))
     with Where(scheduler, None, cluster).client() as client:
         lines = examine_here() if client is None else examine(client, folder, *size)
     for verdict, topic, text in lines:

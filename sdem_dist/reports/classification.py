@@ -16,10 +16,8 @@ from sdem_dist.table import Table
 if TYPE_CHECKING:
     import pandas as pd
 
-MAX_ROWS = 60
-"""Classes, or labels, that a table or a picture shows."""
-MAX_MATRIX, LINE_WIDTH = 12, 80
-"""Classes of a confusion matrix at a terminal, and characters of its lines, at most."""
+MAX_ROWS = 60  # classes, or labels, that a table or a picture shows
+MAX_MATRIX, LINE_WIDTH = 12, 80  # classes of a confusion matrix at a terminal, and characters of its lines, at most
 
 
 class ByClassReport(ErrorReport):
@@ -197,12 +195,13 @@ class ClassificationReport(ByClassReport):
 
     def tables(self) -> list[Table]:
         """Return figures by class, the confusion matrix where a terminal has room for it, and the main confusions."""
-        tables, names = super().tables(), [f"{k:>2} {one_line(c, NAME_WIDTH - 4)}" for k, c in enumerate(self.names)]
-        if len(names) <= MAX_MATRIX:
-            counts = [[f"{n:,}" if n else "." for n in row] for row in self.confusion]
-            rows = [[name, *row] for name, row in zip(names, counts, strict=True)]
-            caption = "Documents by class (rows) and prediction (columns)"
-            matrix = Table(["class", *map(str, range(len(names)))], rows, caption)
+        tables, n = super().tables(), len(self.names)
+        if n <= MAX_MATRIX:
+            rows = [
+                [f"{k:>2} {one_line(name, NAME_WIDTH - 4)}", *(f"{count:,}" if count else "." for count in counts)]
+                for k, (name, counts) in enumerate(zip(self.names, self.confusion, strict=True))
+            ]
+            matrix = Table(["class", *map(str, range(n))], rows, "Documents by class (rows) and prediction (columns)")
             tables += [matrix] if max(map(len, matrix.text().splitlines())) <= LINE_WIDTH else []
         return [*tables, *([self.confusion_table()] if len(self.errors) else [])]
 

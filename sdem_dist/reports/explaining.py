@@ -45,9 +45,7 @@ def explanations(
     several, n, classes = estimator.several_labels, np.arange(len(scores)), estimator.classes_.tolist()
     if several:
         if against is not None:
-            raise ValueError(
-                "the model gives several labels, each against all documents without it: leave against at None"
-            )
+            raise ValueError("of several labels each is against all documents without it: leave against at None")
         best = scores.argmax(axis=1) if of_labels is None else of_labels
         pairs, odds = np.stack([best, best], axis=1), scores[n, best]
         probabilities = expit(np.stack([odds, -odds], axis=1))
@@ -75,10 +73,7 @@ def explanations(
 
 
 def number_explanations(estimator: Any, X: object, target: int = 0) -> Explanations:
-    """Return why each document got its number; see ``explain`` of the regressors.
-
-    Raises ValueError: there is no such target, or the documents do not fit the model.
-    """
+    """Return why each document got its number; see ``explain`` of the regressors."""
     documents, texts = _documents(estimator, X, None)
     n_targets = len(np.atleast_2d(estimator.coef_))
     if not 0 <= target < n_targets:
@@ -134,14 +129,12 @@ class Terms:
     """The names of columns, and where they stand in texts, as a model knows both."""
 
     def __init__(self, estimator: Estimator, texts: Sequence[str] | None) -> None:
-        names = estimator.vocabulary_
+        names, self.texts = estimator.vocabulary_, texts
+        self.vocabulary = None if names is None else frozenset(names)
         names = getattr(estimator, "feature_names_in_", None) if names is None else names
         self.names: Sequence[Any] = [f"#{i}" for i in range(estimator.n_features_in_)] if names is None else names
-        self.texts = texts
-        self.settings: VectorizerSettings | None = None
-        if texts is not None and estimator.vectorizer_ is not None:
-            self.settings = VectorizerSettings.from_json(estimator.vectorizer_)
-        self.vocabulary = None if estimator.vocabulary_ is None else frozenset(estimator.vocabulary_)
+        settings = estimator.vectorizer_
+        self.settings = None if texts is None or settings is None else VectorizerSettings.from_json(settings)
 
     def fields(self, i: int, parts: DocumentParts, total: float) -> dict[str, Any]:
         """Return what all explanations have, for document `i`; `total` is what words and offset sum to."""
@@ -150,10 +143,17 @@ class Terms:
         fields: dict[str, Any] = {"offset": left if parts.offset_name and np.isfinite(left) else 0.0}
         words, n = [str(self.names[w]) for w in parts.columns.tolist()], len(parts.columns)
         if self.texts is not None:
-            fields["text"] = self.texts[i]
+            fields["text"] = text = self.texts[i]
             if self.settings is not None:
-                words, marks = self._marked(self.texts[i], self.settings, parts, words, fields)
-                fields["marks"] = tuple((*mark,) for mark in marks)
+                spelled = list(terms(text, self.settings))
+                values = dict(zip(words, parts.parts.tolist(), strict=True))
+                if self.vocabulary is None:
+                    words, values = self._hashed(spelled, parts)
+                else:
+                    single = self.settings.analyzer == "word" and self.settings.ngram_range[0] == 1
+                    places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in self.vocabulary]
+                    fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
+                fields["marks"] = tuple((*mark,) for mark in marked(spelled, values))
         columns = [parts.weights, parts.parts]
         columns += [np.full(n, np.nan) if p is None else p for p in (parts.log_p, parts.log_p_against)]
         order = np.argsort(-np.abs(parts.parts), kind="stable")
@@ -161,20 +161,12 @@ class Terms:
         fields["words"] = tuple(WordPart(words[k], *row) for k, row in zip(order.tolist(), rows, strict=True))
         return fields | {"offset_name": parts.offset_name, "topics": parts.topics}
 
-    def _marked(
-        self, text: str, settings: VectorizerSettings, parts: DocumentParts, words: list[str], fields: dict[str, Any]
-    ) -> tuple[list[str], list[Any]]:
-        """Return the words of a text, hashed ones by what the text has for them, and its marks."""
-        spelled, values = list(terms(text, settings)), dict(zip(words, parts.parts.tolist(), strict=True))
-        if self.vocabulary is not None:
-            single = settings.analyzer == "word" and settings.ngram_range[0] == 1
-            places = [at[0] for term, at in spelled if single and len(at) == 1 and term not in self.vocabulary]
-            fields["unknown"] = tuple(dict.fromkeys(text[start:stop] for start, stop in places))
-            return words, marked(spelled, values)
-        if not spelled:
-            return words, []
+    def _hashed(self, spelled: list[Any], parts: DocumentParts) -> tuple[list[str], dict[str, float]]:
+        """Return hashed columns by what the text has for them, and the share of each term in its column's part."""
         from sklearn.feature_extraction import FeatureHasher  # slow: it imports scipy.stats
 
+        if not spelled:
+            return [str(self.names[w]) for w in parts.columns.tolist()], {}
         times = Counter(term for term, _ in spelled)
         hasher = FeatureHasher(len(self.names), input_type="string", alternate_sign=False)
         columns = hasher.transform([[term.encode("utf-8", "surrogatepass")] for term in times]).indices.tolist()
@@ -186,7 +178,7 @@ class Terms:
             own = of_column[column]
             words.append(" | ".join(own))
             shares |= {term: part * times[term] / sum(times[one] for one in own) for term in own}
-        return words, marked(spelled, shares)
+        return words, shares
 
 
 def refused(estimator: Any) -> ModelError:

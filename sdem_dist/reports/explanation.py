@@ -17,8 +17,7 @@ if TYPE_CHECKING:
 
 FOR, AGAINST = "0,114,178", "213,94,0"
 """Blue and vermilion, which colour-blind people tell apart, too (Okabe and Ito)."""
-MAX_WORDS, MAX_TOPICS = 12, 5
-"""Words and topics of a table."""
+MAX_WORDS, MAX_TOPICS = 12, 5  # of a table
 NOTHING_KNOWN = "The model knows nothing that is in this document: its answer does not come from the document."
 
 
@@ -88,12 +87,9 @@ class Explained(ABC):
     marks: tuple[tuple[int, int, float], ...] = ()
     unknown: tuple[str, ...] = ()
 
-    part_name: ClassVar[str]
-    """What parts are of."""
-    digits: ClassVar[tuple[str, str]]
-    """How parts are written in tables and in texts."""
-    sides: ClassVar[tuple[str, str]]
-    """What positive and negative parts speak for."""
+    part_name: ClassVar[str]  # what parts are of
+    digits: ClassVar[tuple[str, str]]  # how parts are written in tables and in texts
+    sides: ClassVar[tuple[str, str]]  # what positive and negative parts speak for
 
     @property
     @abstractmethod
@@ -134,10 +130,9 @@ class Explained(ABC):
         return pd.DataFrame(list(self.words), columns=list(WordPart._fields))
 
     def __repr__(self) -> str:
-        text = [self.marked_text()] if self.text else []
-        if self.marks:
-            text.insert(0, f"Each place in the text has its share of its word's {self.part_name}:")
-        return "\n\n".join([self.without_text(), *(["\n".join(text)] if text else [])])
+        text = f"Each place in the text has its share of its word's {self.part_name}:\n" if self.marks else ""
+        text += self.marked_text() if self.text else ""
+        return "\n\n".join([self.without_text(), *([text] if text else [])])
 
     @property
     def _notes(self) -> list[str]:

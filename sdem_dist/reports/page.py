@@ -17,10 +17,9 @@ from sdem_dist import glossary, plots
 from sdem_dist.counted import counted
 from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
 from sdem_dist.reports.clusters import TopicReport
-from sdem_dist.reports.error_columns import documents_at
 from sdem_dist.reports.explanation import FOR, highlight
 from sdem_dist.reports.model_card import model_facts
-from sdem_dist.reports.reporting import of_topics, report_of, was_trained_on
+from sdem_dist.reports.reporting import documents_at, of_topics, report_of, was_trained_on
 from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file
 from sdem_dist.table import Html, Table, cell
@@ -42,7 +41,7 @@ LETTERS = 1500
 
 
 def write_page(path: Path, title: str, body: str) -> None:
-    """Write a page; it appears under its name whole, or not at all. `title` is escaped, `body` is HTML."""
+    """Write a page, whole or not at all. `title` is escaped, `body` is HTML."""
     page = (
         '<!doctype html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -77,7 +76,15 @@ def report_page(estimator: EngineEstimator, corpus: Corpus, name: str, documents
         side = float(np.clip(2.0 + 0.3 * len(report.worst), 4.0, 10.0))
         caption = "Rows are classes, columns predictions; lighter where more of the class."
         sections["Confusion"] = svg(partial(plots.confusion, report), side, 0.85 * side, caption)
-        sections["How far to trust probabilities"] = _trust(report)
+        sure, meaning = report.confidence >= 0.9, "No prediction has a probability of .9 or more."
+        if sure.any():
+            meaning = (
+                f"{sure.mean():.0%} of the documents have a prediction of probability .9 or more; "
+                f"{report.right[sure].mean():.1%} of these are right."
+            )
+        caption = "Accuracy of predictions by their probability; larger dots are more documents."
+        picture = svg(partial(plots.reliability, report), 4.5, 4.0, caption)
+        sections["How far to trust probabilities"] = f"<p>{cell(meaning)}</p>{picture}"
     elif not isinstance(report, TopicReport):
         sections["On these documents"] = report._repr_html_()
     if isinstance(report, ByClassReport):
@@ -130,19 +137,6 @@ def curves(history: Sequence[Mapping[str, float]]) -> str:
     return f'<div class="pair">{pictures}</div>' if pictures else ""
 
 
-def _trust(report: ClassificationReport) -> str:
-    """Return the reliability diagram, and what it means in words."""
-    sure = report.confidence >= 0.9
-    meaning = "No prediction has a probability of .9 or more."
-    if sure.any():
-        meaning = (
-            f"{sure.mean():.0%} of the documents have a prediction of probability .9 or more; {report.right[sure].mean():.1%} "
-            "of these are right."
-        )
-    caption = "Accuracy of predictions by their probability; larger dots are more documents."
-    return f"<p>{cell(meaning)}</p>{svg(partial(plots.reliability, report), 4.5, 4.0, caption)}"
-
-
 def _words_by_class(estimator: EngineEstimator) -> str:
     """Return the words that speak most for each class, on a colour that is as strong as their weights."""
     rows = []
@@ -153,9 +147,9 @@ def _words_by_class(estimator: EngineEstimator) -> str:
             for word, value in words.items()
         )
         rows.append((label, Html(" ".join(marks))))
-    note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
     if not rows and (estimator._layout == "dense" or estimator.spec.topics is not None):
         return ""
+    note = "The stronger the colour, the more a word adds to the evidence for the class, on average."
     if not rows:
         note = f"Not listed for {type(estimator).__name__}. explain and sdem explain show the words of a document."
     return f'<p class="soft">{cell(note)}</p>{Table(("class", "words"), rows, left=(0, 1)).html() if rows else ""}'
@@ -166,12 +160,13 @@ def _examples(estimator: Any, report: ByClassReport, corpus: Corpus) -> str:
     errors = report.errors
     if isinstance(report, LabelReport):
         wrong = report.wrong_labels(errors)
-        kinds = np.stack([wrong, report.predictions[errors, wrong]], axis=1).tolist()
+        pairs = np.stack([wrong, report.predictions[errors, wrong]], axis=1)
     else:
         assert isinstance(report, ClassificationReport)
-        kinds = np.stack([report.labels[errors], report.predictions[errors]], axis=1).tolist()
-    most = [kind for kind, _ in Counter(sorted(map(tuple, kinds))).most_common(CONFUSIONS)]
-    chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == list(kind)][:EXAMPLES]]
+        pairs = np.stack([report.labels[errors], report.predictions[errors]], axis=1)
+    kinds = list(map(tuple, pairs.tolist()))
+    most = [kind for kind, _ in Counter(sorted(kinds)).most_common(CONFUSIONS)]
+    chosen = [i for kind in most for i in [i for i, own in enumerate(kinds) if own == kind][:EXAMPLES]]
     documents = documents_at(corpus, report.positions[errors[chosen]])
     explanations = documents.explained(estimator, **(report.explained(errors[chosen]) or {})) or []
     articles = []

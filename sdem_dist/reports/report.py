@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 NAME_WIDTH = 24
 """Characters of a class, or a label, at a terminal."""
-
 Columns = dict[str, list[Any]]
 
 
@@ -49,6 +48,11 @@ class Report:
     def n_documents(self) -> int:
         """Documents that are reported on."""
         return len(self.positions)
+
+    @property
+    def heading(self) -> str:
+        """What the report is about, in a line."""
+        return counted(self.n_documents, "document")
 
     def to_frame(self) -> pd.DataFrame:
         """Return all classes, labels, targets, clusters or topics with their figures, as a pandas table."""
@@ -83,11 +87,6 @@ class Report:
     def figure_table(self) -> Table:
         """Return `figures` as a table."""
         return Table((), [(name, f"{value:.4f}") for name, value in named(self.figures).items()])
-
-    @property
-    def heading(self) -> str:
-        """What the report is about, in a line."""
-        return counted(self.n_documents, "document")
 
     def details(self) -> str:
         """Return the tables for a terminal."""
@@ -134,3 +133,37 @@ class ErrorReport(Report):
         blocks = [self.error_columns(self.errors)] if self.blocks is None else self.blocks(self)
         frame = pd.concat(map(pd.DataFrame, blocks)).drop(columns="id", errors="ignore")
         return frame.set_axis(pd.Index(self.positions[self.errors], name="document"))
+
+
+class RegressionReport(ErrorReport):
+    """Figures of a regressor over documents whose targets are known: R2, MSE, its root, MAE and the mean error (bias).
+
+    Errors are all documents, the largest first.
+
+    Parameters
+    ----------
+    targets, predictions : ndarray of shape (n_documents, n_targets), float64
+    positions : ndarray of shape (n_documents,), int64
+        Which of the documents given each one is.
+    """
+
+    kind, kinds, digits = "target", "targets", ".4g"
+
+    def __init__(self, targets: np.ndarray, predictions: np.ndarray, positions: np.ndarray) -> None:
+        from sklearn.metrics import mean_absolute_error, mean_squared_error, r2_score
+
+        self.targets, self.predictions = targets, predictions
+        scores = {"r2": r2_score, "mse": mean_squared_error, "mae": mean_absolute_error}
+        columns = {k: np.asarray(score(targets, predictions, multioutput="raw_values")) for k, score in scores.items()}
+        columns |= {"rmse": np.sqrt(columns["mse"]), "bias": (predictions - targets).mean(axis=0)}
+        figures = {name: float(values.mean()) for name, values in columns.items()}
+        super().__init__(positions, figures, range(targets.shape[1]), columns)
+        self.errors = np.argsort(-np.abs(predictions - targets).max(axis=1), kind="stable")
+
+    def error_columns(self, rows: np.ndarray) -> Columns:
+        columns = {"target": self.targets, "prediction": self.predictions, "error": self.predictions - self.targets}
+        return {
+            f"{name}_{k}" if len(self.names) > 1 else name: values[rows, k].tolist()
+            for k in self.names
+            for name, values in columns.items()
+        }

@@ -1,35 +1,42 @@
-"""Reports of fitted estimators: predictions over documents in their order, and what is known of these."""
+"""Reports of fitted estimators: predictions over documents in their order, and the documents that are wrong."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
 from scipy.special import log_softmax
+from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.checks import document_frequency
 from sdem_dist.corpus.labels import are_label_sets, array_of
 from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.counted import counted
+from sdem_dist.counted import counted, joined
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import ModelError
 from sdem_dist.fitting.scoring import AnyCorpus, documents_in_pieces, over_corpus, ranges_of
 from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.validation import is_dask
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
 from sdem_dist.reports.clusters import ClusterReport, TopicReport, cluster_scores
-from sdem_dist.reports.error_columns import with_errors
-from sdem_dist.reports.regression import RegressionReport
-from sdem_dist.reports.report import Report
+from sdem_dist.reports.explaining import explanations
+from sdem_dist.reports.explanation import Explanation
+from sdem_dist.reports.report import Columns, ErrorReport, RegressionReport, Report
 from sdem_dist.reports.top_words import top_words
 from sdem_dist.storage.encoding import crc32c
 
 if TYPE_CHECKING:
     from distributed import Client
+
+BLOCK = 1000  # errors that are explained at a time
+GATHERED = 50_000  # errors that one pass over a corpus brings together
 
 
 def report_of(estimator: Any, X: object, y: object = None) -> Report:
@@ -43,14 +50,20 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     check_is_fitted(estimator)
     documents = text_column(X) if estimator._layout == "sparse" else X
     X = _as_counts(estimator, documents)
-    if estimator.several_labels:
-        return with_errors(_of_labels(estimator, X, y), estimator, documents, X)
-    if estimator.spec.predicts == "class":
-        return with_errors(_of_classes(estimator, X, y), estimator, documents, X)
-    if estimator.spec.predicts == "number":
+    predicts = estimator.spec.predicts
+    if predicts == "class":
+        report = _of_classes(estimator, X, y)
+        return report if is_dask(X) else _with_errors(report, estimator, documents, X)
+    if predicts == "number":
         return _of_numbers(estimator, X, y)
-    if estimator.spec.predicts == "cluster":
-        return _of_clusters(estimator, X, y)
+    if predicts == "cluster":
+        words = [" ".join(of_cluster) for of_cluster in top_words(estimator).values()]
+        if hasattr(estimator, "predict_proba"):
+            probabilities = np.asarray(estimator.predict_proba(X))
+        else:
+            probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]
+        n_documents = len(probabilities)
+        return ClusterReport(probabilities, words, *_labels_of(X, y, n_documents), _positions(X, n_documents))
     if estimator.spec.topics is not None:
         return of_topics(estimator, X, y)
     raise ModelError(f"{type(estimator).__name__} predicts nothing that a report could be made of")
@@ -60,8 +73,21 @@ def _as_counts(estimator: Any, X: object) -> object:
     return estimator.vectorize(X) if estimator._layout == "sparse" and are_texts(X) else X
 
 
-def _of_classes(estimator: Any, X: object, y: object) -> ClassificationReport:
+def _positions(X: Any, n_documents: int) -> np.ndarray:
+    """Return which of some documents are reported on: those of a part of a corpus, or all."""
+    mask = getattr(X, "mask", None)
+    return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
+
+
+def _of_classes(estimator: Any, X: object, y: object) -> ClassificationReport | LabelReport:
     source, labels = source_of(estimator, X, y, use="score"), []
+    if estimator.several_labels:
+        assert source.members is not None
+        codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
+        members = source.members[np.concatenate(cast(Any, codes))].toarray() > 0
+        scores = over_corpus(estimator, source.corpus, estimator._class_scores)
+        positions = _positions(source.corpus, len(members))
+        return LabelReport(estimator.classes_, members[positions], scores, estimator.thresholds_, positions)
 
     def score(documents: Any) -> np.ndarray:
         labels.append(np.full(documents.n_documents, -1) if documents.labels is None else documents.labels)
@@ -70,22 +96,6 @@ def _of_classes(estimator: Any, X: object, y: object) -> ClassificationReport:
     log_probabilities = over_corpus(estimator, source.corpus, score)
     positions = _positions(source.corpus, len(log_probabilities))
     return ClassificationReport(estimator.classes_, np.concatenate(labels), log_probabilities, positions)
-
-
-def _of_labels(estimator: Any, X: object, y: object) -> LabelReport:
-    source = source_of(estimator, X, y, use="score")
-    assert source.members is not None
-    codes = [source.corpus.read(*part).labels for part in ranges_of(source.corpus)]
-    members = source.members[np.concatenate(cast(Any, codes))].toarray() > 0
-    scores = over_corpus(estimator, source.corpus, estimator._class_scores)
-    positions = _positions(source.corpus, len(members))
-    return LabelReport(estimator.classes_, members[positions], scores, estimator.thresholds_, positions)
-
-
-def _positions(X: Any, n_documents: int) -> np.ndarray:
-    """Return which of some documents are reported on: those of a part of a corpus, or all."""
-    mask = getattr(X, "mask", None)
-    return np.arange(n_documents) if mask is None else np.flatnonzero(mask)
 
 
 def _of_numbers(estimator: Any, X: object, y: object) -> RegressionReport:
@@ -116,16 +126,6 @@ def _check_length(y: np.ndarray, n_documents: int) -> None:
         )
 
 
-def _of_clusters(estimator: Any, X: object, y: object) -> ClusterReport:
-    words = [" ".join(of_cluster) for of_cluster in top_words(estimator).values()]
-    if hasattr(estimator, "predict_proba"):
-        probabilities = np.asarray(estimator.predict_proba(X))
-    else:
-        probabilities = np.eye(estimator.n_clusters)[estimator.predict(X)]
-    labels, classes = _labels_of(X, y, len(probabilities))
-    return ClusterReport(probabilities, words, labels, classes, _positions(X, len(probabilities)))
-
-
 def agreement(estimator: Any, X: object, y: object = None, client: Client | None = None) -> dict[str, float]:
     """Return how well clusters agree with labels: purity, NMI and ARI; nothing where no document has a label."""
     X = _as_counts(estimator, X)
@@ -138,8 +138,8 @@ def agreement(estimator: Any, X: object, y: object = None, client: Client | None
 
 def of_topics(estimator: Any, X: object, y: object = None) -> TopicReport:
     proportions = np.asarray(estimator.transform(X))
-    labels, classes = _labels_of(X, y, len(proportions))
-    return TopicReport(estimator.topics(), proportions, labels, classes, _positions(X, len(proportions)))
+    n_documents = len(proportions)
+    return TopicReport(estimator.topics(), proportions, *_labels_of(X, y, n_documents), _positions(X, n_documents))
 
 
 def _labels_of(X: object, y: object, n_documents: int) -> tuple[np.ndarray | None, np.ndarray]:
@@ -171,14 +171,12 @@ def was_trained_on(model: Any, documents: Any) -> bool:
 
     Models that weigh words keep these numbers; for others the answer is False.
 
-    `model`: fitted estimator.
     `documents`: Corpus, MemoryCorpus or CSR matrix: all that it was trained on, or, if it learned from documents
     without a label, those with one. Of anything else the answer is False: parts of a corpus share its frequencies.
     """
     frequency, in_memory = model.document_frequency_, isinstance(documents, sp.csr_matrix)
-    if frequency is None or not (
-        in_memory or (isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None)
-    ):
+    of_all = in_memory or (isinstance(documents, Corpus | MemoryCorpus) and documents.mask is None)
+    if frequency is None or not of_all:
         return False
     if isinstance(documents, Corpus):
         same = documents.header.document_frequency_checksum == crc32c(frequency)
@@ -197,3 +195,85 @@ def _frequency(documents: Any) -> np.ndarray:
     if isinstance(documents, sp.csr_matrix):
         return document_frequency(documents.indices, documents.data, documents.shape[1])
     return np.asarray(documents.document_frequency)
+
+
+@dataclass(frozen=True)
+class DocumentRows:
+    rows: Any  # as the user gave them; of a corpus a CSR matrix, or a table
+    ids: list[Any]
+    texts: list[str] | None  # None where nobody kept them
+
+    def __getitem__(self, part: slice) -> DocumentRows:
+        rows = self.rows[part] if isinstance(self.rows, DenseDocuments) else _safe_indexing(self.rows, part)
+        return DocumentRows(rows, self.ids[part], None if self.texts is None else self.texts[part])
+
+    def explained(self, estimator: Any, **how: Any) -> list[Explanation] | None:
+        """Return explanations of the documents, see `explanations`; None for a model that has none."""
+        try:
+            return explanations(estimator, self.rows, texts=self.texts, **how) if self.ids else []
+        except ModelError:
+            return None
+
+
+def documents_at(corpus: AnyCorpus, positions: np.ndarray) -> DocumentRows:
+    """Return documents of a corpus in the order of `positions`; every shard is read once."""
+    order = np.argsort(positions, kind="stable")
+    wanted, parts, listed = positions[order], [], positions.tolist()
+    for start, documents in documents_in_pieces(corpus) if listed else ():
+        inside = wanted[(wanted >= start) & (wanted < start + documents.n_documents)] - start
+        if len(inside):
+            parts.append((documents.values if isinstance(documents, DenseDocuments) else documents.to_csr())[inside])
+    back, rows = np.argsort(order, kind="stable"), None
+    if parts:
+        is_table = isinstance(parts[0], np.ndarray)
+        rows = DenseDocuments(np.concatenate(parts)[back]) if is_table else sp.vstack(parts, format="csr")[back]
+    if not isinstance(corpus, Corpus):
+        return DocumentRows(rows, listed, None)
+    return DocumentRows(rows, corpus.ids_at(listed), corpus.texts_at(listed) if corpus.has_texts else None)
+
+
+def error_blocks(estimator: Any, documents: AnyCorpus | DocumentRows, report: ErrorReport) -> Iterator[Columns]:
+    """Yield the errors of a report as columns of some rows each, the worst first: also their ids, texts and words.
+
+    Words are those for and against the prediction, or of several labels the label that is most wrong.
+
+    `documents`: a corpus that the report is of, or its errors alone, in their order.
+    """
+    for begin in range(0, max(len(report.errors), 1), GATHERED):
+        part = slice(begin, begin + GATHERED)
+        if isinstance(documents, DocumentRows):
+            gathered = documents[part]
+        else:
+            gathered = documents_at(documents, report.positions[report.errors[part]])
+        for start in range(0, max(len(gathered.ids), 1), BLOCK):
+            errors = report.errors[part][start : start + BLOCK]
+            block = gathered[start : start + BLOCK] if len(errors) else gathered
+            columns: Columns = {"id": block.ids} | report.error_columns(errors)
+            how = report.explained(errors)
+            if how is not None and (explained := block.explained(estimator, **how)) is not None:
+                columns["words_for"] = [" ".join(e.distinctive()) for e in explained]
+                columns["words_against"] = [" ".join(e.distinctive(of_the_prediction=False)) for e in explained]
+            yield columns | ({} if block.texts is None else {"text": block.texts})
+
+
+def mistakes(estimator: Any, report: Any, corpus: AnyCorpus) -> Iterator[Columns]:
+    """Yield `error_blocks` for a file: several labels are one text."""
+    for block in error_blocks(estimator, corpus, report):
+        yield {k: [joined(v) if isinstance(v, tuple) else v for v in values] for k, values in block.items()}
+
+
+def _with_errors(report: ErrorReport, estimator: Any, texts: Any, X: Any) -> ErrorReport:
+    """Return a report whose errors have words and texts; it can be pickled.
+
+    Of documents in memory it keeps the errors alone; a corpus is read when it is asked.
+
+    `texts`, `X`: the documents as they came, and with texts as counts.
+    """
+    documents = X
+    if not isinstance(X, AnyCorpus):
+        positions = report.positions[report.errors]
+        rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, positions)
+        own = [str(text) for text in _safe_indexing(texts, positions)] if are_texts(texts) else None
+        documents = DocumentRows(rows, positions.tolist(), own)
+    report.blocks = partial(error_blocks, estimator, documents)
+    return report

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
@@ -90,30 +90,32 @@ def topics_of_classes(estimator: Any, n_words: int) -> Topics:
     shares = totals / totals.sum(axis=1, keepdims=True)
     of_class = np.einsum("kz,kzw->kw", shares, p)
     others = [np.delete(of_class, k, axis=0).mean(axis=0) for k in range(n_classes)]
-    return Topics(
-        _topic(estimator, label, z, shares[k, z], p[k, z], others[k], n_words)
-        for k, label in enumerate(estimator.classes_.tolist())
-        for z in range(n_topics)
-    )
+    labels = estimator.classes_.tolist()
+    rows = [(label, z, shares[k, z], p[k, z], others[k]) for k, label in enumerate(labels) for z in range(n_topics)]
+    return _topics(estimator, rows, n_words)
 
 
 def topics_of_documents(estimator: Any, labels: Sequence[Any], n_words: int) -> Topics:
     """Return the topics of a fitted model whose topics no class owns; a model without vocabulary numbers its words."""
     p, shares = estimator.components_, estimator.topic_shares_
     others = (p.sum(axis=0) - p) / (len(p) - 1) if len(p) > 1 else np.full_like(p, 1 / p.shape[1])
-    return Topics(_topic(estimator, label, k, shares[k], p[k], others[k], n_words) for k, label in enumerate(labels))
+    return _topics(estimator, zip(labels, range(len(p)), shares, p, others, strict=True), n_words)
 
 
-def _topic(
-    estimator: Any, label: Any, number: int, share: float, p: np.ndarray, others: np.ndarray, n_words: int
-) -> Topic:
-    """Return a topic with its words by p(w | topic), and by how much these tell it from others."""
+def _topics(estimator: Any, rows: Iterable[tuple[Any, int, float, np.ndarray, np.ndarray]], n_words: int) -> Topics:
+    """Return topics with their words by p(w | topic), and by how much these tell them from others.
+
+    `rows`: label, number, share, p(w | topic) and p(w | others) of each topic.
+    """
     from scipy.special import rel_entr
 
     names = getattr(estimator, "feature_names_in_", None) if estimator.vocabulary_ is None else estimator.vocabulary_
-    largest = (np.argsort(-weights, kind="stable")[:n_words].tolist() for weights in (p, rel_entr(p, others)))
-    words = ([f"#{w}" if names is None else str(names[w]) for w in columns] for columns in largest)
-    return Topic(label, number, float(share), next(words), next(words))
+    topics = Topics()
+    for label, number, share, p, others in rows:
+        largest = (np.argsort(-weights, kind="stable")[:n_words].tolist() for weights in (p, rel_entr(p, others)))
+        words = [[f"#{w}" if names is None else str(names[w]) for w in columns] for columns in largest]
+        topics.append(Topic(label, number, float(share), *words))
+    return topics
 
 
 def named(topics: Sequence[Topic]) -> list[str]:

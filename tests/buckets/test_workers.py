@@ -82,7 +82,7 @@ def test_an_ingest_that_fails_leaves_nothing(bucket, source, client):
 
 def test_an_interrupted_evaluation_is_begun_again(bucket, source, client):
     from sdem_dist import load_model
-    from sdem_dist.cli.reading import Source
+    from sdem_dist.cli.options import Source
     from sdem_dist.cli.sources import documents_of
     from sdem_dist.storage.urls import place
     from sdem_dist.text import Reading

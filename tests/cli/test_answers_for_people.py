@@ -14,7 +14,7 @@ import pytest
 from cli.commands import ok, refused, run
 
 from sdem_dist import MultiplicativeMixtureClassifier, load_model, open_corpus, write_corpus
-from sdem_dist.reports import error_columns
+from sdem_dist.reports import reporting
 
 RNG = np.random.default_rng(0)
 NASTY = "<script>alert(1)</script>"
@@ -207,8 +207,8 @@ def test_errors_are_found_again_in_their_source(made, tmp_path, suffix):
 def test_blocks_of_errors_are_those_of_one(made, tmp_path, monkeypatch):
     """Every pass over a corpus brings many errors together; how many changes nothing."""
     for name, gathered, block in (("one", 50_000, 1000), ("many", 5, 2)):
-        monkeypatch.setattr(error_columns, "GATHERED", gathered)
-        monkeypatch.setattr(error_columns, "BLOCK", block)
+        monkeypatch.setattr(reporting, "GATHERED", gathered)
+        monkeypatch.setattr(reporting, "BLOCK", block)
         for documents in ("test.zarr", "test.tsv"):
             out = tmp_path / f"{name}-{documents}.jsonl"
             ok("evaluate", made / "m", str(made / documents), "--errors", out)

@@ -12,7 +12,7 @@ import pytest
 from cli.commands import ok, refused, run
 
 from sdem_dist import MultinomialNB, load_model, open_corpus, write_corpus
-from sdem_dist.cli.outputs import table
+from sdem_dist.cli.console import table
 from sdem_dist.counted import visible
 
 COMMAND = "import sys; from sdem_dist.cli import main; sys.argv[0] = 'sdem'; main()"

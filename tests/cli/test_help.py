@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 from cli.commands import ok, refused
 
-from sdem_dist.cli.reading import READING, WORDS
+from sdem_dist.cli.options import READING, WORDS
 from sdem_dist.text import Reading, VectorizerSettings
 
 

@@ -148,7 +148,7 @@ def test_help_shows_every_option():
 def test_a_terminal_sees_a_bar(monkeypatch):
     from rich.console import Console
 
-    from sdem_dist.cli.ingest_report import shown_progress
+    from sdem_dist.cli.console import shown_progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(Console, "is_terminal", True)

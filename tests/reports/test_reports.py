@@ -21,7 +21,7 @@ from sdem_dist import (
     cluster_scores,
     write_corpus,
 )
-from sdem_dist.reports.error_columns import mistakes
+from sdem_dist.reports.reporting import mistakes
 from sdem_dist.storage.encoding import null_for_nan
 from sdem_dist.table import Html, Table
 

@@ -1,0 +1,163 @@
+"""What commands say, and what they leave: a file replaces others with --overwrite only, never inputs or models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING
+
+import click
+
+from sdem_dist.cli.options import option
+from sdem_dist.counted import counted, visible
+from sdem_dist.table import Table
+
+if TYPE_CHECKING:
+    from sdem_dist.corpus import Corpus
+    from sdem_dist.estimators.base import EngineEstimator
+
+overwrite_option = option("--overwrite", None, "Replace a FILE that exists.")
+OF_WORDS = ("nll", "perplexity")
+"""Metrics of p(document)."""
+
+
+def check_output(
+    output: Path,
+    inputs: Iterable[str | Path],
+    overwrite: bool,
+    suffixes: Sequence[str] = (),
+    *,
+    is_model: bool = False,
+    folder_exists: bool = True,
+) -> None:
+    """Raise an error where a file, or a model, cannot be written, or would replace what must stay.
+
+    `inputs`: what the command reads; ``-`` and URLs may be among them.
+    `folder_exists`: its folder has to be there; else the folder is made later.
+    """
+    from sdem_dist.saving import KIND, check_destination
+    from sdem_dist.storage.archive import is_archive
+    from sdem_dist.storage.publish import check_writable
+
+    if suffixes and output.suffix.lower() not in suffixes:
+        raise click.UsageError(f"{output}: the suffix says the format, one of {', '.join(suffixes)}")
+    for path in inputs:
+        same = str(path) == str(output)
+        with suppress(OSError):  # one of them does not exist, or is not a file
+            within = os.path.isdir(path) and Path(path).resolve() in output.resolve().parents
+            same = same or os.path.samefile(path, output) or (within and output.exists())
+        if same:
+            what = f"a file of {path}" if os.path.isdir(path) else path
+            raise click.UsageError(f"{output} would replace {what}, which this command reads; choose another name")
+    if is_model:
+        check_destination(output)
+    elif output.is_dir():
+        raise click.UsageError(f"{output} is a folder; name a file")
+    elif output.is_file() and is_archive(output, KIND):
+        raise click.UsageError(f"{output} is a model: it is left alone; choose another name, or remove it")
+    else:
+        for folder in output.absolute().parents:
+            if (folder / "zarr.json").exists():
+                raise click.UsageError(f"{output} is within the corpus {folder}; choose another name")
+    if not overwrite and output.is_file() and output.stat().st_size:
+        raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
+    if folder_exists and not is_model:
+        check_writable(output)
+
+
+@contextmanager
+def say_what_remains(remains: str) -> Iterator[None]:
+    """Say of an interrupt what it leaves."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        click.echo(f"Interrupted; {remains}.", err=True)
+        raise SystemExit(130) from None
+
+
+@contextmanager
+def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
+    """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere, or nothing."""
+    if quiet:
+        yield None
+        return
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    bars, tasks, counts = Progress(*columns, console=console, transient=True), dict[str, TaskID](), dict[str, int]()
+
+    def bar(stage: str, done: int, total: int | None) -> None:
+        if stage not in tasks:
+            tasks[stage] = bars.add_task(f"{stage} documents", total=total)
+        bars.update(tasks[stage], completed=done, total=total)
+
+    def line(stage: str, done: int, total: int | None) -> None:
+        if done >= 2 * counts.get(stage, 5000) or (done == total and stage in counts):
+            counts[stage] = done
+            click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
+
+    if not console.is_terminal:
+        yield line
+        return
+    with bars:
+        yield bar
+
+
+def explains_words(estimator: EngineEstimator) -> bool:
+    """Whether p(document) means something: discriminative training of a classifier spoils it."""
+    loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
+    return estimator.spec.predicts != "class" or loss == "nll"
+
+
+def without_label(corpus: Corpus) -> int:
+    """Return how many documents of a corpus have no label; 0 where a document may have none or several labels."""
+    header = corpus.header
+    return header.n_documents - sum(header.class_counts) if header.classes and header.label_sets is None else 0
+
+
+def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
+    """Warn where a corpus has so many classes that its labels may be something else, such as texts or ids."""
+    from sdem_dist.inputs.validation import doubt
+
+    header = corpus.header
+    if not header.classes or header.label_sets is not None:
+        return
+    n_classes, n_documents = sum(n > 0 for n in header.class_counts), sum(header.class_counts)
+    if odd := doubt(n_classes, n_documents, header.classes[0]):
+        where = "the column of the label" if column is None else f"column {column!r}"
+        click.echo(f"Warning: {odd}: is {where} the right one? --label COLUMN chooses another", err=True)
+
+
+def warn_of_single_labels(corpus: Corpus) -> None:
+    """Warn where documents of a source may have several labels and none has: the separator may be wrong."""
+    sets, separator = corpus.header.label_sets, corpus.header.label_separator
+    if corpus.header.made_by.get("vocabulary_from") is not None:  # a test set takes the separator of another corpus
+        return
+    if sets is not None and separator is not None and max(map(len, sets)) == 1:
+        click.echo(
+            f"Warning: no document has more than one label, such as {visible(max(sets)[0])!r}: does {separator!r} stand "
+            "between labels? --label-separator says what does",
+            err=True,
+        )
+
+
+def say(text: object) -> None:
+    """Write a line that may hold parts of data."""
+    click.echo(visible(text))
+
+
+def say_left_out(n: int, examples: Sequence[str]) -> None:
+    """Say on standard error how many lines of sources were left out, if any were, and why the first one was."""
+    if n:
+        click.echo(f"{counted(n, 'line')} left out, such as {examples[0]}", err=True)
+
+
+def table(title: str, rows: Iterable[Sequence[str]]) -> str:
+    """Return rows as aligned columns below a title; long values, such as paths, stay in one piece."""
+    rows = list(rows)
+    return f"{visible(title)}\n{indent(Table((), rows, left=range(max(map(len, rows), default=0))).text(), '  ')}\n"

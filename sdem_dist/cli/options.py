@@ -1,0 +1,245 @@
+"""Options and the values they take; how sources are read, which `sdem help reading` explains once."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterable, Sequence
+from copy import copy
+from functools import partial, reduce, wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, TypeVar
+
+import click
+
+from sdem_dist.compat import import_scikit_learn
+from sdem_dist.errors import SdemError
+from sdem_dist.storage.urls import is_url, place, refuse_url
+
+if TYPE_CHECKING:
+    from sdem_dist.text import Reading, VectorizerSettings
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+HELP = """How sources are read, for all commands that take a SOURCE or CORPUS.
+
+A source is a folder of text files by class, or a file: .txt or .tsv (label TAB text), .csv, .jsonl, .parquet, or .svm
+(svmlight); text also as .gz, .xz or .zst. A column of .csv, .jsonl and .parquet is a name, of .tsv a number from 0.
+
+Options of labels are for commands that read labels, options of words for those that count words: ingest, train, tune
+and suspects. Other commands count words as the model does."""
+
+
+class Option(click.Option):
+    """An option that decorates its command; many commands may have it."""
+
+    def __call__(self, command: Command) -> Command:
+        command.__click_params__ = [*getattr(command, "__click_params__", ()), self]  # type: ignore[attr-defined]
+        return command
+
+
+def option(flags: str, kind: object, text: str, default: object = None, **more: Any) -> Option:
+    """Return an option; `kind`: a type, the least whole number, the name of a text, choices, or None for a flag."""
+    if kind is None:
+        more["is_flag"] = True
+        if "/" in flags:
+            more["default"] = None  # neither was said
+    elif isinstance(kind, int):
+        more = {"type": click.IntRange(kind), "metavar": "N", **more}
+    elif isinstance(kind, str):
+        more = {"metavar": kind, **more}
+    else:
+        more["type"] = click.Choice(kind) if isinstance(kind, list) else kind
+    if default is not None:
+        more |= {"default": default, "show_default": kind is not None}
+    return Option(flags.split(), help=text, **more)
+
+
+def with_options(*options: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    return lambda command: reduce(lambda inner, decorate: decorate(inner), reversed(options), command)
+
+
+def filling(name: str, make: Callable[..., object], options: Sequence[Option]) -> Callable[[Any], Any]:
+    """Add options, of which the command gets one object, as `name`: ``make(**values)``."""
+
+    def add(command: Any) -> Any:
+        @wraps(command)
+        def with_object(*arguments: Any, **values: Any) -> Any:
+            fields = {str(o.name): values.pop(str(o.name)) for o in options}
+            return command(*arguments, **{name: make(**fields)}, **values)
+
+        return with_options(*options)(with_object)
+
+    return add
+
+
+class Place(click.Path):
+    """A path, or the URL of an object in a bucket; a `local` one is a path: of a URL `Path` would make a folder."""
+
+    def __init__(self, *, local: bool = False, **how: bool) -> None:
+        super().__init__(path_type=Path, **how)  # type: ignore[arg-type]
+        self.local = local
+
+    def convert(
+        self, value: str | os.PathLike[str], param: click.Parameter | None, ctx: click.Context | None
+    ) -> str | bytes | os.PathLike[str]:
+        try:
+            if self.local:
+                refuse_url(str(value), f"{param.opts[0] if isinstance(param, click.Option) else 'this'} takes none")
+            elif is_url(str(value)):
+                return place(str(value))
+        except SdemError as error:
+            self.fail(str(error), param, ctx)
+        return super().convert(value, param, ctx)
+
+
+LocalPath = partial(Place, local=True)
+
+
+def parsed(read: Callable[[str], Any], problem: str) -> Callable[[str], Any]:
+    """Return `read` for values of options; where it fails, `problem` follows the text."""
+
+    def convert(text: str) -> Any:
+        try:
+            return read(text)
+        except (ValueError, OSError) as error:
+            raise click.BadParameter(f"{text!r} {problem}") from error
+
+    return convert
+
+
+def _ngram_range(text: str) -> tuple[int, int]:
+    first, last = [int(n) for n in (text if "," in text else f"{text},{text}").split(",")]
+    return first, last
+
+
+def _stop_words(text: str) -> str | tuple[str, ...]:
+    return text if text == "english" else tuple(Path(text).read_text("utf-8").split())
+
+
+_hidden = partial(option, hidden=True)  # `sdem help reading` explains them
+_share = parsed(
+    lambda text: float(text) if "." in text else int(text),
+    "is neither a whole number of documents nor a fraction such as .01",
+)
+_lengths = parsed(_ngram_range, "is not a pair of lengths such as 1,2")
+_stopped = parsed(_stop_words, "is neither english nor a file of words in UTF-8 that can be read")
+
+
+def format_option(*names: str) -> Option:
+    return _hidden("--format", list(names), "Format of the sources.  [default: by suffix]")
+
+
+HOW_READ = (
+    _hidden(
+        "--delimiter",
+        "TEXT",
+        r"What stands between columns of .csv, or of .tsv with a header; \t is a TAB.  [default: by the header]",
+    ),
+    _hidden(
+        "--header/--no-header",
+        None,
+        "Whether the first line names the columns; without names they are numbers from 0.  [default: of .csv alone]",
+    ),
+    _hidden("--encoding", "TEXT", "Encoding of text.", "utf-8"),
+    _hidden("--on-error", ["raise", "skip"], "Stop at a bad line, or leave it out and count it.", "raise"),
+)
+"""Options of every command that reads sources."""
+_READING = (
+    format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet", "svmlight"),
+    _hidden("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
+    _hidden("--label-separator", "TEXT", "What stands between the labels of a document that may have several or none."),
+    _hidden(
+        "--unlabelled", "LABEL", "The label, '' for an empty one, that means none, as empty and null labels then do."
+    ),
+    _hidden("--no-labels labelled", None, "Documents have no labels, as lines have none.", True, flag_value=False),
+    _hidden("--text", "COLUMN", "Column of the text, or several: title,body.  [default: text, or 1]"),
+    _hidden("--id", "COLUMN", "Column of the documents' ids.  [default: their positions]"),
+    _hidden("--group", "COLUMN", "Column of what folds keep together, such as an author."),
+    _hidden("--weight", "COLUMN", "Column of the documents' weights in training."),
+    _hidden("--first-column zero_based", ["auto", "0", "1"], "Number of the first column of svmlight.", "auto"),
+    *HOW_READ,
+)
+_WORDS = (
+    _hidden("--analyzer", ["word", "char", "char_wb"], "Count words, character n-grams, or such within words.", "word"),
+    _hidden("--token-pattern", "REGEX", r"What a word is.  [default: two or more of \w]"),
+    _hidden("--ngrams ngram_range", _lengths, "Lengths of n-grams.", "1,1", metavar="MIN,MAX"),
+    _hidden("--stem", "LANGUAGE", "Stem words: english, porter, german, ... (needs PyStemmer)."),
+    _hidden("--stop-words", _stopped, "Words to leave out: a list of English, or a file.", metavar="english|FILE"),
+    _hidden("--strip-accents", ["ascii", "unicode"], "Remove accents."),
+    _hidden("--keep-case lowercase", None, "Do not turn text to lower case.", True, flag_value=False),
+    _hidden("--min-df", _share, "Leave out words in fewer documents.", "1", metavar="NUMBER"),
+    _hidden("--max-df", _share, "Leave out words in more documents.", "1.0", metavar="NUMBER"),
+    _hidden("--max-features", 1, "Keep the N most frequent words."),
+    _hidden("--hashing n_features", 1, "Hash words to N columns; keeps no vocabulary."),
+)
+READING, WORDS = ([str(o.name) for o in options] for options in (_READING, _WORDS))
+"""Names of options: fields of `sdem_dist.text.Reading`, and ``on_error``; fields of `VectorizerSettings`."""
+
+
+class Source(NamedTuple):
+    """How sources are read."""
+
+    reading: Reading
+    on_error: Literal["raise", "skip"]
+
+
+def _source(on_error: Literal["raise", "skip"], **fields: Any) -> Source:
+    import_scikit_learn()  # before text imports scipy, which would import more
+    from sdem_dist.text import Reading
+
+    fields["delimiter"] = fields["delimiter"] and fields["delimiter"].replace("\\t", "\t")
+    if "zero_based" in fields:
+        fields["zero_based"] = {"0": True, "1": False}.get(fields["zero_based"], "auto")
+    return Source(Reading(**fields), on_error)
+
+
+def _words(**fields: Any) -> VectorizerSettings:
+    import_scikit_learn()
+    from sdem_dist.text import VectorizerSettings
+
+    fields = {name: value for name, value in fields.items() if value is not None}
+    return VectorizerSettings(kind="hashing" if "n_features" in fields else "count", **fields)
+
+
+reading_options = partial(filling, "source", _source)
+"""Add options of reading, of which the command gets a `Source`."""
+source_options, words_options = reading_options(_READING), filling("words", _words, _WORDS)
+
+
+class SourceCommand(click.Command):
+    """A command whose help names the options of sources; `sdem help reading` explains them."""
+
+    def format_options(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        super().format_options(ctx, formatter)
+        with formatter.section("How sources are read (sdem help reading)"):
+            flags = [p.opts[0] for p in self.params if isinstance(p, click.Option) and p.hidden]
+            formatter.write_text(", ".join(flags))
+
+
+def typed_options(names: Iterable[str]) -> str:
+    """Return those of some options that were typed, with commas between them."""
+    context, source = click.get_current_context(), click.core.ParameterSource.COMMANDLINE
+    options = {p.name: p.opts[0] for p in context.command.params if context.get_parameter_source(str(p.name)) is source}
+    return ", ".join(options[name] for name in names if name in options)
+
+
+@click.command()
+@click.argument("topic", required=False)
+@click.pass_context
+def help_command(ctx: click.Context, topic: str | None) -> None:
+    """Explain TOPIC: a command, or reading, the options of sources."""
+    if topic == "reading":
+        formatter = ctx.make_formatter()
+        formatter.write_text(HELP)
+        for title, options in (("Reading", _READING), ("Words", _WORDS)):
+            visible = [copy(o) for o in options]
+            for o in visible:
+                o.hidden = False
+            with formatter.section(title):
+                formatter.write_dl([o.get_help_record(ctx) or ("", "") for o in visible])
+        click.echo(formatter.getvalue(), nl=False)
+        return
+    parent: Any = ctx.parent
+    command = parent.command if topic is None else parent.command.get_command(parent, topic)
+    if command is None:
+        raise click.UsageError(f"{topic!r} is neither a command nor reading")
+    click.echo(command.get_help(parent if topic is None else click.Context(command, info_name=topic, parent=parent)))
