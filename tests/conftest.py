@@ -9,7 +9,7 @@ import pytest
 from hypothesis import settings
 
 from sdem_dist import ClusterError
-from sdem_dist.cluster.job_settings import jobqueue
+from sdem_dist.cluster.jobs import jobqueue
 
 # The first call of a kernel compiles it, which no deadline for one example could allow for.
 settings.register_profile("sdem", deadline=None)

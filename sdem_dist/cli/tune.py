@@ -143,9 +143,8 @@ def tune(
 
 def line(event: SearchEvent, folder: object) -> str:
     """Return an event as a line for logs; `folder` is where the search is kept."""
-    from sdem_dist.selection.metrics import name_of
     from sdem_dist.selection.search_run import FOLD, LAST, NESTED, RESUMED
-    from sdem_dist.selection.trials import described, ranked
+    from sdem_dist.selection.trials import described, name_of, ranked
 
     best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"

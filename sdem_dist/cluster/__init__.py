@@ -1,7 +1,6 @@
 """Dask clients: of this machine's processes, of a scheduler somewhere, of batch jobs."""
 
 from sdem_dist.cluster.client import ENVIRONMENT, configuration, connected
-from sdem_dist.cluster.job_settings import job_script
-from sdem_dist.cluster.jobs import batch_jobs
+from sdem_dist.cluster.jobs import batch_jobs, job_script
 
 __all__ = ["ENVIRONMENT", "batch_jobs", "configuration", "connected", "job_script"]

@@ -23,109 +23,7 @@ from sdem_dist.errors import ClusterError
 if TYPE_CHECKING:
     from distributed import Client, LocalCluster
 
-
-CLUSTERS = "/clusters/"
-"""What stands between a gateway's address and the name of one of its clusters, as in the links to its dashboards."""
-
-
-@contextmanager
-def gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
-    """Yield a client of a gateway's cluster.
-
-    How to sign in, and the options of a new cluster, are Dask's configuration below ``gateway``.
-
-    `address`: of the gateway, such as ``https://gateway.example.org``: a new cluster is started, and ended after. Or
-    of one of its clusters, ``https://gateway.example.org/clusters/NAME``, which is left as it is.
-    `n_workers`: how many workers the new cluster has.
-    Raises ClusterError: the gateway does not answer or refuses, dask-gateway is missing, the address holds credentials,
-    or `n_workers` is given with a cluster that is there already, or missing with a new one.
-    """
-    if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
-        raise ClusterError(
-            f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
-            "credentials: these belong in Dask's configuration (gateway.auth)"
-        )
-    url, _, name = address.rstrip("/").partition(CLUSTERS)
-    if bool(name) == (n_workers is not None):
-        raise ClusterError(
-            f"{address} is a cluster that has its workers: leave out their number"
-            if name
-            else f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
-            f"{CLUSTERS}NAME for a cluster that is there"
-        )
-    try:
-        import aiohttp  # comes with dask-gateway
-        import dask_gateway
-    except ImportError as error:
-        raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
-    compat.close_gateways_by_hand(dask_gateway.Gateway)
-    refusals = (
-        dask_gateway.GatewayClusterError,
-        dask_gateway.GatewayServerError,
-        aiohttp.ClientError,
-        OSError,
-        ValueError,
-    )
-    with ended_by_signals(), ExitStack() as ends:
-        try:
-            cluster_type = dask_gateway.GatewayCluster
-            cluster = cluster_type.from_name(name, address=url) if name else cluster_type(address=url)
-            ends.enter_context(cluster)
-            if n_workers is not None:
-                cluster.scale(n_workers)
-            client = ends.enter_context(cluster.get_client(set_as_default=False))
-        except refusals as error:
-            raise ClusterError(
-                f"the Dask Gateway at {url} gave no cluster ({type(error).__name__}: {error}); check the address, "
-                "how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
-            ) from error
-        yield client
-
-
-@contextmanager
-def held_back() -> Iterator[None]:
-    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
-
-    Processes that are started meanwhile never see one: a terminal sends Ctrl-C to all, and this process alone is to
-    end, and to end them. They inherit the mask of the thread that starts them, and that the mask of this one.
-    """
-    usual = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or not callable(usual):
-        yield
-        return
-    resource_tracker.ensure_running()  # the first process does it, and then lets interrupts through in its thread
-    came: list[int] = []
-    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
-    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
-        signal.signal(signal.SIGINT, usual)
-        if came:
-            usual(came[0], None)
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Turn SIGTERM and SIGHUP into an exit that ends what was started elsewhere, such as batch jobs, on its way."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-
-    def leave(number: int, _: object) -> None:
-        for each in (signal.SIGTERM, signal.SIGHUP):  # a second interrupt would stop the clean-up halfway
-            signal.signal(each, signal.SIG_IGN)
-        sys.exit(128 + number)
-
-    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
+CLUSTERS = "/clusters/"  # between a gateway's address and the name of one of its clusters, as in links to dashboards
 ALLOCATOR = {
     "MALLOC_TRIM_THRESHOLD_": str(64 << 20),
     "MALLOC_MMAP_THRESHOLD_": str(32 << 20),
@@ -175,7 +73,7 @@ def connected(
         Both are given, and the address is not that of a gateway.
     """
     if scheduler is not None and scheduler.startswith(("http://", "https://")):
-        with gateway_client(scheduler, n_workers) as client, client.as_current():
+        with _gateway_client(scheduler, n_workers) as client, client.as_current():
             yield client
         return
     if n_workers is not None and compat.reruns_parent_script():
@@ -195,9 +93,9 @@ def connected(
         with dask.config.set({**configuration(), **limits}), ExitStack() as ends:
             try:
                 with held_back():
-                    cluster = _local_cluster(n_workers)
+                    cluster = ends.enter_context(_local_cluster(n_workers))
                     # The scheduler is in this process: what comes through it is received, sent and received again.
-                    client = ends.enter_context(Client(ends.enter_context(cluster), direct_to_workers=True))
+                    client = ends.enter_context(Client(cluster, direct_to_workers=True))
                 yield client
             finally:
                 with held_back():
@@ -206,47 +104,46 @@ def connected(
         yield None
 
 
-def _local_cluster(n_workers: int) -> LocalCluster:
-    from distributed import LocalCluster
+@contextmanager
+def _gateway_client(address: str, n_workers: int | None) -> Iterator[Client]:
+    """Yield a client of a gateway's cluster: a new one, which ends after, or the one that the address names.
 
-    memory_limit = worker_memory(n_workers)
-    for left in reversed(range(STARTS)):
-        try:
-            return LocalCluster(
-                n_workers=n_workers,
-                threads_per_worker=1,
-                host="127.0.0.1",
-                dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
-                silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
-                memory_limit=memory_limit,
-            )
-        except RuntimeError as error:  # Dask's, of processes that ended at once
-            path = getattr(sys.modules["__main__"], "__file__", None)
-            with suppress(OSError):  # a notebook, or a zipped application
-                if path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace"):
-                    raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
-            if not left:
-                raise ClusterError(
-                    f"worker processes of this machine ended while they started, {STARTS} times in a row ({error}); the "
-                    f"system's log may say what killed them. Each may use {memory_limit / 2**30:.1f} GiB: try fewer workers"
-                ) from None
-            _log.warning("a worker process ended while it started (%s); starting again", error)
-    raise AssertionError("no attempt")
-
-
-def worker_memory(n_workers: int) -> int:
-    """Return the bytes for each of some workers of this machine: what this process may use, less its own part, shared.
-
-    Raises ClusterError: a worker could not even start with as much.
+    How to sign in, and the options of a new cluster, are Dask's configuration below ``gateway``.
     """
-    memory = of_this_process()
-    share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
-    if share < LOADED:
+    if "@" in address or "?" in address:  # messages name the address, and logs of jobs keep messages
         raise ClusterError(
-            f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers} "
-            f"workers, and each takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or more memory"
+            f"a URL of {address.partition('://')[0]}:// has more than the names of a gateway and a cluster, perhaps "
+            "credentials: these belong in Dask's configuration (gateway.auth)"
         )
-    return share
+    url, _, name = address.rstrip("/").partition(CLUSTERS)
+    if bool(name) == (n_workers is not None):
+        raise ClusterError(
+            f"{address} is a cluster that has its workers: leave out their number"
+            if name
+            else f"{address} is a Dask Gateway: say how many workers its new cluster has (--workers, n_workers), or add "
+            f"{CLUSTERS}NAME for a cluster that is there"
+        )
+    try:
+        import aiohttp  # comes with dask-gateway
+        import dask_gateway
+    except ImportError as error:
+        raise ClusterError('a Dask Gateway needs dask-gateway: pip install "sdem_dist[gateway]"') from error
+    compat.close_gateways_by_hand(dask_gateway.Gateway)
+    refusals = dask_gateway.GatewayClusterError, dask_gateway.GatewayServerError, aiohttp.ClientError
+    with ended_by_signals(), ExitStack() as ends:
+        try:
+            cluster_type = dask_gateway.GatewayCluster
+            cluster = cluster_type.from_name(name, address=url) if name else cluster_type(address=url)
+            ends.enter_context(cluster)
+            if n_workers is not None:
+                cluster.scale(n_workers)
+            client = ends.enter_context(cluster.get_client(set_as_default=False))
+        except (*refusals, OSError, ValueError) as error:
+            raise ClusterError(
+                f"the Dask Gateway at {url} gave no cluster ({type(error).__name__}: {error}); check the address, "
+                "how to sign in (gateway.auth in Dask's configuration), and the gateway's log"
+            ) from error
+        yield client
 
 
 def _remote_client(scheduler: str, timeout: float) -> Client:
@@ -279,3 +176,90 @@ def _remote_client(scheduler: str, timeout: float) -> Client:
             f"no Dask scheduler answered at {scheduler} within {timeout:g} s ({error}); check the address, and that the "
             "scheduler runs and is reachable from here"
         ) from error
+
+
+def _local_cluster(n_workers: int) -> LocalCluster:
+    from distributed import LocalCluster
+
+    memory_limit, left = worker_memory(n_workers), STARTS
+    while True:
+        try:
+            return LocalCluster(
+                n_workers=n_workers,
+                threads_per_worker=1,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",  # with None Dask still takes port 8787
+                silence_logs=logging.CRITICAL,  # tracebacks of attempts: errors are told once, in the end
+                memory_limit=memory_limit,
+            )
+        except RuntimeError as error:  # Dask's, of processes that ended at once
+            path = getattr(sys.modules["__main__"], "__file__", None)
+            with suppress(OSError):  # a notebook, or a zipped application
+                if path is not None and "__main__" not in Path(path).read_text(encoding="utf-8", errors="replace"):
+                    raise ClusterError(f"a worker process did not start ({error}): {_GUARD}") from None
+            left -= 1
+            if not left:
+                raise ClusterError(
+                    f"worker processes of this machine ended while they started, {STARTS} times in a row ({error}); the "
+                    f"system's log may say what killed them. Each may use {memory_limit / 2**30:.1f} GiB: try fewer workers"
+                ) from None
+            _log.warning("a worker process ended while it started (%s); starting again", error)
+
+
+def worker_memory(n_workers: int) -> int:
+    """Return the bytes for each of some workers of this machine: what this process may use, less its own part, shared.
+
+    Raises ClusterError: a worker could not even start with as much.
+    """
+    memory = of_this_process()
+    share = (memory - min(LIBRARIES, memory // (n_workers + 1))) // n_workers
+    if share < LOADED:
+        raise ClusterError(
+            f"this process and what it starts may use {memory / 2**30:.2f} GiB, {share >> 20} MiB for each of {n_workers} "
+            f"workers, and each takes {LOADED >> 20} MiB before it has read a document: ask for fewer workers, or more memory"
+        )
+    return share
+
+
+@contextmanager
+def held_back() -> Iterator[None]:
+    """Let an interrupt wait until the block has ended: Dask fails to end workers that have half started.
+
+    Processes that are started meanwhile never see one: a terminal sends Ctrl-C to all, and this process alone is to
+    end, and to end them. They inherit the mask of the thread that starts them, and that the mask of this one.
+    """
+    usual = signal.getsignal(signal.SIGINT)
+    if threading.current_thread() is not threading.main_thread() or not callable(usual):
+        yield
+        return
+    resource_tracker.ensure_running()  # the first process does it, and then lets interrupts through in its thread
+    came: list[int] = []
+    signal.signal(signal.SIGINT, lambda number, frame: came.append(number))
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+        signal.signal(signal.SIGINT, usual)
+        if came:
+            usual(came[0], None)
+
+
+@contextmanager
+def ended_by_signals() -> Iterator[None]:
+    """Turn SIGTERM and SIGHUP into an exit that ends what was started elsewhere, such as batch jobs, on its way."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def leave(number: int, _: object) -> None:
+        for each in before:  # a second interrupt would stop the clean-up halfway
+            signal.signal(each, signal.SIG_IGN)
+        sys.exit(128 + number)
+
+    before = {number: signal.signal(number, leave) for number in (signal.SIGTERM, signal.SIGHUP)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

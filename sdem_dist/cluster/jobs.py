@@ -1,19 +1,24 @@
-"""A cluster of batch jobs: submitted, waited for, replaced when they are lost, and ended with the run."""
+"""A cluster of batch jobs, described by a file: submitted, waited for, replaced when lost, and ended with the run."""
 
 from __future__ import annotations
 
 import asyncio
 import re
+import signal
 import subprocess
+import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from types import ModuleType
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
 
 from sdem_dist import compat
-from sdem_dist.cluster.client import QUIET, ended_by_signals
-from sdem_dist.cluster.job_settings import LOOPBACK, SYSTEMS, JobSettings, job_options, jobqueue, read_settings
+from sdem_dist.cluster.client import ENVIRONMENT, QUIET, ended_by_signals
 from sdem_dist.engine.dask import TASK_STREAM
 from sdem_dist.errors import ClusterError
 
@@ -21,14 +26,8 @@ if TYPE_CHECKING:
     from dask_jobqueue.core import Job
     from distributed import Client
 
-LOOK = 3.0
-"""Seconds between two questions to the batch system; more where many jobs have no worker, one a second at most."""
-SILENT = 50.0
-"""Seconds that a running job may be without a worker; a nanny restarts one in fewer."""
-FAILURES = 3
-"""Jobs that may end in a row before they bring a worker; then something is wrong with all of them."""
-LINES = 12
-"""Lines shown of an answer or a log."""
+SYSTEMS = {"slurm": "SLURMCluster", "pbs": "PBSCluster", "sge": "SGECluster", "lsf": "LSFCluster"}
+"""Batch systems and what dask-jobqueue calls their clusters."""
 STATUS_COMMANDS = {
     "slurm": ("squeue", "--noheader", "--states=all", "--format=job %i is %T (reason: %r) %N", "--jobs"),
     "pbs": ("qstat", "-f"),
@@ -41,13 +40,165 @@ OVER = re.compile(
     r"|job_state = [CF]\b|Status <(EXIT|DONE)>"
 )
 UNKNOWN_JOB = re.compile(r"invalid job|unknown job|not found|do(es)? not exist|no such job", re.IGNORECASE)
+LINES_OF_A_SCRIPT = ("job-script-prologue", "job-script-epilogue")
+LOOPBACK = "127.0.0.1"
+STAGGER = 0.1  # share of a lifetime by which workers differ, so that they do not all end at once
+LOOK = 3.0
+"""Seconds between two questions to the batch system; more where many jobs have no worker, one a second at most."""
+SILENT = 50.0  # seconds that a running job may be without a worker; a nanny restarts one in fewer
+FAILURES = 3  # jobs that may end in a row before they bring a worker; then something is wrong with all of them
+LINES = 12  # shown of an answer or a log
 
 
-class JobStatus(NamedTuple):
-    """What a batch system says about a job."""
+class OwnSection(msgspec.Struct, forbid_unknown_fields=True, rename="kebab"):
+    """The section ``sdem-dist`` of the file."""
 
-    text: str
-    over: bool | None  # None: it did not answer
+    jobs: Annotated[int, msgspec.Meta(ge=1)] = 1
+    wait_for_workers: str | int | float = 600
+    silence: str | float | None = None
+    lifetime: str | float | None = None
+    certificates: str | None = None
+
+
+@dataclass(frozen=True)
+class JobSettings:
+    """The settings of a cluster file."""
+
+    path: Path
+    system: str  # key of `SYSTEMS`
+    jobs: int  # batch jobs to hold
+    wait: float  # seconds that the run may be without any worker
+    lifetime: float | None  # seconds after which a worker hands over what it has and ends, about
+    options: Mapping[str, object]  # what the file says of the batch system, under jobqueue's names
+    config: Mapping[str, object]  # all of it as Dask configuration, by dotted names
+
+
+def read_settings(path: str | Path, lifetime: str | None = None) -> JobSettings:
+    """Read a cluster file: Dask's own configuration and a section of ours.
+
+    `lifetime`: such as ``"55m"``; comes before what the file says.
+    Raises ClusterError: the file cannot be read, or an entry is missing, unknown, or not what it should be.
+    """
+    import dask
+    from dask.utils import parse_timedelta
+
+    def load(path: Path) -> dict[str, object]:
+        try:
+            return msgspec.yaml.decode(path.read_bytes(), type=dict[str, object])
+        except (OSError, msgspec.DecodeError) as error:  # no file, no YAML, or no sections
+            raise ClusterError(f"the cluster file {path} cannot be read: {error}") from error
+
+    def seconds_of(name: str, value: str | float) -> float:
+        try:
+            seconds = float(parse_timedelta(value, default="seconds"))
+        except (KeyError, ValueError):
+            seconds = 0.0
+        if seconds <= 0:
+            raise ClusterError(f'{path}: {name}: {value!r} is not a time such as 90, "55 m" or "2 h"')
+        return seconds
+
+    path = Path(path)
+    content = load(path)
+    try:
+        own = msgspec.convert(content.get("sdem-dist") or {}, OwnSection)
+        sections = msgspec.convert(content.get("jobqueue") or {}, dict[str, dict[str, object] | None])
+    except msgspec.ValidationError as error:
+        raise ClusterError(f"{path}: sdem-dist or jobqueue: {error}") from error
+    system = next(iter(sections), "")
+    if len(sections) != 1 or system not in SYSTEMS:
+        raise ClusterError(f"{path}: the section jobqueue needs one of {', '.join(SYSTEMS)} below it, and nothing else")
+    jobqueue()
+    options = {str(name).replace("_", "-"): value for name, value in (sections[system] or {}).items()}
+    names = {name.replace("_", "-") for name in dask.config.get(f"jobqueue.{system}")}
+    if unknown := options.keys() - names:  # jobqueue would pass over them in silence
+        names_text = ", ".join(sorted(names))
+        raise ClusterError(f"{path}: jobqueue: {system}: there is no option {unknown.pop()}; there are {names_text}")
+    for name, value in options.items():  # a line of a job's script could be an order to the batch system
+        texts = value if isinstance(value, list) else [value]
+        if name not in LINES_OF_A_SCRIPT and any(isinstance(t, str) and not t.isprintable() for t in texts):
+            raise ClusterError(f"{path}: {name}: {value!r} has line ends or control characters: write it as one line")
+    if isinstance(options.get("walltime"), int):
+        raise ClusterError(f'{path}: walltime {options["walltime"]}: YAML reads it as seconds; quote it: "12:00:00"')
+    config = dict(_flat(content))
+    if own.certificates is not None:
+        tls = path.parent / own.certificates / "tls.yaml"
+        if not tls.is_file():
+            raise ClusterError(
+                f"{path}: certificates: {tls} does not exist: name a folder that sdem cluster certificates made, relative "
+                f"to {path.parent}"
+            )
+        config |= _flat(load(tls))
+    wait = config["sdem-dist.wait-for-workers"] = seconds_of("wait-for-workers", own.wait_for_workers)
+    if own.silence is not None:
+        config["sdem-dist.silence"] = seconds_of("silence", own.silence)
+    life = own.lifetime if lifetime is None else lifetime
+    seconds = None if life is None else seconds_of("lifetime", life)
+    return JobSettings(path, system, own.jobs, wait, seconds, options, config)
+
+
+def _flat(content: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    for name, value in content.items():
+        if isinstance(value, dict) and value:
+            yield from _flat(value, f"{prefix}{name}.")
+        else:
+            yield f"{prefix}{name}", value
+
+
+def jobqueue() -> ModuleType:
+    """Import dask-jobqueue, which is an extra and leaves SIGINT to a handler of its own."""
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        import dask_jobqueue
+    except ImportError as error:
+        raise ClusterError("batch jobs need dask-jobqueue: pip install 'sdem_dist[jobqueue]'") from error
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGINT, before)
+    return dask_jobqueue
+
+
+def job_script(path: str | Path, lifetime: str | None = None) -> str:
+    """Return the script of the batch jobs that a cluster file describes, submitting nothing."""
+    import dask
+
+    settings = read_settings(path, lifetime)
+    with dask.config.set(settings.config):
+        options = _job_options(settings)
+        del options["scheduler_options"]
+        scheme = options["protocol"] or "tcp://"
+        job_class = getattr(jobqueue(), SYSTEMS[settings.system]).job_cls
+        return str(job_class(f"{scheme}SCHEDULER:PORT", name="WORKER", **options).job_script())
+
+
+def _job_options(settings: JobSettings) -> dict[str, Any]:
+    """Return what jobqueue's cluster is called with, beyond what it reads from the configuration itself."""
+    import dask
+    from distributed.security import Security
+
+    config = dask.config.get(f"jobqueue.{settings.system}")
+    arguments = [str(a) for a in config["worker-extra-args"]]
+    named = {argument.partition("=")[0] for argument in arguments}
+    scheduler = {"dashboard_address": f"{LOOPBACK}:0", **config["scheduler-options"]}
+    if config["interface"] is None and not named & {"--host", "--interface"}:
+        arguments += ["--host", LOOPBACK]
+        if not {"host", "interface"} & set(scheduler):
+            scheduler["host"] = LOOPBACK
+    if "--dashboard-address" not in named:  # workers would show theirs on every network
+        arguments += ["--dashboard-address", f"{LOOPBACK}:0"]
+    if settings.lifetime is not None:
+        arguments += ["--lifetime", f"{settings.lifetime:g}s"]
+        arguments += ["--lifetime-stagger", f"{STAGGER * settings.lifetime:g}s"]
+    prologue = [f"export {name}={value}" for name, value in ENVIRONMENT.items()]  # those of the file come later and win
+    prologue += config["job-script-prologue"]
+    security = Security() if dask.config.get("distributed.comm.tls.ca-file") else None
+    if security is not None:
+        prologue.append("export DASK_DISTRIBUTED__COMM__REQUIRE_ENCRYPTION=true")
+    return {
+        "worker_extra_args": arguments,
+        "scheduler_options": scheduler,
+        "job_script_prologue": prologue,
+        "security": security,
+        "protocol": None if security is None else "tls://",
+    }
 
 
 @contextmanager
@@ -59,7 +210,7 @@ def batch_jobs(
     The run begins with the first worker. Jobs that start later join in, lost jobs are submitted again, and all are
     cancelled at the end, also after an exception or a signal.
 
-    `path`: cluster file, see `sdem_dist.cluster.job_settings`.
+    `path`: cluster file.
     `lifetime`: such as ``"55m"``, in place of the file's.
     `say`: takes lines for the person who waits.
     Raises ClusterError: the file is wrong, the batch system refuses the jobs, or no worker came in time; with what the
@@ -72,16 +223,15 @@ def batch_jobs(
     # A worker that its nanny restarts must not cost the whole job.
     patience = {"distributed.deploy.lost-worker-timeout": "60s"}
     with dask.config.set({**patience, **QUIET, **TASK_STREAM, **settings.config}):
-        options = job_options(settings)
-        host = str(dict(options["scheduler_options"]).get("host"))  # type: ignore[call-overload]
-        if options["security"] is None and LOOPBACK not in host:
+        options = _job_options(settings)
+        if options["security"] is None and LOOPBACK not in str(options["scheduler_options"].get("host")):
             say(
                 f"{path}: no certificates: whoever reaches the scheduler or a worker over the network can run code as you "
                 "(sdem cluster certificates makes some)"
             )
         cluster_class = getattr(jobqueue(), SYSTEMS[settings.system])
         with ended_by_signals():
-            cluster = cluster_class(job_cls=with_refusals(cluster_class.job_cls), **options)
+            cluster = cluster_class(job_cls=_with_refusals(cluster_class.job_cls), **options)
             monitor = JobMonitor(cluster, settings, say)
             try:
                 cluster.scale(jobs=settings.jobs)
@@ -93,14 +243,13 @@ def batch_jobs(
                 with Client(cluster, direct_to_workers=True) as client:  # as `sdem_dist.cluster.client` says
                     yield client
             except ClusterError as error:
-                states = states_of_jobs(cluster, settings)
-                raise ClusterError(f"{error}\nWhat {settings.system} says:\n{states}") from error
+                raise ClusterError(f"{error}\nWhat {settings.system} says:\n{_states(cluster, settings)}") from error
             finally:
                 monitor.stopped = True
                 cluster.close()
 
 
-def with_refusals(job_class: type[Job]) -> type[Job]:
+def _with_refusals(job_class: type[Job]) -> type[Job]:
     """Return a job class whose refusal by the batch system can be read; jobqueue's own goes to a log.
 
     It also knows when it is closed, without which a cluster that never ran cannot be closed.
@@ -120,6 +269,13 @@ def with_refusals(job_class: type[Job]) -> type[Job]:
         await compat.process_interface(self, "close")
 
     return type(job_class.__name__, (job_class,), {"start": start, "close": close, "refusal": None})
+
+
+class JobStatus(NamedTuple):
+    """What a batch system says about a job."""
+
+    text: str
+    over: bool | None  # None: it did not answer
 
 
 def job_status(system: str, job_id: str) -> JobStatus:
@@ -145,7 +301,11 @@ def log_of_job(job_id: str, folder: str | None, job_name: str | None = None) -> 
     return "\n".join("\n".join([f"{path}:", *lines[-LINES:]]) for path, lines in texts.items() if lines)
 
 
-def states_of_jobs(cluster: Any, settings: JobSettings) -> str:
+def _first_lines(text: str) -> str:
+    return "\n".join([line.strip() for line in text.splitlines() if line.strip()][:LINES])
+
+
+def _states(cluster: Any, settings: JobSettings) -> str:
     """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
     folder, name = (None if (o := settings.options.get(k)) is None else str(o) for k in ("log-directory", "job-name"))
     texts: dict[str, None] = {}
@@ -189,15 +349,14 @@ class JobMonitor:
     Jobqueue's adaptive scaling does that for jobs of one process only, and never for jobs that end before their worker
     has come.
 
-    `cluster`: dask-jobqueue's, its jobs as `with_refusals` makes them.
+    `cluster`: dask-jobqueue's, its jobs as `_with_refusals` makes them.
     `say`: takes lines about what was replaced.
     """
 
     def __init__(self, cluster: Any, settings: JobSettings, say: Callable[[str], None]) -> None:
         self._cluster, self._settings, self._say = cluster, settings, say
         self._last_worker: dict[object, float] = {}  # by job, since names are used again
-        self._failures = 0
-        self.stopped = False
+        self._failures, self.stopped = 0, False
 
     async def watch(self) -> None:
         while not self.stopped:
@@ -213,6 +372,10 @@ class JobMonitor:
             except Exception as error:  # noqa: BLE001  whatever it is, the next look tries again
                 self._say(f"jobs could not be looked after ({type(error).__name__}: {error}); trying again")
 
+    def _has_worker(self, name: object) -> bool:
+        present = [str(worker.name) for worker in list(self._cluster.scheduler.workers.values())]
+        return any(worker == str(name) or worker.startswith(f"{name}-") for worker in present)
+
     async def _is_lost(self, name: object, job: Any) -> bool:
         now = time.monotonic()
         if self._has_worker(name):
@@ -221,30 +384,21 @@ class JobMonitor:
             self._last_worker[job] = now
             return False
         if job.job_id is None:
-            return job.refusal is not None and self._tries_again(f"a job was refused: {job.refusal}")
-        status = await asyncio.to_thread(job_status, self._settings.system, job.job_id)
-        text = ", ".join(status.text.splitlines())
-        if self._has_worker(name):
-            return False
-        if job not in self._last_worker:
-            return status.over is True and self._tries_again(f"{text}: it ended before it brought a worker")
-        lost = bool(status.over) or now - self._last_worker[job] > SILENT
-        if lost:
-            self._say(f"{text}: submitting another")
-        return lost
-
-    def _has_worker(self, name: object) -> bool:
-        present = [str(worker.name) for worker in list(self._cluster.scheduler.workers.values())]
-        return any(worker == str(name) or worker.startswith(f"{name}-") for worker in present)
-
-    def _tries_again(self, failure: str) -> bool:
-        if self._failures >= FAILURES:
+            failure = "" if job.refusal is None else f"a job was refused: {job.refusal}"
+        else:
+            status = await asyncio.to_thread(job_status, self._settings.system, job.job_id)
+            text = ", ".join(status.text.splitlines())
+            if self._has_worker(name):
+                return False
+            if job in self._last_worker:
+                lost = bool(status.over) or now - self._last_worker[job] > SILENT
+                if lost:
+                    self._say(f"{text}: submitting another")
+                return lost
+            failure = f"{text}: it ended before it brought a worker" if status.over else ""
+        if not failure or self._failures >= FAILURES:
             return False
         self._failures += 1
         again = self._failures < FAILURES
         self._say(f"{failure}: {'submitting another' if again else f'{FAILURES} failed in a row; going on without it'}")
         return again
-
-
-def _first_lines(text: str) -> str:
-    return "\n".join([line.strip() for line in text.splitlines() if line.strip()][:LINES])

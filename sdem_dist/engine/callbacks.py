@@ -18,18 +18,8 @@ import msgspec
 
 from sdem_dist import glossary
 from sdem_dist.counted import counted
-from sdem_dist.engine.events import (
-    Callback,
-    CheckpointWritten,
-    EpochEnded,
-    Event,
-    RoundEnded,
-    RunEnded,
-    StageEnded,
-    StageStarted,
-    TaskRetried,
-    WorkerLost,
-)
+from sdem_dist.engine import events
+from sdem_dist.engine.events import Callback, EpochEnded, Event, RoundEnded, RunEnded, StageEnded, StageStarted
 from sdem_dist.engine.plan import VALIDATION
 from sdem_dist.errors import BucketError
 from sdem_dist.storage import buckets
@@ -54,47 +44,42 @@ class LogLines:
     """Write a line for each epoch to standard error; for a stage that is not monitored one line, if it takes long."""
 
     def __init__(self, prefix: str = "") -> None:
-        self._prefix = prefix
+        self._prefix, self._seconds = prefix, 0.0
         self._stage: StageStarted | None = None
-        self._seconds = 0.0
 
     def __call__(self, event: Event) -> None:
+        if isinstance(event, StageStarted):
+            self._stage, self._seconds = event, 0.0
         line = self._line(event)
         if line:
             print(f"{self._prefix}{line}", file=sys.stderr, flush=True)
 
     def _line(self, event: Event) -> str:
         """Return what an event is worth to people; empty if nothing."""
-        if isinstance(event, StageStarted):
-            self._stage, self._seconds = event, 0.0
-        stage = self._stage
-        if isinstance(event, WorkerLost):
-            return f"lost the worker {event.worker}; what it was doing is done again elsewhere"
-        if isinstance(event, TaskRetried):
-            return f"a task failed and is tried again: {event.error}"
-        if stage is None:
-            return ""
-        if not stage.monitored:
-            before, self._seconds = (
-                self._seconds,
-                self._seconds + (event.seconds if isinstance(event, RoundEnded) else 0),
-            )
-            return f"{stage.stage}: {counted(stage.n_epochs, 'epoch')}" if before < SHORT <= self._seconds else ""
-        if isinstance(event, StageStarted):
-            rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
-            goes_on = f", from epoch {event.epoch + 1}" if event.epoch else ""
-            sizes = f"{counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round"
-            return f"{event.stage}: {sizes}, {counted(event.n_workers, 'thread')}{goes_on}"
-        if isinstance(event, EpochEnded):
-            # Of many quick epochs without a figure, one in ten gets a line.
-            has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
-            if has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or (event.epoch + 1) % 10 == 0:
-                rate = f"{event.documents_per_second:,.0f} documents/s"
-                return f"{event.stage}  {brief(event, stage.main_metrics)}  {rate}"
-        if isinstance(event, CheckpointWritten):
-            return f"checkpoint {event.path}"
-        if isinstance(event, StageEnded) and event.why:
-            return f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}"
+        match event, self._stage:
+            case events.WorkerLost(), _:
+                return f"lost the worker {event.worker}; what it was doing is done again elsewhere"
+            case events.TaskRetried(), _:
+                return f"a task failed and is tried again: {event.error}"
+            case RoundEnded(), StageStarted(monitored=False) as stage:
+                before, self._seconds = self._seconds, self._seconds + event.seconds
+                if before < SHORT <= self._seconds:
+                    return f"{stage.stage}: {counted(stage.n_epochs, 'epoch')}"
+            case StageStarted(monitored=True), _:
+                rounds, lanes = counted(event.n_rounds, "round"), counted(event.n_lanes, "lane")
+                goes_on = f", from epoch {event.epoch + 1}" if event.epoch else ""
+                sizes = f"{counted(event.n_epochs, 'epoch')}, {rounds} per epoch, {lanes} per round"
+                return f"{event.stage}: {sizes}, {counted(event.n_workers, 'thread')}{goes_on}"
+            case EpochEnded(), StageStarted(monitored=True) as stage:
+                # Of many quick epochs without a figure, one in ten gets a line.
+                has_figures = any(name.removeprefix(VALIDATION) in stage.main_metrics for name in event.metrics)
+                if has_figures or stage.n_epochs < MANY_EPOCHS or event.seconds >= SHORT or event.epoch % 10 == 9:
+                    rate = f"{event.documents_per_second:,.0f} documents/s"
+                    return f"{event.stage}  {brief(event, stage.main_metrics)}  {rate}"
+            case events.CheckpointWritten(), StageStarted(monitored=True):
+                return f"checkpoint {event.path}"
+            case StageEnded(), StageStarted(monitored=True) if event.why:
+                return f"{event.stage}: stopped after epoch {event.n_epochs}, since {event.why}; {event.then}"
         return ""
 
 
@@ -119,8 +104,7 @@ class ProgressBar:
 
     def __call__(self, event: Event) -> None:
         if isinstance(event, StageStarted):
-            if self._stage is not None and not self._stage.monitored:
-                self._bars.pop()  # the next bar takes its place
+            self._drop_unmonitored()
             self._stage = event
             self._bars.append(Bar(event.stage, event.done, max(1, event.total)))
         elif isinstance(event, RunEnded):
@@ -139,11 +123,18 @@ class ProgressBar:
         if isinstance(event, StageStarted | RoundEnded | StageEnded):
             self._draw()
 
+    def _drop_unmonitored(self) -> None:
+        if self._stage is not None and not self._stage.monitored:
+            self._bars.pop()  # the next bar takes its place
+
     def _draw(self) -> None:
-        texts, self._drawn = [self._prefix + bar.text for bar in self._bars], time.monotonic()
+        self._drawn = time.monotonic()
         if in_notebook():
-            display, both = import_module("IPython.display"), list(zip(self._bars, texts, strict=True))
-            rows = [f'<progress value="{b.done}" max="{b.total}"></progress> {html.escape(text)}' for b, text in both]
+            display = import_module("IPython.display")
+            rows = [
+                f'<progress value="{bar.done}" max="{bar.total}"></progress> {html.escape(self._prefix + bar.text)}'
+                for bar in self._bars
+            ]
             picture = display.HTML("<br>".join(rows))
             if self._screen is None:
                 self._screen = display.display(picture, display_id=True)
@@ -157,8 +148,8 @@ class ProgressBar:
         from rich.text import Text
 
         grid = Table.grid(padding=(0, 1))
-        for bar, text in zip(self._bars, texts, strict=True):
-            grid.add_row(Text(text), RichBar(bar.total, bar.done, width=40))
+        for bar in self._bars:
+            grid.add_row(Text(self._prefix + bar.text), RichBar(bar.total, bar.done, width=40))
         if self._screen is None:
             self._screen = Live(console=Console(stderr=True), auto_refresh=False)
             self._screen.start()
@@ -166,8 +157,7 @@ class ProgressBar:
 
     def stop(self) -> None:
         """Leave the terminal as it was, also after a training that failed."""
-        if self._stage is not None and not self._stage.monitored:
-            self._bars.pop()
+        self._drop_unmonitored()
         self._stage = None
         if self._screen is not None:
             self._draw()
@@ -179,8 +169,7 @@ class ProgressBar:
 def in_notebook() -> bool:
     """Say whether code runs in the kernel of a notebook, without importing IPython."""
     ipython = sys.modules.get("IPython")
-    shell = None if ipython is None else ipython.get_ipython()
-    return type(shell).__name__ == "ZMQInteractiveShell"
+    return ipython is not None and type(ipython.get_ipython()).__name__ == "ZMQInteractiveShell"
 
 
 @contextmanager

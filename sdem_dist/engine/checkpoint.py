@@ -10,13 +10,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from reprlib import repr as brief
-from typing import Any, Generic, NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
 from sdem_dist.counted import counted
 from sdem_dist.errors import BucketError, ModelError, OtherRunError
-from sdem_dist.learners.protocol import State
 from sdem_dist.records import plain
 from sdem_dist.storage.archive import contents_checksum, read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
@@ -35,18 +34,18 @@ _CHECKPOINT = re.compile(r"checkpoint-(\d+)-(\d+)-(\d+)\.sdem")
 _RESULT = re.compile(r"stage-(\d+)\.sdem")
 
 
-class SavedState(NamedTuple, Generic[State]):
+class SavedState(NamedTuple):
     """A state in a checkpoint, to be read block by block wherever its file is seen."""
 
     path: str  # absolute: processes have working directories of their own
     contents: int | None  # checksum of the file's table of contents: on another machine another file may have its name
-    state_type: type[State]
+    state_type: type[Any]
 
     def is_visible(self) -> bool:
         """Whether this process sees the file, and not another one of that name."""
         return self.contents is not None and contents_checksum(self.path) == self.contents
 
-    def block(self, number: int, n_blocks: int) -> State:
+    def block(self, number: int, n_blocks: int) -> Any:
         """Return one block of the state.
 
         Raises OSError: the file cannot be read here; another try may succeed.
@@ -77,13 +76,12 @@ class Progress(NamedTuple):
     seconds: float = 0.0  # wall time of the unfinished epoch's rounds so far
 
 
-@dataclass(frozen=True)
-class StageRecord(Generic[State]):
+class StageRecord(NamedTuple):
     """What a stage's files are recognised by."""
 
     number: int  # its position among the stages of the fit
     run: Json  # what decides its bits, see `identity`
-    state_type: type[State]  # a NamedTuple of arrays and floats
+    state_type: type[Any]  # a NamedTuple of arrays and floats
     n_blocks: int
 
 
@@ -99,13 +97,11 @@ class Checkpoints:
 
     folder: Path
     every_rounds: int | None = None  # write after this many rounds of a stage; None: at the end of each epoch
-    every_seconds: float | None = None
-    """Instead, write after the first round that ends this many seconds after the last checkpoint."""
+    every_seconds: float | None = None  # instead, after the first round that ends so long after the last checkpoint
     keep: int = 2  # how many of a stage to keep; older ones are removed once a newer one is published
 
     def __post_init__(self) -> None:
-        self.folder = place(self.folder)
-        self._last = time.monotonic()
+        self.folder, self._last = place(self.folder), time.monotonic()
         if self.every_rounds is not None and self.every_seconds is not None:
             raise ValueError("give every_rounds or every_seconds, not both")
         try:
@@ -128,16 +124,12 @@ class Checkpoints:
         """Say whether a checkpoint is due after `rounds_done` rounds of a stage."""
         if self.every_seconds is not None:
             return time.monotonic() - self._last >= self.every_seconds
-        if self.every_rounds is not None:
-            return rounds_done % self.every_rounds == 0
-        return end_of_epoch
+        return end_of_epoch if self.every_rounds is None else rounds_done % self.every_rounds == 0
 
-    def write(
-        self, stage: StageRecord[State], progress: Progress, get: Callable[[int], State], best: State | None
-    ) -> SavedState[State]:
+    def write(self, stage: StageRecord, progress: Progress, get: Callable[[int], Any], best: Any) -> SavedState:
         """Publish a checkpoint and remove all but the newest `keep` of its stage.
 
-        `get`: ``get(block)`` returns one; each is written before the next is asked for. `best`: in one piece.
+        `get`: ``get(block)`` returns one; each is written before the next is asked for. `best`: in one piece, or None.
         """
 
         def arrays() -> Iterator[tuple[str, np.ndarray]]:
@@ -153,9 +145,7 @@ class Checkpoints:
         self._last = time.monotonic()
         return SavedState(str(path), contents_checksum(path), stage.state_type)
 
-    def latest(
-        self, stage: StageRecord[State], n_epochs: int
-    ) -> tuple[Progress, SavedState[State], State | None] | None:
+    def latest(self, stage: StageRecord, n_epochs: int) -> tuple[Progress, SavedState, Any] | None:
         """Return (progress, state, best state or None) of a stage's newest checkpoint, or None where there is none.
 
         Raises ModelError: it is damaged, or (`OtherRunError`) belongs to other settings or another corpus, or has run
@@ -178,8 +168,8 @@ class Checkpoints:
             )
         return progress, SavedState(str(path), contents_checksum(path), stage.state_type), best
 
-    def write_result(self, run: Json, stage: int, state: State | None, values: object) -> None:
-        """Publish what a finished stage gave, its state and history, or the metrics of a scoring."""
+    def write_result(self, run: Json, stage: int, state: Any, values: object) -> None:
+        """Publish what a finished stage gave, its state and history, or None and the metrics of a scoring."""
         arrays = {} if state is None else dict(_named(state, "state"))
         write_archive(self._result(stage), RESULT, arrays, {"run": run, "result": to_json(values)})
 
@@ -191,8 +181,7 @@ class Checkpoints:
         path = self._result(stage)
         if not path.exists():
             return None
-        metadata = _read(path, RESULT, None, "state")[1]
-        check_run(path, run, metadata)  # first: the state of another run may have other arrays
+        check_run(path, run, _read(path, RESULT, None, "state")[1])  # the state of another run may have other arrays
         state, metadata = _read(path, RESULT, state_type, "state")
         return state, from_json(metadata.get("result"))
 
@@ -218,9 +207,9 @@ def _prefix(block: int, n_blocks: int) -> str:
     return "state" if n_blocks == 1 else f"state_{block}"
 
 
-def _named(state: object, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
+def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
     """Yield the fields of a state, or of a block of one, as arrays with names that begin with `prefix`."""
-    for field, value in cast(Any, state)._asdict().items():
+    for field, value in state._asdict().items():
         yield f"{prefix}_{field}", np.asarray(value)
 
 
@@ -253,10 +242,15 @@ def _mismatch(path: str | Path, error: Exception) -> ModelError:
 
 def check_run(path: str | Path, run: Json, metadata: Mapping[str, object]) -> None:
     """Raise OtherRunError unless a file was written by the run `run`; it names the first settings that differ."""
+
+    def leaves(tree: object, path: str = "") -> Iterator[tuple[str, object]]:
+        for name, value in tree.items() if isinstance(tree, dict) else ():
+            yield from leaves(value, f"{path}{name}.") if isinstance(value, dict) else [(f"{path}{name}", value)]
+
     before = metadata.get("run")
     if before == run:
         return
-    a, b = ({} if not isinstance(r, dict) else dict(_leaves(r)) for r in (run, before))
+    a, b = dict(leaves(run)), dict(leaves(before))
     differing = [name for name in sorted({*a, *b}) if (name in a, a.get(name)) != (name in b, b.get(name))]
     texts = [
         f"{name}: {brief(a[name]) if name in a else 'not set'}, before {brief(b[name]) if name in b else 'not set'}"
@@ -276,11 +270,3 @@ def identity(**parts: object) -> Json:
         return str(value) if (fields := plain(value)) is value else fields
 
     return cast(Json, to_json(json.loads(json.dumps(parts, default=described))))
-
-
-def _leaves(tree: Json, path: str = "") -> Iterator[tuple[str, object]]:
-    for name, value in tree.items():
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{path}{name}.")
-        else:
-            yield f"{path}{name}", value

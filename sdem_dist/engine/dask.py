@@ -52,18 +52,20 @@ class DaskExecutor(Executor):
     `wait_for_workers`: seconds that the cluster may be without any worker, at the beginning and in the middle.
     Default: Dask's configuration ``sdem-dist.wait-for-workers`` (``DASK_SDEM_DIST__WAIT_FOR_WORKERS``), or 60.
     `silence`: seconds that the scheduler may take to answer. Default: ``sdem-dist.silence``, or 300.
-    `workers`: addresses when last looked; those that stay keep their position. `n_workers`: threads of all, at least 1.
     Raises ClusterError: no worker arrived in time, or the scheduler does not answer.
     """
 
     max_pending_rounds = 1
 
     def __init__(self, client: Client, wait_for_workers: float | None = None, silence: float | None = None) -> None:
+        def setting(name: str, value: float | None, default: float) -> float:
+            return float(dask.config.get(f"sdem-dist.{name}", default)) if value is None else value
+
         self._client, self.address = client, compat.scheduler_address(client)
         self._run = f"0{uuid.uuid4().hex[:8]}"  # keys of two runs on one cluster must differ
-        self.wait_for_workers = _seconds("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
-        self.silence = _seconds("silence", silence, SILENCE)
-        self.workers: list[str] = []
+        self.wait_for_workers = setting("wait-for-workers", wait_for_workers, WAIT_FOR_WORKERS)
+        self.silence = setting("silence", silence, SILENCE)
+        self.workers: list[str] = []  # addresses when last looked; those that stay keep their position
         self._events: list[Event] = []
         self._disturbed = False
         self._last_look = self._last_running = time.monotonic()
@@ -72,11 +74,15 @@ class DaskExecutor(Executor):
             _log.warning("no worker at %s yet; waiting up to %g s for one", self.address, self.wait_for_workers)
             # A cluster that adapts starts workers only where there is work.
             wanted = client.submit(int, key=f"first-worker-{self._run}")
-            client.sync(self._first_worker)
+            while not self.workers:
+                time.sleep(min(PULSE, self.wait_for_workers / 4))
+                client.sync(self._look)
             wanted.release()
-        client.subscribe_topic(self._run, self._record_retry)
+        client.subscribe_topic(
+            self._run, lambda logged: self._events.append(TaskRetried(logged[1]["failures"], logged[1]["error"]))
+        )
         with dask.config.set(TASK_STREAM):  # seen by a scheduler in this process
-            self._task_stream(count=0)  # from now on it records what `transfer_seconds` reads
+            self._ask(lambda: client.get_task_stream(count=0))  # from now on it records what `transfer_seconds` reads
 
     def memory_bytes(self) -> int:
         described = self._ask(partial(compat.described_workers, self._client))
@@ -97,20 +103,19 @@ class DaskExecutor(Executor):
         first = list({_host(worker): worker for worker in reversed(self.workers)}.values())
         values: list[Value] = []
         for group in (first, [worker for worker in self.workers if worker not in first]):
-            answers = self._alive(partial(self._answers, group, function, *args))
-            if answers is None:
+            replies = self._client.sync(self._while_alive, partial(self._replies, group, function, *args))
+            if replies is None:
                 return []
-            values += answers
+            values += replies
         return values
 
-    async def _answers(self, workers: list[str], function: Callable[..., Value], *args: object) -> list[Value] | None:
-        """Return what workers answer, but for those lost meanwhile; None if one does not answer in time.
-
-        Each is called by itself: Dask would call a lost one for 30 s, and the others wait for it.
-        """
-        ask = partial(self._client.run, _in_thread, function, *args, on_error="ignore", asynchronous=True)
-        calls = {worker: asyncio.ensure_future(ask(workers=[worker])) for worker in workers}
-        deadline, answers = time.monotonic() + ALL_WORKERS_SECONDS, []
+    async def _replies(self, workers: list[str], function: Callable[..., Value], *args: object) -> list[Value] | None:
+        """Return what workers answer, but for those lost meanwhile; None if one does not answer in time."""
+        # In a thread: long work, such as compiling, must not keep a worker's event loop from answering the scheduler.
+        run = partial(self._client.run, asyncio.to_thread, function, *args, on_error="ignore", asynchronous=True)
+        # Each is called by itself: Dask would call a lost one for 30 s, and the others wait for it.
+        calls = {worker: asyncio.ensure_future(run(workers=[worker])) for worker in workers}
+        deadline, values = time.monotonic() + ALL_WORKERS_SECONDS, list[Value]()
         try:
             while waiting := [call for worker, call in calls.items() if not call.done() and worker in self.workers]:
                 if time.monotonic() >= deadline:
@@ -118,8 +123,8 @@ class DaskExecutor(Executor):
                 await asyncio.wait(waiting, timeout=PULSE / 4)
             for call in calls.values():
                 if call.done() and call.exception() is None:
-                    answers += call.result().values()
-            return answers
+                    values += call.result().values()
+            return values
         finally:
             for call in calls.values():
                 call.cancel()
@@ -175,21 +180,14 @@ class DaskExecutor(Executor):
     def transfer_seconds(self, since: float) -> float:
         return sum(
             span["stop"] - span["start"]
-            for task in self._task_stream(start=since)
+            for task in self._ask(lambda: self._client.get_task_stream(start=since))
             for span in task["startstops"]
             if span["action"] == "transfer" and self._run in str(task["key"])
         )
 
-    def _task_stream(self, **which: Any) -> Any:
-        # Within the client's event loop, its method returns something to await.
-        return self._ask(lambda: self._client.get_task_stream(**which))
-
-    def _record_retry(self, logged: tuple[float, dict[str, Any]]) -> None:
-        self._events.append(TaskRetried(logged[1]["failures"], logged[1]["error"]))
-
     def _watched(self, handle: Handle[Any], start: Callable[[], Awaitable[Any]]) -> Any:
         try:
-            return self._alive(start)
+            return self._client.sync(self._while_alive, start)
         except KilledWorker as error:
             raise ClusterError(
                 f"{error.allowed_failures + 1} workers died one after the other while they had the task {error.task!r}, "
@@ -202,16 +200,8 @@ class DaskExecutor(Executor):
                 f"{cast('Future[Any]', handle).key!r} was under way: {error}"
             ) from error
 
-    def _alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
-        """Wait for ``start()`` for as long as the scheduler answers and has workers."""
-        value: Value = self._client.sync(self._while_alive, start)
-        return value
-
-    def _ask(self, question: Callable[[], Awaitable[Value]]) -> Value:
-        value: Value = self._client.sync(self._reply, question)
-        return value
-
     async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:
+        """Wait for ``start()`` for as long as the scheduler answers and has workers."""
         work = asyncio.ensure_future(start())
         try:
             while not work.done():
@@ -221,11 +211,6 @@ class DaskExecutor(Executor):
             return work.result()
         finally:
             work.cancel()
-
-    async def _first_worker(self) -> None:
-        while not self.workers:
-            await asyncio.sleep(min(PULSE, self.wait_for_workers / 4))
-            await self._look()
 
     async def _look(self) -> None:
         """Ask the scheduler for its workers, which also shows that it is alive."""
@@ -240,7 +225,7 @@ class DaskExecutor(Executor):
         new = iter(sorted(set(present) - set(self.workers)))
         positions = [worker if worker in present else next(new, None) for worker in self.workers]
         self.workers = [worker for worker in positions if worker is not None] + list(new)
-        self.n_workers = max(1, sum(present.values()))
+        self.n_workers = max(1, sum(present.values()))  # threads of all
         running = await self._reply(partial(compat.running_workers, self._client))
         disturbed_before, self._disturbed = self._disturbed, bool(lost) or len(running) < len(present)
         if running:
@@ -259,6 +244,9 @@ class DaskExecutor(Executor):
                 f"the scheduler at {self.address} {what}. (DASK_SDEM_DIST__WAIT_FOR_WORKERS sets this time.)"
             )
 
+    def _ask(self, question: Callable[[], Awaitable[Value]]) -> Value:
+        return cast(Value, self._client.sync(self._reply, question))
+
     async def _reply(self, question: Callable[[], Awaitable[Value]]) -> Value:
         try:
             return await asyncio.wait_for(question(), self.silence)
@@ -275,17 +263,8 @@ class DaskExecutor(Executor):
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
 
-async def _in_thread(function: Callable[..., Value], *args: object) -> Value:
-    """Keep long work, such as compiling, off a worker's event loop, which has to answer the scheduler meanwhile."""
-    return await asyncio.to_thread(function, *args)
-
-
 def _host(address: str) -> str:
     return address.rpartition(":")[0]
-
-
-def _seconds(name: str, value: float | None, default: float) -> float:
-    return float(dask.config.get(f"sdem-dist.{name}", default)) if value is None else value
 
 
 def _attempt(run: str, function: Callable[..., Value], *args: object) -> Value:
@@ -313,8 +292,8 @@ def scratch_folder() -> str | None:
 
 def _lanes_in_words(args: Iterable[object]) -> str:
     """Return what the lanes among a task's arguments are, for people who read keys; empty if there are none."""
-    lists = [arg for arg in args if isinstance(arg, list)]  # of lanes, or of rounds of lanes
-    nested = [x if isinstance(x, list) else [x] for items in lists for x in items]
+    groups = [group for arg in args if isinstance(arg, list) for group in arg]  # lanes, or rounds of lanes
+    nested = [group if isinstance(group, list) else [group] for group in groups]
     lanes = [lane for group in nested for lane in group if isinstance(lane, Lane)]
     if not lanes:
         return ""

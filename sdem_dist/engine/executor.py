@@ -12,21 +12,17 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, cast
 
 import numpy as np
-from numpy.typing import ArrayLike
 
 from sdem_dist.engine.events import Event
 from sdem_dist.errors import ClusterError, ModelError, SdemError
 from sdem_dist.interrupts import reraise_interrupt, set_stop_event
 
-LIBRARIES = 350 << 20
-"""What a worker takes besides: Python, compiled kernels, zarr, and the documents and tables of the lanes at work."""
-LOADED = 200 << 20
-"""What a worker takes before it has documents: Python, compiled kernels, zarr."""
-SHARE = 0.6
-"""Share of a process's memory that is used; Dask begins to write results to disk at .6, and pauses a worker at .8."""
+LIBRARIES = 350 << 20  # of a worker: Python, compiled kernels, and the documents and tables of the lanes at work
+LOADED = 200 << 20  # of a worker that has no documents yet: Python, compiled kernels
+SHARE = 0.6  # of a process's memory that is used; Dask begins to write results to disk at .6, and pauses it at .8
 SMALLEST_CACHE = 32 << 20
 REFUSED = 0.75  # share of a process's memory above which a run does not start
 MANY_CLASSES = 1000  # from this many on, a message names the estimator for them
@@ -56,8 +52,8 @@ def read_text(path: Path) -> str:
         return ""
 
 
-def state_bytes(state: object) -> int:
-    return sum(np.asarray(field).nbytes for field in cast("Iterable[ArrayLike]", state))
+def state_bytes(state: Any) -> int:
+    return sum(np.asarray(field).nbytes for field in state)
 
 
 def default_blocks(state: int) -> int:
@@ -103,15 +99,18 @@ class Handle(Protocol[Result]):
 
 
 class Executor(ABC):
-    """Runs pure functions whose arguments may be results still to come."""
+    """Runs pure functions whose arguments may be results still to come.
 
-    n_workers: int  # how many tasks run at once; nothing that changes a bit may depend on it
+    Nothing that changes a bit may depend on how many workers there are, or on their memory.
+    """
+
+    n_workers: int  # how many tasks run at once
     max_pending_rounds = 0  # rounds submitted before the current one ends, so that workers need not wait for the driver
     n_remembered = 0  # how many tasks so far are kept while their results are, to compute them again; 0: none ever
 
     @abstractmethod
     def memory_bytes(self) -> int:
-        """Return how much memory the process with the least may use; nothing that changes a bit may depend on it."""
+        """Return how much memory the process with the least may use."""
 
     @abstractmethod
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
@@ -165,8 +164,9 @@ class InProcess(Executor):
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
         self.n_workers = n_threads or len(os.sched_getaffinity(0))
         self._memory_bytes, self._stop = memory_bytes, threading.Event()
-        several = self.n_workers > 1
-        self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,)) if several else None
+        self._pool: ThreadPoolExecutor | None = None
+        if self.n_workers > 1:
+            self._pool = ThreadPoolExecutor(self.n_workers, "", set_stop_event, (self._stop,))
 
     def memory_bytes(self) -> int:
         return of_this_process() if self._memory_bytes is None else self._memory_bytes

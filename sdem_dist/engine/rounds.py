@@ -1,15 +1,12 @@
 """Rounds as tasks: bundles of lanes, a tree of sums, an update; or several rounds in one task. Scorings as tasks."""
 
-import time
-from collections import deque
 from collections.abc import Callable, Sequence
-from itertools import takewhile
-from typing import Generic, NamedTuple
+from typing import Any, TypeAlias
 
 from sdem_dist.engine import tasks
 from sdem_dist.engine.executor import Executor, Handle
 from sdem_dist.engine.plan import LANES_COMBINED, Plan
-from sdem_dist.learners.protocol import Lane, Prepared, State, Statistics
+from sdem_dist.learners.protocol import Lane
 
 TASKS_A_WORKER = 2  # in a round: one that ends early takes up what another has left
 SHORT_TASK = 0.25
@@ -19,13 +16,13 @@ FORGOTTEN = 0.8  # from round to round, what is left of the seconds that a long 
 SCORED_DOCUMENTS = 16_384  # documents that one task scores, about
 SCORES_ADDED = 16  # sums of scores that are added at once; it shapes them, and so their bits
 
-Blocks = list[Handle[tasks.TaskResult[State]]]  # a state, block by block
-ScoredRanges = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges of documents it scores
+Blocks: TypeAlias = list[Handle[tasks.TaskResult]]  # a state, block by block
+ScoredRanges: TypeAlias = tuple[float, list[tuple[int, int]]]  # affinity of a task, and the ranges that it scores
 
 
-def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], State]) -> Blocks[State]:
+def blocks_from_driver(executor: Executor, n_blocks: int, get: Callable[[int], Any]) -> Blocks:
     """Send ``get(block)``, one after the other, so that the driver has no more than one."""
-    handles: Blocks[State] = []
+    handles: Blocks = []
     for b in range(n_blocks):
         handles.append(executor.put(tasks.TaskResult(get(b))))
         executor.wait(handles[-1])
@@ -81,13 +78,13 @@ class TaskSizes:
 
 
 def submit_rounds(
-    inputs: tasks.TaskInput[State, Statistics, Prepared],
+    inputs: tasks.TaskInput,
     plan: Plan,
     executor: Executor,
-    blocks: Blocks[State],
+    blocks: Blocks,
     rounds: Sequence[Sequence[Lane]],
     bundle: int,
-) -> Blocks[State]:
+) -> Blocks:
     """Submit the tasks of a round and return the handles of the state's blocks after it.
 
     Where one bundle has all lanes, and the state is one block, one task does all; then there may be several rounds.
@@ -105,7 +102,7 @@ def submit_rounds(
     mapped = [
         executor.submit(tasks.map_lanes, inputs, b, summed, *blocks, affinity=b[0].lane / plan.n_lanes) for b in bundles
     ]
-    after: Blocks[State] = []
+    after: Blocks = []
     for b, block in enumerate(blocks):
         parts = mapped if n == 1 else [executor.submit(tasks.block_of, learner, part, b, n) for part in mapped]
         for fan_in, at_once in fan_ins(len(parts), bundle):
@@ -129,107 +126,6 @@ def fan_ins(n_parts: int, bundle: int) -> list[tuple[int, int]]:
     return levels
 
 
-class EndedRound(NamedTuple):
-    """A round that has ended."""
-
-    epoch: int
-    round: int
-    timings: tuple[tasks.TaskTiming, ...]
-
-
-class _Submitted(NamedTuple):
-    """Rounds that are under way."""
-
-    epoch: int
-    rounds: range
-    timings: list[Handle[tuple[tasks.TaskTiming, ...]]]  # block by block; none for a round without documents
-
-
-class RoundPipeline(Generic[State, Statistics, Prepared]):
-    """Rounds that are submitted and have not ended, as far as is known; each begins with the state of those before.
-
-    `blocks`: the state, block by block.
-    `most_tasks`: how many may be remembered behind the state, see `lineage_is_long`.
-    """
-
-    def __init__(
-        self,
-        inputs: tasks.TaskInput[State, Statistics, Prepared],
-        plan: Plan,
-        executor: Executor,
-        blocks: Blocks[State],
-        most_tasks: int,
-    ) -> None:
-        self._inputs, self._plan, self._executor, self._most_tasks = inputs, plan, executor, most_tasks
-        self._sizes = TaskSizes(plan, executor)
-        self._submitted: deque[_Submitted] = deque()
-        self.replace_state(blocks)
-
-    def __len__(self) -> int:
-        return len(self._submitted)
-
-    def replace_state(self, blocks: Blocks[State]) -> None:
-        """Go on from other handles of the last state; nothing is under way."""
-        # The state before the first round under way is kept: what a lost worker held is recomputed from it.
-        self._states = deque([blocks])
-        self._n_before = self._executor.n_remembered
-
-    @property
-    def blocks(self) -> Blocks[State]:
-        """Handles of the state after the last round submitted."""
-        return self._states[-1]
-
-    @property
-    def lineage_is_long(self) -> bool:
-        """Whether too many tasks are remembered behind the state, since the first or `replace_state`."""
-        return self._executor.n_remembered - self._n_before >= self._most_tasks
-
-    def submit(self, epoch: int, round_: int, most: int) -> int:
-        """Submit the next round, or as many of the next `most` as one task should run; return how many."""
-        bundle, numbers = self._sizes.n_lanes, range(round_, round_ + min(most, self._sizes.n_rounds))
-        rounds = list(takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
-        if not self._submitted:
-            self._last_end = time.perf_counter()
-        blocks, timings = self.blocks, []
-        if rounds:  # otherwise there are more rounds than documents
-            blocks = submit_rounds(self._inputs, self._plan, self._executor, blocks, rounds, bundle)
-            # Submitted before the tasks of later rounds, so that they run first, each where its block is.
-            timings = [self._executor.submit(tasks.timings_behind, block) for block in blocks]
-        self._states.append(blocks)
-        self._submitted.append(_Submitted(epoch, numbers[: max(1, len(rounds))], timings))
-        return len(self._submitted[-1].rounds)
-
-    def wait_oldest(self) -> list[EndedRound]:
-        """Wait for the end of the first rounds under way, those of one `submit`."""
-        epoch, rounds, handles = self._submitted[0]
-        timings = [timing for handle in handles for timing in self._executor.result(handle)]
-        self._submitted.popleft()
-        self._states.popleft()
-        before, self._last_end = self._last_end, time.perf_counter()
-        if timings:
-            self._sizes.measured(len(rounds), timings, self._last_end - before)
-        each = len(timings) // len(rounds)  # of several rounds all have a bundle's and an update's
-        return [EndedRound(epoch, r, tuple(timings[i * each : (i + 1) * each])) for i, r in enumerate(rounds)]
-
-    def block(self, number: int) -> State:
-        return self._executor.result(self.blocks[number]).value
-
-    def state(self, *, last: bool = False) -> State:
-        """Return the state after the last round submitted, in one piece.
-
-        `last`: nobody asks again, and each block is dropped when it has arrived.
-        """
-        left = dict(enumerate(self.blocks))
-        if last:
-            self.blocks.clear()
-            self._states.clear()
-
-        def get(number: int) -> State:
-            return self._executor.result(left.pop(number)).value
-
-        return get(0) if len(left) == 1 else tasks.wide(self._inputs.learner).gathered(len(left), get)
-
-
 def ranges_to_score(n_documents: int) -> list[ScoredRanges]:
     starts = range(0, n_documents, SCORED_DOCUMENTS)
     return [(start / n_documents, [(start, min(start + SCORED_DOCUMENTS, n_documents))]) for start in starts]
@@ -248,15 +144,9 @@ def ranges_of_plan(plan: Plan) -> list[ScoredRanges]:
 
 
 def evaluate(
-    inputs: tasks.TaskInput[State, Statistics, Prepared],
-    groups: Sequence[ScoredRanges],
-    executor: Executor,
-    blocks: Blocks[State],
+    inputs: tasks.TaskInput, groups: Sequence[ScoredRanges], executor: Executor, blocks: Blocks
 ) -> dict[str, float]:
-    """Return the metrics of a state over documents, see the learner's `metrics`.
-
-    `groups`: a task each. `blocks`: the state, block by block.
-    """
+    """Return the metrics of a state over documents, see the learner's `metrics`; a task scores each group."""
     parts = [executor.submit(tasks.evaluate, inputs, ranges, *blocks, affinity=affinity) for affinity, ranges in groups]
     while len(parts) > SCORES_ADDED:
         parts = [executor.submit(tasks.add, *parts[i : i + SCORES_ADDED]) for i in range(0, len(parts), SCORES_ADDED)]

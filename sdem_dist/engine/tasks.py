@@ -8,7 +8,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
 from functools import cache
-from typing import Generic, NamedTuple, ParamSpec, TypeVar, cast
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
@@ -18,10 +18,11 @@ from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.plan import LANES_COMBINED, reduce
 from sdem_dist.errors import DocumentError, SdemError
 from sdem_dist.interrupts import reraise_interrupt
-from sdem_dist.learners.protocol import Lane, Learner, Prepared, State, Statistics, WideLearner
+from sdem_dist.learners.protocol import Lane, WideLearner
 
+AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]
+"""Only the learner looks into its states, statistics and prepared documents; wide if the plan has several blocks."""
 Value = TypeVar("Value")
-Arguments = ParamSpec("Arguments")
 
 
 class TaskTiming(NamedTuple):
@@ -37,10 +38,10 @@ class TaskTiming(NamedTuple):
     merge: float = 0.0  # seconds of combining statistics and updating the state
 
 
-class TaskResult(NamedTuple, Generic[Value]):
+class TaskResult(NamedTuple):
     """A result, and what the tasks behind it took, back to the state before."""
 
-    value: Value
+    value: Any
     timings: tuple[TaskTiming, ...] = ()
 
 
@@ -50,10 +51,10 @@ class Stopwatch:
     def __init__(self) -> None:
         self._seconds = {"read": 0.0, "prepare": 0.0, "map": 0.0, "merge": 0.0}
 
-    def timed(self, name: str, function: Callable[Arguments, Value]) -> Callable[Arguments, Value]:
-        def run(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Value:
+    def timed(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+        def run(*args: Any) -> Value:
             started = time.perf_counter()
-            result = function(*args, **kwargs)
+            result = function(*args)
             self._seconds[name] += time.perf_counter() - started
             return result
 
@@ -74,39 +75,34 @@ def _read_ahead(process: int) -> ThreadPoolExecutor:
     return ThreadPoolExecutor(thread_name_prefix="sdem-read-ahead")
 
 
-class TaskInput(NamedTuple, Generic[State, Statistics, Prepared]):
+class TaskInput(NamedTuple):
     """Where tasks find documents, prepared for a learner, and how many bytes of them a process may keep."""
 
-    learner: Learner[State, Statistics, Prepared]
+    learner: AnyWideLearner
     corpus: CorpusLike
     cache_bytes: int
 
-    def state(self, blocks: Sequence[TaskResult[State]]) -> State:
+    def state(self, blocks: Sequence[TaskResult]) -> Any:
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
-        return blocks[0].value if len(blocks) == 1 else wide(self.learner).joined([b.value for b in blocks])
+        return blocks[0].value if len(blocks) == 1 else self.learner.joined([b.value for b in blocks])
 
-    def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: Stopwatch) -> Iterator[Prepared]:
+    def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: Stopwatch) -> Iterator[Any]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
         set_budget(self.cache_bytes)  # of several runs in a process, that of the latest task holds
         names = self.corpus.cache_key, self.learner.cache_key
         read = stopwatch.timed("read", self.corpus.read)
         prepare = stopwatch.timed("prepare", self.learner.prepare)
 
-        def load(start: int, stop: int) -> Prepared:
+        def load(start: int, stop: int) -> Any:
             return prepared_cache.get((*names, start, stop), lambda: prepare(read(start, stop)))
 
-        prefetched: Future[Prepared] | None = None
+        prefetched: Future[Any] | None = None
         for i, span in enumerate(spans):
             documents = load(*span) if prefetched is None else prefetched.result()
             following = spans[i + 1 : i + 2]
             absent = bool(following) and (*names, *following[0]) not in prepared_cache
             prefetched = _read_ahead(os.getpid()).submit(load, *following[0]) if absent else None
             yield documents
-
-
-def wide(learner: Learner[State, Statistics, Prepared]) -> WideLearner[State, Statistics, Prepared]:
-    """Return a learner as what a plan of several blocks needs."""
-    return cast(WideLearner[State, Statistics, Prepared], learner)
 
 
 _compiled: set[object] = set()
@@ -118,7 +114,7 @@ def kernels_of(value: object) -> object:
     return (type(value), *(kernels_of(getattr(value, name)) for name in parts))
 
 
-def compile_kernels(inputs: TaskInput[State, Statistics, Prepared], n_blocks: int) -> str:
+def compile_kernels(inputs: TaskInput, n_blocks: int) -> str:
     """Run a learner of this kind on one document, once a process, so that it is compiled before anything is timed.
 
     Returns what kernels are compiled for, see `sdem_dist.compat.compile_target`.
@@ -136,25 +132,23 @@ def compile_kernels(inputs: TaskInput[State, Statistics, Prepared], n_blocks: in
     return compile_target()
 
 
-def initial_block(learner: Learner[State, Statistics, Prepared], block: int, n_blocks: int) -> State:
+def initial_block(learner: AnyWideLearner, block: int, n_blocks: int) -> Any:
     """Return a block of the state before the first document."""
-    return learner.init() if n_blocks == 1 else wide(learner).initial_block(block, n_blocks)
+    return learner.init() if n_blocks == 1 else learner.initial_block(block, n_blocks)
 
 
-def start_block(make: Callable[[int, int], State], block: int, n_blocks: int) -> TaskResult[State]:
+def start_block(make: Callable[[int, int], Any], block: int, n_blocks: int) -> TaskResult:
     """Return a block of the state at which rounds begin, made where it is needed: initial, read, or a start's."""
     return TaskResult(make(block, n_blocks))
 
 
-def map_lanes(
-    inputs: TaskInput[State, Statistics, Prepared], lanes: Sequence[Lane], summed: bool, *blocks: TaskResult[State]
-) -> TaskResult[list[Statistics]]:
+def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: TaskResult) -> TaskResult:
     """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
     stopwatch, state, learner = Stopwatch(), inputs.state(blocks), inputs.learner
     documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], stopwatch)
     timed_map = stopwatch.timed("map", learner.map)
 
-    def leaf(lane: Lane) -> Statistics:
+    def leaf(lane: Lane) -> Any:
         with naming_bad_document(learner, inputs.corpus, state, lane):
             return timed_map(state, next(documents), lane)
 
@@ -163,40 +157,30 @@ def map_lanes(
     return TaskResult(parts, (stopwatch.timing(lanes),))
 
 
-def block_of(
-    learner: Learner[State, Statistics, Prepared], part: TaskResult[list[Statistics]], block: int, n_blocks: int
-) -> TaskResult[list[Statistics]]:
+def block_of(learner: AnyWideLearner, part: TaskResult, block: int, n_blocks: int) -> TaskResult:
     """Return the statistics that one block needs, so that only these travel; timings come with the first block."""
-    needed = [wide(learner).block_of_statistics(s, block, n_blocks) for s in part.value]
+    needed = [learner.block_of_statistics(s, block, n_blocks) for s in part.value]
     return TaskResult(needed, () if block else part.timings)
 
 
-def combine(
-    learner: Learner[State, Statistics, Prepared], at_once: int, *parts: TaskResult[list[Statistics]]
-) -> TaskResult[list[Statistics]]:
+def combine(learner: AnyWideLearner, at_once: int, *parts: TaskResult) -> TaskResult:
     """Return the sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
     return _merged(parts, lambda items: [reduce(items, learner.combine, at_once)])
 
 
-def update(
-    learner: Learner[State, Statistics, Prepared], state: TaskResult[State], *parts: TaskResult[list[Statistics]]
-) -> TaskResult[State]:
+def update(learner: AnyWideLearner, state: TaskResult, *parts: TaskResult) -> TaskResult:
     """Return the next state from all sums of a round."""
     return _merged(parts, lambda items: learner.update(state.value, reduce(items, learner.combine)))
 
 
-def _merged(
-    parts: Sequence[TaskResult[list[Statistics]]], merge: Callable[[list[Statistics]], Value]
-) -> TaskResult[Value]:
+def _merged(parts: Sequence[TaskResult], merge: Callable[[list[Any]], Any]) -> TaskResult:
     """Return ``merge(items of all parts)``, with the timings behind it and its own."""
     stopwatch = Stopwatch()
     merged = stopwatch.timed("merge", merge)([item for part in parts for item in part.value])
     return TaskResult(merged, (*(timing for part in parts for timing in part.timings), stopwatch.timing()))
 
 
-def run_rounds(
-    inputs: TaskInput[State, Statistics, Prepared], rounds: Sequence[Sequence[Lane]], state: TaskResult[State]
-) -> TaskResult[State]:
+def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskResult) -> TaskResult:
     """Return the state after rounds, all lanes of each in this task; their timings follow in order, two a round."""
     timings: list[TaskTiming] = []
     for lanes in rounds:
@@ -205,14 +189,12 @@ def run_rounds(
     return TaskResult(state.value, tuple(timings))
 
 
-def timings_behind(block: TaskResult[State]) -> tuple[TaskTiming, ...]:
+def timings_behind(block: TaskResult) -> tuple[TaskTiming, ...]:
     """Return what the rounds behind a block of a state took, without moving it to the driver."""
     return block.timings
 
 
-def evaluate(
-    inputs: TaskInput[State, Statistics, Prepared], ranges: Sequence[tuple[int, int]], *blocks: TaskResult[State]
-) -> np.ndarray:
+def evaluate(inputs: TaskInput, ranges: Sequence[tuple[int, int]], *blocks: TaskResult) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
     return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, Stopwatch()))
 
@@ -222,15 +204,11 @@ def add(*parts: np.ndarray) -> np.ndarray:
 
 
 @contextmanager
-def naming_bad_document(
-    learner: Learner[State, Statistics, Prepared], corpus: CorpusLike, state: State, lane: Lane
-) -> Iterator[None]:
-    """Turn what goes wrong while a lane is prepared and mapped into an error that names the document.
+def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any, lane: Lane) -> Iterator[None]:
+    """Turn what goes wrong while a lane is prepared and mapped into a DocumentError.
 
-    Errors of the package, storage and memory pass: they say where they come from, and are not the documents' fault.
-
-    Raises DocumentError: anything else went wrong. The message names the first document that fails alone, found by
-    halving; where no half fails alone, the first and last of those that fail together.
+    It names the first document that fails alone, found by halving; where no half fails alone, the first and last of
+    those that fail together. Errors of the package, storage and memory pass: they are not the documents' fault.
     """
     try:
         with reraise_interrupt():

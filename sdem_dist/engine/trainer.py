@@ -10,37 +10,30 @@ A fit with a start by counting::
 import itertools
 import time
 import warnings
+from collections import deque
 from collections.abc import Callable, Sequence
 from copy import copy
 from dataclasses import asdict, replace
 from functools import partial
-from typing import Any, Generic
+from typing import Any, cast
 
 from sdem_dist.compat import compile_target, target_difference
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import events, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, StageRecord, identity
 from sdem_dist.engine.events import Callback, Event
-from sdem_dist.engine.executor import Executor, cache_bytes, check_state, state_bytes
-from sdem_dist.engine.plan import (
-    NOT_EVALUATED,
-    VALIDATION,
-    AnyStage,
-    History,
-    MadeByWorkers,
-    Monitoring,
-    Stage,
-    StageResult,
-)
+from sdem_dist.engine.executor import Executor, Handle, cache_bytes, check_state, state_bytes
+from sdem_dist.engine.plan import NOT_EVALUATED, VALIDATION, AnyStage, MadeByWorkers, Monitoring, Stage, StageResult
 from sdem_dist.engine.rounds import (
     Blocks,
-    RoundPipeline,
+    TaskSizes,
     blocks_from_driver,
     evaluate,
     ranges_of_plan,
     ranges_to_score,
+    submit_rounds,
 )
-from sdem_dist.learners.protocol import Learner, Prepared, State, Statistics
+from sdem_dist.learners.protocol import AnyLearner, Prepared, State, Statistics
 from sdem_dist.storage.urls import place
 
 MANY_TASKS = 10_000
@@ -78,9 +71,8 @@ class Trainer:
     ) -> None:
         if checkpoints is not None and not resume:
             checkpoints.refuse_earlier_run()
-        self.executor, self.checkpoints, self._resume = executor, checkpoints, resume
+        self.executor, self.checkpoints, self.callbacks, self._resume = executor, checkpoints, callbacks, resume
         self._documents, self._monitoring, self._settings = documents, monitoring, settings or {}
-        self._callbacks = callbacks
         self._change: Callable[[AnyStage], AnyStage] = lambda stage: stage
         # Shared with what `changed` returns.
         self._numbers = itertools.count()
@@ -102,6 +94,11 @@ class Trainer:
         other._change = lambda stage: before(change(stage))
         return other
 
+    def emit(self, event: Event) -> bool:
+        """Tell all callbacks; return whether one that may asks to stop."""
+        replies = [callback(event) for callback in self.callbacks]
+        return any(r is True and getattr(c, "may_stop", False) for r, c in zip(replies, self.callbacks, strict=True))
+
     def run(self, stage: Stage[State, Statistics, Prepared]) -> StageResult[State]:
         """Load the result of a finished stage, or go on from its latest checkpoint, or begin it; return its result.
 
@@ -109,16 +106,16 @@ class Trainer:
         than are asked for; or a state is too large for its workers.
         """
         stage, number, checkpoints = self._change(stage), next(self._numbers), self.checkpoints
-        plan, learner, n = stage.plan, stage.learner, stage.plan.n_blocks
+        plan, learner, n = stage.plan, cast(tasks.AnyWideLearner, stage.learner), stage.plan.n_blocks
         first = tasks.initial_block(learner, 0, n)
-        state_type, size = type(first), n * state_bytes(first)
+        state_type, size, memory = type(first), n * state_bytes(first), self.executor.memory_bytes()
         del first
-        check_state(size, n, self.executor.memory_bytes(), getattr(getattr(learner, "model", None), "n_classes", 0))
+        check_state(size, n, memory, getattr(getattr(learner, "model", None), "n_classes", 0))
         # A resumed run may go further, but only in its last stage.
         settings = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}
         run = identity(stage=stage.name, learner=learner, plan=settings, **self._settings)
         finished, record = {**run, "n_epochs": plan.n_epochs}, StageRecord(number, run, state_type, n)
-        latest = None
+        latest: tuple[Progress, SavedState | None, Any] | None = None
         if checkpoints is not None:
             for unsaved in self._unsaved:
                 checkpoints.write_result(*unsaved)
@@ -128,51 +125,26 @@ class Trainer:
                 if (done := checkpoints.result(finished, number, state_type)) is not None:
                     return StageResult(*done)
                 latest = checkpoints.latest(record, plan.n_epochs)
-        inputs = self._inputs(learner, stage.corpus, size, n)
+        corpus = self._documents if stage.corpus is None else stage.corpus
+        inputs = tasks.TaskInput(learner, corpus, cache_bytes(size, n, memory))
         monitoring = stage.monitoring or (self._monitoring if stage.monitored else NOT_EVALUATED)
         if stage.reweighed is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.reweighed(monitoring.validation))
-        stage_run = _StageRun(self, stage, record, inputs, monitoring, latest)
-        del latest  # a wide state must not be kept twice
-        stage_run.announce()
+        progress, saved, best = latest or (Progress(), None, None)
+        stage_run = StageRun(self, stage, record, inputs, monitoring, progress, saved, best)
+        del latest, best  # a wide state must not be kept twice
+        metrics = (monitoring.main_metrics or (monitoring.monitor,)) if stage.monitored else ()
+        sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self.executor.n_workers
+        first_round, end = plan.number(progress.epoch, progress.round), plan.number(plan.n_epochs, 0)
+        begins = *plan.place(first_round), first_round, end
+        self.emit(events.StageStarted(stage.name, number, stage.monitored, metrics, *sizes, *begins))
         self._compile(stage, inputs)
-        result = stage_run.run(size)
+        result = stage_run.run(first_round, end, max(MANY_TASKS, size // TASK_BYTES))
         if checkpoints is not None:
             self._unsaved.append((finished, number, result.state, result.history))
         return result
 
-    def score(self, name: str, learner: Learner[State, Statistics, Prepared], state: State) -> dict[str, float]:
-        """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
-        number, checkpoints = next(self._numbers), self.checkpoints
-        run = identity(stage=name, learner=learner, **self._settings)
-        if checkpoints is not None and self._resume and (done := checkpoints.result(run, number)) is not None:
-            return dict(done[1])
-        inputs, started = self._inputs(learner, None, state_bytes(state), 1), time.perf_counter()
-        block = self.executor.put(tasks.TaskResult(state))
-        metrics = evaluate(inputs, ranges_to_score(self._documents.n_documents), self.executor, [block])
-        self.emit(events.Scored(name, number, time.perf_counter() - started, metrics))
-        if checkpoints is not None:
-            self._unsaved.append((run, number, None, metrics))
-        return metrics
-
-    def emit(self, event: Event) -> bool:
-        """Tell all callbacks; return whether one that may asks to stop."""
-        answers = [callback(event) for callback in self._callbacks]
-        return any(a is True and _may_stop(c) for a, c in zip(answers, self._callbacks, strict=True))
-
-    @property
-    def may_stop(self) -> bool:
-        return any(map(_may_stop, self._callbacks))
-
-    def _inputs(
-        self, learner: Learner[State, Statistics, Prepared], corpus: CorpusLike | None, size: int, n_blocks: int
-    ) -> tasks.TaskInput[State, Statistics, Prepared]:
-        budget = cache_bytes(size, n_blocks, self.executor.memory_bytes())
-        return tasks.TaskInput(learner, self._documents if corpus is None else corpus, budget)
-
-    def _compile(
-        self, stage: Stage[State, Statistics, Prepared], inputs: tasks.TaskInput[State, Statistics, Prepared]
-    ) -> None:
+    def _compile(self, stage: AnyStage, inputs: tasks.TaskInput) -> None:
         """Compile the learner's kernels in every process, once a run; warn where they are other than this process's."""
         if (kernels := tasks.kernels_of(stage.learner)) in self._compiled:
             return
@@ -190,79 +162,110 @@ class Trainer:
         self._compiled.add(kernels)
         self.emit(events.Compiled(stage.name, time.perf_counter() - started))
 
+    def score(self, name: str, learner: AnyLearner, state: Any) -> dict[str, float]:
+        """Return the metrics of a state, in one piece, over all documents of the fit; `name` is for people."""
+        number, checkpoints, executor = next(self._numbers), self.checkpoints, self.executor
+        run = identity(stage=name, learner=learner, **self._settings)
+        if checkpoints is not None and self._resume and (done := checkpoints.result(run, number)) is not None:
+            return dict(done[1])
+        started, budget = time.perf_counter(), cache_bytes(state_bytes(state), 1, executor.memory_bytes())
+        inputs = tasks.TaskInput(cast(tasks.AnyWideLearner, learner), self._documents, budget)
+        blocks = [executor.put(tasks.TaskResult(state))]
+        metrics = evaluate(inputs, ranges_to_score(self._documents.n_documents), executor, blocks)
+        self.emit(events.Scored(name, number, time.perf_counter() - started, metrics))
+        if checkpoints is not None:
+            self._unsaved.append((run, number, None, metrics))
+        return metrics
 
-def _may_stop(callback: Callback) -> bool:
-    return bool(getattr(callback, "may_stop", False))
 
-
-class _StageRun(Generic[State, Statistics, Prepared]):
-    """A stage under way: epochs of rounds, evaluated, saved, stopped.
-
-    `latest`: what `Checkpoints.latest` gave, or None where the stage begins.
-    """
+class StageRun:
+    """A stage under way: rounds that are submitted and have not ended, as far as is known, and what ended ones left."""
 
     def __init__(
         self,
         trainer: Trainer,
-        stage: Stage[State, Statistics, Prepared],
-        record: StageRecord[State],
-        inputs: tasks.TaskInput[State, Statistics, Prepared],
+        stage: AnyStage,
+        record: StageRecord,
+        inputs: tasks.TaskInput,
         monitoring: Monitoring,
-        latest: tuple[Progress, SavedState[State], State | None] | None,
+        progress: Progress,
+        saved: SavedState | None,  # where it goes on; None: it begins
+        best: Any,  # the state of `progress.best_epoch`, in one piece
     ) -> None:
-        self._stage, self._plan, self._record, self._inputs = stage, stage.plan, record, inputs
-        self._trainer, self._monitoring = trainer, monitoring
-        self._executor, self._checkpoints, self._emit = trainer.executor, trainer.checkpoints, trainer.emit
-        progress, saved, best = latest or (Progress(), None, None)
-        self._saved: SavedState[State] | None = saved
-        self._best: State | None = best
-        self._first = self._plan.number(progress.epoch, progress.round)
-        self._history: History = monitoring.continued(progress.history, self._plan.n_epochs, progress.best_epoch)
-        self._best_epoch, self._seconds, self._stopped = progress.best_epoch, progress.seconds, False
+        self._trainer, self._stage, self._plan, self._record = trainer, stage, stage.plan, record
+        self._inputs, self._monitoring, self._executor = inputs, monitoring, trainer.executor
+        self._saved, self._best, self._best_epoch = saved, best, progress.best_epoch
+        self._history = monitoring.continued(progress.history, stage.plan.n_epochs, progress.best_epoch)
+        self._seconds, self._stopped = progress.seconds, False
+        self._sizes = TaskSizes(stage.plan, trainer.executor)
+        self._pending: deque[tuple[int, range, list[Handle[tuple[tasks.TaskTiming, ...]]]]] = deque()
+        """Rounds under way: epoch, numbers, timings block by block (none for a round without documents)."""
+        self._states: deque[Blocks] = deque()
+        """The state before each round under way, of which what a lost worker held is computed again, and the last."""
 
-    def announce(self) -> None:
-        plan, monitored, number = self._plan, self._stage.monitored, self._record.number
-        metrics = self._monitoring.main_metrics or (self._monitoring.monitor,)
-        sizes = plan.n_epochs, plan.n_rounds, plan.n_lanes, self._executor.n_workers
-        progress = *plan.place(self._first), self._first, plan.number(plan.n_epochs, 0)
-        self._emit(
-            events.StageStarted(self._stage.name, number, monitored, metrics if monitored else (), *sizes, *progress)
-        )
+    @property
+    def blocks(self) -> Blocks:
+        """Handles of the state after the last round submitted."""
+        return self._states[-1]
 
-    def run(self, size: int) -> StageResult[State]:
-        """Run the rounds that are left. `size`: bytes of the whole state."""
-        plan, monitoring = self._plan, self._monitoring
-        self._clock, self._epoch_start = time.perf_counter(), time.time()
-        most_tasks = max(MANY_TASKS, size // TASK_BYTES)
-        self._pipeline = RoundPipeline(self._inputs, plan, self._executor, self._initial_blocks(), most_tasks)
+    def run(self, number: int, end: int, most_tasks: int) -> StageResult[Any]:
+        """Run the rounds from `number` to `end`.
+
+        ============================  =========================================
+        after an epoch's last round   a callback that may stop, an evaluation, the last epoch: nothing stays under way
+        where a checkpoint is due     nothing stays under way; the state is written, and read again by workers
+        where the lineage is long     nothing stays under way; the state goes over the driver
+        else                          as many rounds stay under way as the executor takes
+        ============================  =========================================
+
+        `most_tasks`: how many may be remembered behind the state before its value replaces them.
+        """
+        trainer, executor, plan, monitoring = self._trainer, self._executor, self._plan, self._monitoring
+        checkpoints, self._epoch_start = trainer.checkpoints, time.time()
+        self._replace_state(self._initial_blocks() if self._saved is None else self._blocks_of(self._saved))
         exhausted = monitoring.is_exhausted(self._history, self._best_epoch)
         try:
-            number, end = self._first, plan.number(plan.n_epochs, 0)
             while number < end and not (exhausted or self._stopped):
-                number = self._advance(number)
+                epoch, round_ = plan.place(number)
+                left = most = plan.rounds(epoch) - round_
+                if checkpoints is not None and checkpoints.every_rounds is not None:
+                    most = min(left, checkpoints.every_rounds - number % checkpoints.every_rounds)
+                n_rounds = self._submit(epoch, round_, most)
+                number, ends_epoch = number + n_rounds, n_rounds == left
+                evaluates = ends_epoch and monitoring.should_evaluate(epoch, plan.n_epochs)
+                saves = checkpoints is not None and checkpoints.should_write(number, ends_epoch)
+                cuts = executor.n_remembered - self._n_before >= most_tasks
+                may_stop = epoch == plan.n_epochs - 1 or any(getattr(c, "may_stop", False) for c in trainer.callbacks)
+                drains = evaluates or saves or cuts or (ends_epoch and may_stop)
+                while len(self._pending) > (0 if drains else executor.max_pending_rounds):
+                    self._wait_oldest(evaluates)
+                if self._pending:
+                    continue
+                # Time has passed: a checkpoint may be due by now.
+                if checkpoints is not None and (saves or checkpoints.should_write(number, ends_epoch)):
+                    self._save(checkpoints, *plan.place(number))
+                elif cuts:
+                    self._replace_state(blocks_from_driver(executor, plan.n_blocks, self._block))
                 exhausted = monitoring.is_exhausted(self._history, self._best_epoch)
         finally:  # also if the run ends with an error
-            self._emit_events_of_workers()
-        n_epochs, best = len(self._history), self._best
-        best_epoch = n_epochs if best is None else self._best_epoch + 1
+            for event in executor.drain_events():
+                trainer.emit(event)
+        n_epochs, name = len(self._history), self._stage.name
+        best_epoch = n_epochs if self._best is None else self._best_epoch + 1
         reason = "patience" if exhausted else "callback" if self._stopped else "epochs"
         why, then = monitoring.reason_to_stop(reason, best_epoch, n_epochs)
-        self._emit(events.StageEnded(self._stage.name, self._record.number, n_epochs, reason, best_epoch, why, then))
-        return StageResult(best if best is not None else self._pipeline.state(last=True), self._history)
+        trainer.emit(events.StageEnded(name, self._record.number, n_epochs, reason, best_epoch, why, then))
+        return StageResult(self._best if self._best is not None else self.state(last=True), self._history)
 
-    def _initial_blocks(self) -> Blocks[State]:
-        executor, n, learner, initial = self._executor, self._plan.n_blocks, self._stage.learner, self._stage.initial
-        if self._saved is not None:
-            return self._blocks_of(self._saved)
+    def _initial_blocks(self) -> Blocks:
+        executor, n, learner, initial = self._executor, self._plan.n_blocks, self._inputs.learner, self._stage.initial
         if initial is None or isinstance(initial, MadeByWorkers):
             make = partial(tasks.initial_block, learner) if initial is None else initial.block
             return [executor.submit(tasks.start_block, make, b, n) for b in range(n)]
-        state: State = initial() if callable(initial) else initial
-        if n == 1:
-            return blocks_from_driver(executor, 1, lambda b: state)
-        return blocks_from_driver(executor, n, lambda b: tasks.wide(learner).block_of_state(state, b, n))
+        state = initial() if callable(initial) else initial
+        return blocks_from_driver(executor, n, lambda b: state if n == 1 else learner.block_of_state(state, b, n))
 
-    def _blocks_of(self, saved: SavedState[State]) -> Blocks[State]:
+    def _blocks_of(self, saved: SavedState) -> Blocks:
         """Have the workers read a checkpoint; where one does not see it, the driver reads and sends it."""
         executor, n = self._executor, self._plan.n_blocks
         visible = executor.run_on_all_workers(saved.is_visible)
@@ -271,88 +274,93 @@ class _StageRun(Generic[State, Statistics, Prepared]):
         # No affinity: if all workers are lost, Dask would keep the task for one of those that were asked for.
         return [executor.submit(tasks.start_block, saved.block, b, n) for b in range(n)]
 
-    def _advance(self, number: int) -> int:
-        """Submit one more round or several, wait for as many as needed before the next, and return its number.
+    def _replace_state(self, blocks: Blocks) -> None:
+        """Go on from other handles of the last state; nothing is under way."""
+        self._states, self._n_before = deque([blocks]), self._executor.n_remembered
 
-        ============================  =========================================
-        after an epoch's last round   a callback that may stop, an evaluation, the last epoch: nothing stays under way
-        where a checkpoint is due     nothing stays under way; the state is written, and read again by workers
-        where the lineage is long     nothing stays under way; the state goes over the driver
-        else                          as many rounds stay under way as the executor takes
-        ============================  =========================================
-        """
-        pipeline, plan, checkpoints = self._pipeline, self._plan, self._checkpoints
-        epoch, round_ = plan.place(number)
-        left = most = plan.rounds(epoch) - round_
-        if checkpoints is not None and checkpoints.every_rounds is not None:
-            most = min(left, checkpoints.every_rounds - number % checkpoints.every_rounds)
-        n_rounds = pipeline.submit(epoch, round_, most)
-        number, ends_epoch = number + n_rounds, n_rounds == left
-        evaluates = ends_epoch and self._monitoring.should_evaluate(epoch, plan.n_epochs)
-        saves, cuts = self._should_save(number, ends_epoch), pipeline.lineage_is_long
-        stops = ends_epoch and (self._trainer.may_stop or epoch == plan.n_epochs - 1)
-        while len(pipeline) > (0 if stops or evaluates or saves or cuts else self._executor.max_pending_rounds):
-            self._wait_oldest(evaluates)
-        if len(pipeline):
-            return number
-        if saves or self._should_save(number, ends_epoch):  # time has passed
-            self._save(number)
-        elif cuts:
-            pipeline.replace_state(blocks_from_driver(self._executor, plan.n_blocks, pipeline.block))
-        else:
-            return number
-        self._clock = time.perf_counter()
-        return number
-
-    def _should_save(self, rounds_done: int, end_of_epoch: bool) -> bool:
-        return self._checkpoints is not None and self._checkpoints.should_write(rounds_done, end_of_epoch)
+    def _submit(self, epoch: int, first: int, most: int) -> int:
+        """Submit the next round, or as many of the next `most` as one task should run; return how many."""
+        if not self._pending:
+            self._clock = time.perf_counter()
+        bundle, numbers = self._sizes.n_lanes, range(first, first + min(most, self._sizes.n_rounds))
+        rounds = list(itertools.takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
+        blocks, timings = self.blocks, []
+        if rounds:  # otherwise there are more rounds than documents
+            blocks = submit_rounds(self._inputs, self._plan, self._executor, blocks, rounds, bundle)
+            # Submitted before the tasks of later rounds, so that they run first, each where its block is.
+            timings = [self._executor.submit(tasks.timings_behind, block) for block in blocks]
+        n_rounds = max(1, len(rounds))
+        self._states.append(blocks)
+        self._pending.append((epoch, numbers[:n_rounds], timings))
+        return n_rounds
 
     def _wait_oldest(self, evaluates: bool) -> None:
-        """Wait for the first rounds under way, and tell and record what they did."""
-        ended, name = self._pipeline.wait_oldest(), self._stage.name
-        self._emit_events_of_workers()
+        """Wait for the first rounds under way, those of one task, and tell and record what they did."""
+        trainer, executor, name = self._trainer, self._executor, self._stage.name
+        epoch, rounds, handles = self._pending[0]
+        timings = [timing for handle in handles for timing in executor.result(handle)]
+        self._pending.popleft()
+        self._states.popleft()
+        for event in executor.drain_events():
+            trainer.emit(event)
         before, self._clock = self._clock, time.perf_counter()
-        self._seconds += self._clock - before
-        for one in ended:
-            for timing in one.timings:
+        seconds = self._clock - before
+        self._seconds += seconds
+        if timings:
+            self._sizes.measured(len(rounds), timings, seconds)
+        each = len(timings) // len(rounds)  # of several rounds all have a bundle's and an update's
+        for i, round_ in enumerate(rounds):
+            merge = 0.0
+            for timing in timings[i * each : (i + 1) * each]:
                 if timing.n_lanes:
-                    self._emit(events.LanesEnded(name, one.epoch, one.round, *timing))
-            seconds, merge = (self._clock - before) / len(ended), sum(t.merge for t in one.timings if not t.n_lanes)
-            self._emit(events.RoundEnded(name, one.epoch, one.round, seconds, self._executor.n_workers, merge))
-        if one.round == self._plan.rounds(one.epoch) - 1:
-            self._end_epoch(one.epoch, evaluates and not self._pipeline)
-
-    def _emit_events_of_workers(self) -> None:
-        for event in self._executor.drain_events():
-            self._emit(event)
-
-    def _end_epoch(self, epoch: int, evaluates: bool) -> None:
-        transfer, seconds = self._executor.transfer_seconds(self._epoch_start), self._seconds
-        metrics = self._metrics() if evaluates else {}
+                    trainer.emit(events.LanesEnded(name, epoch, round_, *timing))
+                else:
+                    merge += timing.merge
+            trainer.emit(events.RoundEnded(name, epoch, round_, seconds / len(rounds), executor.n_workers, merge))
+        if rounds[-1] < self._plan.rounds(epoch) - 1:
+            return
+        transfer, seconds = executor.transfer_seconds(self._epoch_start), self._seconds
+        metrics = self._metrics() if evaluates and not self._pending else {}
         self._history.append({"epoch": epoch + 1, "seconds": seconds, **metrics})
         rate = self._plan.n_documents / max(seconds, 1e-9)
-        self._stopped = self._emit(events.EpochEnded(self._stage.name, epoch, seconds, rate, transfer, metrics))
-        self._seconds, self._clock = 0.0, time.perf_counter()
-        self._epoch_start = time.time()  # transfers of evaluation belong to no epoch
+        self._stopped = trainer.emit(events.EpochEnded(name, epoch, seconds, rate, transfer, metrics))
+        self._seconds, self._epoch_start = 0.0, time.time()  # transfers of evaluation belong to no epoch
         if self._monitoring.is_best(self._history, self._best_epoch):
             self._best = None  # otherwise there would be two
-            self._best_epoch, self._best = epoch, self._pipeline.state()
+            self._best_epoch, self._best = epoch, self.state()
 
     def _metrics(self) -> dict[str, float]:
-        executor, blocks, metrics = self._executor, self._pipeline.blocks, dict[str, float]()
-        if self._monitoring.training:
+        executor, monitoring, blocks, metrics = self._executor, self._monitoring, self.blocks, dict[str, float]()
+        if monitoring.training:
             metrics = evaluate(self._inputs, ranges_of_plan(self._plan), executor, blocks)
-        if (corpus := self._monitoring.validation) is not None:
-            held_out = self._inputs._replace(corpus=corpus, learner=self._monitoring.scorer(self._inputs.learner))
+        if (corpus := monitoring.validation) is not None:
+            scorer = cast(tasks.AnyWideLearner, monitoring.scorer(self._inputs.learner))
+            held_out = self._inputs._replace(corpus=corpus, learner=scorer)
             validation = evaluate(held_out, ranges_to_score(corpus.n_documents), executor, blocks)
             metrics |= {f"{VALIDATION}{name}": value for name, value in validation.items()}
         return metrics
 
-    def _save(self, rounds_done: int) -> None:
-        assert self._checkpoints is not None
-        epoch, round_ = self._plan.place(rounds_done)
+    def _save(self, checkpoints: Checkpoints, epoch: int, round_: int) -> None:
         progress = Progress(epoch, round_, self._history, self._best_epoch, self._seconds)
-        saved = self._checkpoints.write(self._record, progress, self._pipeline.block, self._best)
-        self._emit(events.CheckpointWritten(self._stage.name, epoch, round_, place(saved.path)))
+        saved = checkpoints.write(self._record, progress, self._block, self._best)
+        self._trainer.emit(events.CheckpointWritten(self._stage.name, epoch, round_, place(saved.path)))
         if self._executor.n_remembered:
-            self._pipeline.replace_state(self._blocks_of(saved))
+            self._replace_state(self._blocks_of(saved))
+
+    def _block(self, number: int) -> Any:
+        return self._executor.result(self.blocks[number]).value
+
+    def state(self, *, last: bool = False) -> Any:
+        """Return the state after the last round submitted, in one piece.
+
+        `last`: nobody asks again, and each block is dropped when it has arrived.
+        """
+        left = dict(enumerate(self.blocks))
+        if last:
+            self.blocks.clear()
+            self._states.clear()
+
+        def get(number: int) -> Any:
+            return self._executor.result(left.pop(number)).value
+
+        return get(0) if len(left) == 1 else self._inputs.learner.gathered(len(left), get)

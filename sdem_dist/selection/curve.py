@@ -18,9 +18,9 @@ from sdem_dist.fitting.running import evaluate_source, forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import some
-from sdem_dist.selection.fold_fits import fits_on
-from sdem_dist.selection.metrics import Metric
 from sdem_dist.selection.search import CorpusSearchCV
+from sdem_dist.selection.search_run import fits_on
+from sdem_dist.selection.trials import Metric
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:

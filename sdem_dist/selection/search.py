@@ -21,19 +21,20 @@ from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection.fold_fits import FoldFits, fits_on, rows_of
-from sdem_dist.selection.metrics import (
+from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, FoldFits, SearchEvent, SearchRun, fits_on, rows_of
+from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
+from sdem_dist.selection.summary import summary_of
+from sdem_dist.selection.trials import (
     LABEL_METRICS,
     Metric,
+    Trial,
+    best_of,
     check_metric,
     metric_of,
     name_of,
+    results_of,
     sign_of,
 )
-from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun
-from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
-from sdem_dist.selection.summary import summary_of
-from sdem_dist.selection.trials import Trial, best_of, results_of
 
 if TYPE_CHECKING:
     from distributed import Client

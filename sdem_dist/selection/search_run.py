@@ -1,30 +1,215 @@
-"""A search under way: settings in turns, fold by fold; its checkpoints; the events of its callbacks."""
+"""A search under way: settings in turns, each without each fold; its documents, its checkpoints, its events."""
 
 from __future__ import annotations
 
+import copy
 import logging
+import os
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
+from hashlib import sha256
 from pathlib import Path
-from typing import Any, NamedTuple, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.metrics import r2_score
+
+from sdem_dist.corpus import Corpus
+from sdem_dist.corpus.base import BaseCorpus
+from sdem_dist.corpus.folds import Folds
+from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.checkpoint import Json, check_run, identity
 from sdem_dist.engine.events import Callback, Event
 from sdem_dist.errors import ModelError, SdemError
-from sdem_dist.selection.fold_fits import READING, FoldFits
-from sdem_dist.selection.metrics import Metric, Predictions
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.fitting.running import evaluate_source, validation_source
+from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Source
+from sdem_dist.inputs.validation import some
+from sdem_dist.label_scores import probabilities
 from sdem_dist.selection.spaces import Sampler
-from sdem_dist.selection.trials import LATE, FoldScores, Trial, drop_worse_half
+from sdem_dist.selection.trials import (
+    BY_MODEL,
+    LATE,
+    FoldScores,
+    Metric,
+    Predictions,
+    Trial,
+    drop_worse_half,
+    measure,
+    name_of,
+)
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
 from sdem_dist.storage.urls import place as to_place
 
+if TYPE_CHECKING:
+    from distributed import Client
+
+READING = ("vectorizer", "components", "unlabelled")
+"""Parameters that decide how documents are read: settings that differ in them have a source of their own."""
 KIND = "sdem-search"
 RESUMED, FIT, FOLD, NESTED, LAST = "resumed", "fit", "fold", "nested search", "training the best on all documents"
 _log = logging.getLogger(__name__)
+
+
+def rows_of(corpus: BaseCorpus) -> np.ndarray:
+    return np.arange(corpus.n_documents) if corpus.mask is None else np.flatnonzero(corpus.mask)
+
+
+@dataclass(eq=False)
+class FoldFits:
+    """Documents in folds, or beside documents that settings are scored on, and the fits on them.
+
+    They are read and counted once for all settings. Of each fold the training part alone decides document frequencies,
+    and with them weights and `min_df`.
+    """
+
+    template: EngineEstimator  # not fitted, with what it has learned of the documents' columns
+    X: object
+    y: object
+    source: Source
+    folds: Folds[Any] | None  # of `source`; None: settings are scored on `held_out`
+    held_out: Source | None
+    client: Client | None
+    n_jobs: int | None
+    read: Callable[[EngineEstimator], FoldFits]  # the same documents as another estimator reads them
+    retrain: bool = True  # train anew with the documents that a model held out, as `fit` does: half of the time
+    others: dict[str, FoldFits] = field(default_factory=dict)  # the same documents, by values of `READING`
+
+    @property
+    def n_folds(self) -> int:
+        return 1 if self.folds is None else self.folds.k
+
+    @property
+    def name(self) -> str:
+        apart = self.folds.name if self.folds is not None else cast(Source, self.held_out).identity
+        return sha256(f"{self.source.identity} {apart}".encode()).hexdigest()
+
+    def n_at_once(self, n: int) -> int:
+        """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
+        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+        return 1 if self.client is not None else max(1, min(n, self.n_jobs or n_cores))
+
+    def scored(self, fold: int) -> Source:
+        return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
+
+    def training(self, fold: int) -> Source:
+        source = self.source if self.folds is None else self._part(self.folds.train(fold))
+        return replace(source, retrain=self.retrain)
+
+    def _part(self, part: Any) -> Source:
+        counts = part.class_weights if self.source.class_counts else ()
+        if self.source.members is not None:
+            counts = (self.source.members.T @ np.asarray(counts)).tolist()
+        return replace(self.source, corpus=part, weight=part.weight, class_counts=tuple(counts))
+
+    def without(self, fold: int) -> FoldFits:
+        assert self.folds is not None
+        training = self.training(fold)
+        inner = Folds(cast(Any, training.corpus), self.folds.k, self.folds.seed, groups=self.folds.groups)
+        return replace(self, X=training, y=None, source=training, folds=inner, others={})
+
+    def as_read_for(self, params: dict[str, Any]) -> FoldFits:
+        chosen = {name: params[name] for name in READING if name in params}
+        if all(getattr(self.template, name) == value for name, value in chosen.items()):
+            return self
+        key = repr(chosen)
+        if key not in self.others:
+            if isinstance(self.X, Source):
+                raise ValueError(f"a nested search cannot try {', '.join(chosen)}: documents are counted once")
+            self.others[key] = replace(self.read(clone(self.template).set_params(**chosen)), retrain=self.retrain)
+        return self.others[key]
+
+    def fitted(self, params: dict[str, Any], fold: int | None, callbacks: Sequence[Callback] = ()) -> EngineEstimator:
+        """Return the model of a setting without a fold, or with None of all documents as they were given."""
+        fits, client = self.as_read_for(params), self.client
+        model: EngineEstimator = copy.copy(fits.template).set_params(**params)
+        if fold is None:
+            return model.fit(self.X, self.y, client=client, callbacks=callbacks)
+        if client is None and "n_jobs" in model.get_params():
+            model.set_params(n_jobs=1)  # settings are fitted side by side
+        return model.fit(fits.training(fold), client=client, callbacks=callbacks)
+
+    def fold_scores(
+        self, params: dict[str, Any], fold: int, metrics: Sequence[Metric], callbacks: Sequence[Callback] = ()
+    ) -> FoldScores:
+        """Fit a setting without a fold and return its scores there; raises as `fit`."""
+        started = time.perf_counter()
+        model, held_out = self.fitted(params, fold, callbacks), self.as_read_for(params).scored(fold)
+        corpus, rows = held_out.corpus, rows_of(held_out.corpus)
+        weights = np.ones(len(rows)) if corpus.weights is None else corpus.weights[rows]
+        client, predictions = self.client if isinstance(corpus, Corpus) else None, None  # whose workers read it
+        if model.spec.target == "labels":
+            several, classifier = model.several_labels, cast(Any, model)
+            predict = classifier.decision_function if several else classifier.predict_log_proba
+            scores, labels = over_corpus(model, corpus, predict, client), cast(np.ndarray, corpus.labels())[rows]
+            columns: tuple[np.ndarray, ...] = ()
+            if several:
+                members = cast(Any, held_out.members)[labels].toarray() > 0
+                columns = members, probabilities(scores) >= classifier.thresholds_
+            predictions = Predictions(rows, scores.astype(np.float32), labels, weights, *columns)
+        values = {}
+        for metric in metrics:
+            if metric == "R2":
+                numbers = over_corpus(model, corpus, partial(_targets_and_numbers, model), client)
+                values[metric] = float(r2_score(*np.split(numbers, 2, axis=1), sample_weight=weights))
+            elif metric in BY_MODEL:
+                results = evaluate_source(model, source_of(model, held_out, use="score"), self.client)
+                if metric not in results:
+                    raise ValueError(
+                        f"{type(model).__name__} has no {metric}, only {some(np.array(list(results)))}: folds cannot score "
+                        "it; compare models by evaluate on held-out documents"
+                    )
+                values[str(metric)] = results[str(metric)]
+            else:
+                values[name_of(metric)] = measure(metric, cast(Predictions, predictions))
+        return FoldScores(values, predictions, time.perf_counter() - started)
+
+
+def _targets_and_numbers(model: Any, documents: Documents | DenseDocuments) -> np.ndarray:
+    """Return what is to be predicted of documents and what a regressor predicts, in columns beside each other."""
+    targets = documents.values[:, -1] if isinstance(documents, DenseDocuments) else cast(np.ndarray, documents.targets)
+    n = documents.n_documents
+    return np.hstack([targets.reshape(n, -1), model.predict(documents).reshape(n, -1)])
+
+
+def fits_on(
+    estimator: EngineEstimator,
+    X: object,
+    y: object,
+    *,
+    cv: Any,
+    seed: int,
+    groups: ArrayLike | None = None,
+    client: Client | None = None,
+    n_jobs: int | None = None,
+) -> FoldFits:
+    """Read the documents of a search once.
+
+    `estimator`: unfitted; it takes note of the documents' columns.
+    `cv`: number of folds, or documents that settings are scored on: a corpus, or a tuple (X, y).
+    `groups`: in the order of `X`.
+    Raises as `source_of` and `Folds`.
+    """
+    read = partial(fits_on, X=X, y=y, cv=cv, seed=seed, groups=groups, client=client, n_jobs=n_jobs)
+    source, folds, held_out = source_of(estimator, X, y, client=client), None, None
+    if isinstance(cv, Corpus | tuple):
+        described = clone(estimator)
+        described._look_at(X)
+        described._describe(source)
+        held_out = validation_source(described, cv, client)
+    else:
+        order = None if isinstance(source.corpus, Corpus) else source.corpus.order
+        groups = groups if groups is None or order is None else np.asarray(groups)[order]
+        folds = Folds(source.corpus, cv, seed, groups=groups)
+    return FoldFits(estimator, X, y, source, folds, held_out, client, n_jobs, read)
 
 
 class SearchEvent(NamedTuple):
@@ -72,34 +257,34 @@ class Checkpoints:
                 )
             check_run(self._begun, self._early["run"], read_archive(self._begun, KIND, [])[1])
 
+    def _file(self, trial: Trial, fold: int) -> tuple[Path, Json]:
+        """Return where the scores of a setting on a fold are, and what they are recognised by."""
+        setting = {f"setting {trial.number}": identity(**trial.params)}
+        run = identity(search=self._search, documents=self.documents, **setting)
+        return self.folder / f"setting-{trial.number}-fold-{fold}.sdem", run
+
     def load(self, trial: Trial, fold: int) -> FoldScores | None:
         """Return the scores of a setting on a fold, or None where it was not trained.
 
         Raises ModelError: the file is damaged, or (`OtherRunError`) of other settings or documents.
         """
-        path = self._file(trial, fold)
+        path, run = self._file(trial, fold)
         if not path.exists():
             return None
         _, metadata = read_archive(path, KIND, [])
-        check_run(path, self._run(trial), metadata)
+        check_run(path, run, metadata)
         saved: dict[str, Any] = cast("dict[str, Any]", from_json(metadata["fold"]))
         arrays, _ = read_archive(path, KIND, saved["arrays"])
         return FoldScores(saved["scores"], Predictions(**arrays) if arrays else None, saved["seconds"], saved["error"])
 
     def save(self, trial: Trial, fold: int, of: FoldScores) -> None:
-        columns = {} if of.predictions is None else vars(of.predictions)
+        columns = {} if of.predictions is None else of.predictions._asdict()
         arrays = {name: column for name, column in columns.items() if column is not None}
         saved = {"scores": of.scores, "seconds": of.seconds, "error": of.error, "arrays": list(arrays)}
         if not self._begun.exists():
             write_archive(self._begun, KIND, {}, self._early)
-        write_archive(self._file(trial, fold), KIND, arrays, {"run": self._run(trial), "fold": to_json(saved)})
-
-    def _run(self, trial: Trial) -> Json:
-        setting = {f"setting {trial.number}": identity(**trial.params)}
-        return identity(search=self._search, documents=self.documents, **setting)
-
-    def _file(self, trial: Trial, fold: int) -> Path:
-        return self.folder / f"setting-{trial.number}-fold-{fold}.sdem"
+        path, run = self._file(trial, fold)
+        write_archive(path, KIND, arrays, {"run": run, "fold": to_json(saved)})
 
 
 class TimeOver(Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
@@ -12,8 +12,7 @@ from sklearn.model_selection import ParameterGrid, ParameterSampler
 from sdem_dist.counted import nearest
 from sdem_dist.estimators import parameters
 from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.selection.metrics import Metric
-from sdem_dist.selection.trials import Trial
+from sdem_dist.selection.trials import Metric, Trial
 
 if TYPE_CHECKING:
     import optuna
@@ -23,7 +22,6 @@ Space: TypeAlias = "Mapping[str, Any] | Sequence[Mapping[str, Any]]"
 """Values to try of each parameter, in a list or as an object with ``rvs``; or several such spaces."""
 
 Grid: TypeAlias = "dict[str, list[Any]]"
-"""Values to try of each parameter."""
 
 _DISCRIMINATIVE: list[Grid] = [
     {"loss": ["hinge"], "weighting": ["tfidf", "log"], "norm": [7.0, 10.0, 14.0], "step": [0.1, 0.2, 0.4]},
@@ -55,16 +53,11 @@ DEFAULTS: dict[str, list[Grid]] = {
 }
 """Default spaces by estimator."""
 SAMPLERS = ("random", "optuna")
-N_TRIALS = 17
-"""Settings that are drawn from a space with distributions where no number is given."""
-TURN = 8
-"""Settings that Optuna proposes before it is told their scores."""
-REPEATS = 50
-"""Proposals in a row that were made before, after which a setting is drawn instead."""
-MAX_DRAWS = 64
-"""Draws for each setting that is wanted, after which spaces count as empty."""
-EDGE = 1e-6
-"""Share of a distribution at either end that Optuna leaves out."""
+N_TRIALS = 17  # settings that are drawn from a space with distributions where no number is given
+TURN = 8  # settings that Optuna proposes before it is told their scores
+REPEATS = 50  # proposals in a row that were made before, after which a setting is drawn instead
+MAX_DRAWS = 64  # draws for each setting that is wanted, after which spaces count as empty
+EDGE = 1e-6  # share of a distribution at either end that Optuna leaves out
 
 
 def default_space(estimator: EngineEstimator, *, weighted: bool = False, orders: int = 1) -> list[Grid]:
@@ -148,37 +141,30 @@ def sampler_of(name: str, estimator: EngineEstimator, space: Space, n_trials: in
     Raises ImportError: Optuna is not installed.
     """
     spaces, defaults = checked_spaces(estimator, space), estimator.get_params(deep=False)
-    if not any(map(_has_distributions, spaces)):
-        grid = _distinct(defaults, [params for part in spaces for params in ParameterGrid(part)])
+    drawn = [any(hasattr(values, "rvs") for values in part.values()) for part in spaces]
+
+    def distinct(settings: Iterable[Params]) -> list[Params]:
+        """Return the default, and the settings that differ from it and from each other."""
+        unique: dict[str, Params] = {}
+        for params in [{}, *settings]:
+            unique.setdefault(_key(defaults, params), dict(params))
+        return list(unique.values())
+
+    if not any(drawn):
+        grid = distinct(params for part in spaces for params in ParameterGrid(part))
         if n_trials is None or len(grid) <= n_trials:
             return Sampler(grid)
-    n = n_trials = n_trials or N_TRIALS
-    while len(settings := _distinct(defaults, _draws(spaces, n, seed))) < n_trials and n < MAX_DRAWS * n_trials:
+    n_trials = n_trials or N_TRIALS
+    n, settings = n_trials, list[Params]()
+    while len(settings) < n_trials and n <= MAX_DRAWS * n_trials:
+        settings = []
+        for number, (part, has_distributions) in enumerate(zip(spaces, drawn, strict=True)):  # so that none goes short
+            size = n // len(spaces) + (number < n % len(spaces))
+            size = size if has_distributions else min(size, len(ParameterGrid(part)))
+            settings += ParameterSampler(part, size, random_state=seed + number) if size else []
+        settings = distinct(settings)
         n *= 2  # a small space has no more, or a draw is the default
     return TPESampler(defaults, spaces, settings[:n_trials], seed) if name == "optuna" else Sampler(settings[:n_trials])
-
-
-def _has_distributions(space: dict[str, Any]) -> bool:
-    return any(hasattr(values, "rvs") for values in space.values())
-
-
-def _draws(spaces: list[dict[str, Any]], n: int, seed: int) -> list[Params]:
-    """Draw settings from each space in turn, so that none goes short."""
-    settings: list[Params] = []
-    for number, part in enumerate(spaces):
-        size = n // len(spaces) + (number < n % len(spaces))
-        if not _has_distributions(part):
-            size = min(size, len(ParameterGrid(part)))
-        settings += ParameterSampler(part, size, random_state=seed + number) if size else []
-    return settings
-
-
-def _distinct(defaults: Params, settings: list[Params]) -> list[Params]:
-    """Return the default, and the settings that differ from it and from each other."""
-    distinct: dict[str, Params] = {}
-    for params in [{}, *settings]:
-        distinct.setdefault(_key(defaults, params), dict(params))
-    return list(distinct.values())
 
 
 def _key(defaults: Params, params: Params) -> str:

@@ -8,16 +8,23 @@ from typing import Any
 import numpy as np
 
 from sdem_dist.counted import counted
-from sdem_dist.selection.metrics import PER_DOCUMENT, Metric, name_of, sign_of
-from sdem_dist.selection.trials import LATE, described, gain_of, is_better, ranked, shortened
+from sdem_dist.selection.trials import (
+    LATE,
+    PER_DOCUMENT,
+    Metric,
+    described,
+    gain_of,
+    is_better,
+    name_of,
+    ranked,
+    shortened,
+    sign_of,
+)
 from sdem_dist.table import Table, cell
 
-WIDTH = 80
-"""Columns of a terminal that a report fits into."""
-MAX_ROWS = 10
-"""Settings of the report's table, the default besides."""
-NORMAL = 1.96
-"""Standard errors on either side of a mean that enclose 95 %."""
+WIDTH = 80  # columns of a terminal that a report fits into
+MAX_ROWS = 10  # settings of the report's table, the default besides
+NORMAL = 1.96  # standard errors on either side of a mean that enclose 95 %
 
 
 def summary_of(search: Any, *, html: bool = False) -> str:

@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from distributed import Client
 
 
-TABLE_ROWS = 20
-"""Documents of the table of suspects."""
+TABLE_ROWS = 20  # documents of the table of suspects
 
 
 class Suspects(NamedTuple):
@@ -130,52 +129,47 @@ def label_suspects(
     how: dict[str, Any] = {"cv": cv, "refit": False, "halving": False, "random_state": random_state, "n_jobs": n_jobs}
     search = CorpusSearchCV(estimator, {}, **how).fit(X, y, client=client)
     proba, classes, predictions = search.oof_proba_, search.classes_, search.trials_[0].predictions
-    inside = ~np.isnan(proba[:, 0])
+    members = None
     if predictions is not None and predictions.members is not None:
         if on_disk is not None:
-            codes, members = on_disk.labels(), members_of(on_disk, None)[0]
+            labels, members = on_disk.labels(), members_of(on_disk, None)[0]
         else:
-            codes, sets, names = coded(y, None)
+            labels, sets, names = coded(y, None)
             members = membership(sets, names)
-        suspects = _of_several_labels(proba, members[codes].toarray() > 0, classes, inside, n)
+        members = members[labels].toarray() > 0
     else:
         labels = positions_of(search.estimator, y, classes) if on_disk is None else on_disk.labels()
-        suspects = suspects_of(proba, np.where(inside, np.asarray(labels), -1), classes, n)
+    unscored, looked_at = np.isnan(proba[:, 0]), np.asarray(labels) if members is None else 0
+    suspects = suspects_of(proba, np.where(unscored, -1, looked_at), classes, n, members)
     if on_disk is None:
         return suspects
     ids = on_disk.ids_at(suspects.positions.tolist())  # which their source knows
     return Suspects(np.array(ids), *suspects[1:])  # `_replace` asks for the number of columns by `len`
 
 
-def _of_several_labels(
-    proba: np.ndarray, members: np.ndarray, classes: np.ndarray, inside: np.ndarray, n: int | None
+def suspects_of(
+    proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None, members: np.ndarray | None = None
 ) -> Suspects:
-    """Return the suspects among several labels, of the documents that are `inside`.
-
-    `proba`, `members`: shape (n_documents, n_labels): probabilities out of fold, and which document has which label.
-    """
-    rows = np.flatnonzero(inside)
-    proba, present = proba[rows], members[rows]
-    doubt = np.where(present, 1.0 - proba, proba).ravel()
-    order = np.argsort(-doubt, kind="stable")[:n]
-    documents, labels = np.divmod(order, proba.shape[1])
-    own, present = proba.ravel()[order], present.ravel()[order]
-    return Suspects(
-        rows[documents], classes[labels], own, doubt[order], len(rows), rows[documents], None, None, present
-    )
-
-
-def suspects_of(proba: np.ndarray, labels: np.ndarray, classes: np.ndarray, n: int | None = None) -> Suspects:
     """Return the suspects by probabilities out of fold, shape (n_documents, n_classes).
 
     `labels`: shape (n_documents,), integers, positions in `classes`; documents of label -1 are not looked at.
+    `members`: shape (n_documents, n_classes), bool: where documents may have several labels, which one has which.
     """
-    documents = np.flatnonzero(labels >= 0)
-    labels, others, rows = labels[documents], proba[documents], np.arange(len(documents))
-    own = others[rows, labels]
-    others[rows, labels] = -1.0
-    order = np.argsort(own - 1.0, kind="stable")[:n]
-    rivals, positions, own = others.argmax(axis=1)[order], documents[order], own[order]
-    other_proba = others[order, rivals]
-    columns = (classes[labels[order]], own, 1.0 - own, len(labels), positions, classes[rivals], other_proba)
-    return Suspects(positions, *columns)
+    rows = np.flatnonzero(labels >= 0)
+    proba, labels = proba[rows], labels[rows]
+    if members is None:
+        doubt = 1.0 - proba[np.arange(len(rows)), labels]
+        order = np.argsort(-doubt, kind="stable")[:n]
+        documents, columns = order, labels[order]
+    else:
+        doubt = np.where(members[rows], 1.0 - proba, proba).ravel()
+        order = np.argsort(-doubt, kind="stable")[:n]
+        documents, columns = np.divmod(order, proba.shape[1])
+    own, positions = proba[documents, columns], rows[documents]
+    doubted = (positions, classes[columns], own, doubt[order], len(rows), positions)
+    if members is not None:
+        return Suspects(*doubted, present=members[positions, columns])
+    proba, places = proba[documents], np.arange(len(documents))
+    proba[places, columns] = -1.0
+    rivals = proba.argmax(axis=1)
+    return Suspects(*doubted, classes[rivals], proba[places, rivals])

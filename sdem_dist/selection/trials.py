@@ -1,36 +1,148 @@
-"""Settings that a search tries, what their folds say, and which of them go on and win."""
+"""Settings that a search tries, what folds say of them by which metric, and which of them go on and win."""
 
 from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from reprlib import repr as brief
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
+from sklearn.metrics import f1_score
 
-from sdem_dist.selection.metrics import (
-    PER_DOCUMENT,
-    Metric,
-    Predictions,
-    joined,
-    mean_and_error,
-    name_of,
-    per_document,
-    sign_of,
-)
+from sdem_dist.label_scores import probabilities
 
-FINALISTS = 3
-"""Settings that no halving drops: where so few are left, the rest costs little, and one fold is chance."""
-LATE = "the time was over"
-"""The error of a setting whose first training the time of a search did not allow."""
-EQUAL = 1e-9
-"""Relative difference up to which scores are equal."""
+if TYPE_CHECKING:
+    from sdem_dist.estimators.base import EngineEstimator
+
+Metric: TypeAlias = "str | Callable[[np.ndarray, np.ndarray], float]"
+"""A name, or a function of labels and probabilities whose value should be large."""
+CLASS_METRICS = ("log-loss", "accuracy", "macro-F1", "perplexity")
+LABEL_METRICS = ("micro-F1", "macro-F1", "accuracy", "Hamming-loss", "log-loss")
+"""Of several labels per document. Accuracy is of documents all of whose labels are right."""
+BY_MODEL = ("R2", "perplexity", "distance")
+"""Metrics that need the model, not only what it predicts of each document."""
+LOW_IS_GOOD = ("log-loss", "Hamming-loss", "perplexity", "distance")
+PER_DOCUMENT = ("log-loss", "accuracy", "Hamming-loss")
+"""Means over documents, by which two settings are compared document by document."""
+METRICS = tuple(dict.fromkeys([*CLASS_METRICS, *LABEL_METRICS, *BY_MODEL]))
+LARGEST_LOSS = 1e3  # log-loss of a document at most: one of probability 0 does not make a mean infinite
+FINALISTS = 3  # settings that no halving drops: where so few are left, the rest costs little, and one fold is chance
+LATE = "the time was over"  # the error of a setting whose first training the time of a search did not allow
+EQUAL = 1e-9  # relative difference up to which scores are equal
 
 
-@dataclass(frozen=True)
-class FoldScores:
+class Predictions(NamedTuple):
+    """Predictions of documents by models that were not trained on them."""
+
+    rows: np.ndarray  # shape (n_documents,): positions in the corpus
+    scores: np.ndarray  # shape (n_documents, n_classes), float32: ln p(y | d), or the log-odds of each label
+    labels: np.ndarray  # shape (n_documents,): positions of classes, or of sets of labels; -1 where there is none
+    weights: np.ndarray  # shape (n_documents,)
+    members: np.ndarray | None = None  # shape (n_documents, n_labels), bool: which of several labels documents have
+    chosen: np.ndarray | None = None  # likewise: which are predicted
+
+    @property
+    def proba(self) -> np.ndarray:
+        scores = self.scores.astype(np.float64)
+        return np.exp(scores) if self.members is None else probabilities(scores)
+
+    def taken(self, positions: np.ndarray) -> Predictions:
+        return Predictions(*(column if column is None else column[positions] for column in self))  # type: ignore[arg-type]
+
+    def counted(self) -> Predictions:
+        """Return those of documents with a label and a weight above zero."""
+        return self.taken(np.flatnonzero((self.labels >= 0) & (self.weights > 0)))
+
+
+def joined(parts: Sequence[Predictions]) -> Predictions:
+    """Return the predictions of several folds, in the order of their documents."""
+    columns = (None if of[0] is None else np.concatenate(of) for of in zip(*parts, strict=True))
+    predictions = Predictions(*columns)  # type: ignore[arg-type]
+    return predictions.taken(np.argsort(predictions.rows, kind="stable"))
+
+
+def measure(metric: Metric, predictions: Predictions) -> float:
+    """Return a metric of predictions; NaN where no document counts.
+
+    Raises TypeError: a metric of one's own returns no number.
+    """
+    p = predictions.counted()
+    if not len(p.rows):
+        return float("nan")
+    if callable(metric):
+        value = np.asarray(metric(p.labels if p.members is None else p.members.astype(np.int64), p.proba))
+        if value.ndim or value.dtype.kind not in "biuf":
+            raise TypeError(f"the metric {name_of(metric)} has to return a number, and returned {brief(value[()])}")
+        return float(value)
+    if metric in PER_DOCUMENT:
+        return float(np.average(per_document(metric, p), weights=p.weights))
+    y, predicted = (p.labels, p.scores.argmax(axis=1)) if p.members is None else (p.members, p.chosen)
+    average = metric.removesuffix("-F1")
+    # Classes that nobody has, neither truly nor by prediction, do not count.
+    f1 = f1_score(y, predicted, average=average, sample_weight=p.weights, zero_division=np.nan)
+    return float(np.nan_to_num(f1))
+
+
+def per_document(metric: str, predictions: Predictions) -> np.ndarray:
+    """Return one number a document, whose mean by weight is the metric, one of `PER_DOCUMENT`."""
+    _, scores, labels, _, present, chosen = predictions
+    if present is None or chosen is None:
+        if metric == "accuracy":
+            return (scores.argmax(axis=1) == labels).astype(np.float64)
+        own = scores[np.arange(len(labels)), labels].astype(np.float64)
+        return np.minimum(-np.nan_to_num(own, nan=-LARGEST_LOSS), LARGEST_LOSS)
+    if metric == "accuracy":
+        return (chosen == present).all(axis=1).astype(np.float64)
+    if metric == "Hamming-loss":
+        return np.asarray((present != chosen).mean(axis=1))
+    odds = scores.astype(np.float64)
+    return np.asarray(np.logaddexp(0.0, np.where(present, -odds, odds)).mean(axis=1))
+
+
+def metric_of(estimator: EngineEstimator, metric: Metric | None, several: bool = False) -> Metric:
+    """Return a metric, or the default one for None; raise ValueError if the estimator does not have it.
+
+    `several`: documents have several labels.
+    """
+    target = estimator.spec.target
+    names: tuple[str, ...] = ("distance",) if "distance" in estimator.spec.shown else ("perplexity",)
+    if target in ("labels", "numbers"):
+        names = ("R2",) if target == "numbers" else LABEL_METRICS if several else CLASS_METRICS
+    if callable(metric) and target != "labels":
+        raise ValueError("a metric of your own takes labels and probabilities, which only classifiers have")
+    if isinstance(metric, str) and metric not in names:
+        what = " of several labels per document" if several else ""
+        raise ValueError(f"{type(estimator).__name__} has no {metric}{what}: choose {' or '.join(names)}")
+    return names[0] if metric is None else metric
+
+
+def check_metric(metric: object) -> None:
+    """Raise ValueError unless it is a known metric, or a function; warn of one whose name says that less is better."""
+    if not callable(metric):
+        if metric not in METRICS:
+            raise ValueError(f"metric must be one of {', '.join(METRICS)} or a function, got {metric!r}")
+    elif (name := name_of(metric)).endswith(("_loss", "_error")):
+        warnings.warn(
+            f"of a metric of your own more is better, and {name} sounds as if less were: pass lambda y, p: -{name}(y, p), "
+            "or a function of another name",
+            stacklevel=4,
+        )
+
+
+def sign_of(metric: Metric) -> float:
+    """Return 1 where large values are good, else -1."""
+    return -1.0 if metric in LOW_IS_GOOD else 1.0
+
+
+def name_of(metric: Metric) -> str:
+    name = metric if isinstance(metric, str) else str(getattr(metric, "__name__", "score"))
+    return "score" if name == "<lambda>" else name
+
+
+class FoldScores(NamedTuple):
     scores: dict[str, float]
     predictions: Predictions | None  # of classifiers alone
     seconds: float
@@ -68,9 +180,8 @@ class Trial:
     @property
     def predictions(self) -> Predictions | None:
         """Predictions of all documents that its models were not trained on; None if there are none."""
-        parts = [fold.predictions for fold in self.folds]
-        complete = [part for part in parts if part is not None]
-        return joined(complete) if complete and len(complete) == len(parts) else None
+        parts = [fold.predictions for fold in self.folds if fold.predictions is not None]
+        return joined(parts) if parts and len(parts) == len(self.folds) else None
 
     def score(self, metric: Metric, n_folds: int | None = None) -> float:
         """Return the mean over the first folds, larger is better; -inf where there is none."""
@@ -89,7 +200,7 @@ def drop_worse_half(trials: Sequence[Trial], metric: Metric) -> None:
     for trial in candidates[n_stay:]:
         if trial.number and not math.isclose(trial.score(metric), candidates[n_stay - 1].score(metric), rel_tol=EQUAL):
             trial.dropped = len(trial.folds)
-            trial.folds = [replace(fold, predictions=None) for fold in trial.folds]  # they may be large
+            trial.folds = [fold._replace(predictions=None) for fold in trial.folds]  # they may be large
 
 
 def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
@@ -107,10 +218,7 @@ def ranked(trials: Sequence[Trial], metric: Metric) -> list[Trial]:
 
 
 def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
-    """Return the best setting: the first one, the default, unless another is clearly better.
-
-    Clearly: by more than a standard error of the difference. By log-loss it may not be less accurate, either: a few
-    documents, such as those of rare classes, decide a log-loss.
+    """Return the best setting: the first one, the default, unless another is clearly better, see `is_better`.
 
     Raises ValueError: none could be trained.
     """
@@ -121,7 +229,10 @@ def best_of(trials: Sequence[Trial], metric: Metric) -> Trial:
 
 
 def is_better(trial: Trial, default: Trial, metric: Metric) -> bool:
-    """Whether a setting is clearly better than the default, see `best_of`."""
+    """Whether a setting is better than the default by more than a standard error of the difference.
+
+    By log-loss it may not be less accurate, either: a few documents, such as those of rare classes, decide a log-loss.
+    """
     if default.score(metric) == -np.inf:
         return trial.score(metric) > -np.inf
     gain, error = gain_of(trial, default, metric)
@@ -135,17 +246,29 @@ def gain_of(trial: Trial, default: Trial, metric: Metric) -> tuple[float, float]
 
     Document by document where the metric is a mean over documents, else fold by fold; NaN of one fold.
     """
-    both = trial.predictions, default.predictions
-    if metric in PER_DOCUMENT and both[0] is not None and both[1] is not None:
-        first, second = both[0].counted, both[1].counted
+    first, second = trial.predictions, default.predictions
+    if metric in PER_DOCUMENT and first is not None and second is not None:
+        first, second = first.counted(), second.counted()
         _, *rows = np.intersect1d(first.rows, second.rows, assume_unique=True, return_indices=True)
         if len(rows[0]):
-            first, second = first.rows_at(rows[0]), second.rows_at(rows[1])
+            first, second = first.taken(rows[0]), second.taken(rows[1])
             difference = per_document(str(metric), first) - per_document(str(metric), second)
             return mean_and_error(sign_of(metric) * difference, first.weights)
     n = min(len(trial.folds), len(default.folds))
     after, before = (of.scores.get(name_of(metric), np.full(n, np.nan))[:n] for of in (trial, default))
     return mean_and_error(sign_of(metric) * (after - before), np.ones(n)) if n else (np.nan, np.nan)
+
+
+def mean_and_error(values: np.ndarray, weights: np.ndarray) -> tuple[float, float]:
+    """Return the mean by weight and its standard error; NaN where there are not two documents' worth of weight.
+
+    Documents of unequal weights count as ``sum(w)^2 / sum(w^2)`` equal ones (Kish).
+    """
+    shares = weights / weights.sum()
+    mean, n = float(shares @ values), 1.0 / float(shares @ shares)
+    if n - 1.0 < 1e-9:
+        return mean, float("nan")
+    return mean, float(np.sqrt(shares @ (values - mean) ** 2 / (n - 1.0)))
 
 
 def results_of(trials: Sequence[Trial], metric: Metric, n_splits: int) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from click.testing import CliRunner
 from sdem_dist import ClusterError
 from sdem_dist.cli import main
 from sdem_dist.cluster import ENVIRONMENT, job_script
-from sdem_dist.cluster.job_settings import jobqueue, read_settings
+from sdem_dist.cluster.jobs import jobqueue, read_settings
 
 pytest.importorskip("dask_jobqueue", reason="dask-jobqueue is not installed: pip install 'sdem_dist[jobqueue]'")
 

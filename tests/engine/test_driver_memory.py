@@ -80,10 +80,10 @@ def test_one_block_at_a_time(elsewhere, patience, tmp_path):
 
 
 def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
-    from sdem_dist.engine.rounds import RoundPipeline
+    from sdem_dist.engine.trainer import StageRun
 
     left = []
-    take = RoundPipeline.state
+    take = StageRun.state
 
     def watched(flight, last=False):
         blocks = [weakref.ref(block) for block in flight.blocks]
@@ -93,16 +93,16 @@ def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
         )
         return take(flight, last=last)
 
-    monkeypatch.setattr(RoundPipeline, "state", watched)
+    monkeypatch.setattr(StageRun, "state", watched)
     fitted()
     assert left == list(range(N_BLOCKS, 0, -1)), "the one that is asked for, and those after it"
 
 
 def test_the_best_state_goes_before_the_next_comes(monkeypatch):
-    from sdem_dist.engine.rounds import RoundPipeline
+    from sdem_dist.engine.trainer import StageRun
 
     bests: list = []
-    value = RoundPipeline.state
+    value = StageRun.state
 
     def watched(flight, last=False):
         assert all(best() is None for best in bests), "there are two"
@@ -110,7 +110,7 @@ def test_the_best_state_goes_before_the_next_comes(monkeypatch):
         bests.append(weakref.ref(found.words))
         return found
 
-    monkeypatch.setattr(RoundPipeline, "state", watched)
+    monkeypatch.setattr(StageRun, "state", watched)
     model = fitted(patience=2, validation=(X[:50], Y[:50]))
     assert len(bests) > 1
     assert bests[-1]() is model.state_.words

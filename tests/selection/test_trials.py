@@ -10,17 +10,22 @@ from scipy.special import expit
 from sklearn.metrics import accuracy_score, f1_score, hamming_loss, log_loss
 
 from sdem_dist import CorpusSearchCV, MultinomialNB
-from sdem_dist.selection.metrics import (
+from sdem_dist.selection.summary import best_by_value
+from sdem_dist.selection.trials import (
     METRICS,
     PER_DOCUMENT,
+    FoldScores,
     Predictions,
+    Trial,
+    best_of,
+    drop_worse_half,
+    gain_of,
     joined,
     mean_and_error,
     measure,
     per_document,
+    ranked,
 )
-from sdem_dist.selection.summary import best_by_value
-from sdem_dist.selection.trials import FoldScores, Trial, best_of, drop_worse_half, gain_of, ranked
 
 N = 400
 RNG = np.random.default_rng(3)
@@ -45,20 +50,20 @@ EXPECTED = [
 @pytest.mark.parametrize(("metric", "predictions", "expected"), EXPECTED)
 def test_metrics_are_those_of_scikit_learn(metric, predictions, expected):
     assert measure(metric, predictions) == pytest.approx(expected) and metric in METRICS
-    parts = [predictions.rows_at(np.arange(i, N, 3)) for i in (2, 0, 1)]
+    parts = [predictions.taken(np.arange(i, N, 3)) for i in (2, 0, 1)]
     assert measure(metric, joined(parts)) == pytest.approx(expected)
-    none = Predictions(**{**vars(predictions), "weights": np.zeros(N)})
+    none = Predictions(**{**predictions._asdict(), "weights": np.zeros(N)})
     assert np.isnan(measure(metric, none))
-    unlabelled = Predictions(**{**vars(predictions), "labels": np.where(WEIGHTS > 0.5, -1, LABELS)})
-    assert measure(metric, unlabelled) == pytest.approx(measure(metric, predictions.rows_at(WEIGHTS <= 0.5)))
+    unlabelled = Predictions(**{**predictions._asdict(), "labels": np.where(WEIGHTS > 0.5, -1, LABELS)})
+    assert measure(metric, unlabelled) == pytest.approx(measure(metric, predictions.taken(WEIGHTS <= 0.5)))
 
 
 @pytest.mark.parametrize(("metric", "predictions", "expected"), [row for row in EXPECTED if row[0] in PER_DOCUMENT])
 def test_standard_errors_are_those_of_the_bootstrap(metric, predictions, expected):
-    equal = Predictions(**{**vars(predictions), "weights": np.ones(N)})
+    equal = Predictions(**{**predictions._asdict(), "weights": np.ones(N)})
     error = mean_and_error(per_document(metric, equal), np.ones(N))[1]
     rng = np.random.default_rng(0)
-    drawn = [measure(metric, equal.rows_at(rng.integers(N, size=N))) for _ in range(300)]
+    drawn = [measure(metric, equal.taken(rng.integers(N, size=N))) for _ in range(300)]
     assert error == pytest.approx(np.std(drawn), rel=0.2)
 
 
@@ -76,7 +81,7 @@ def test_a_metric_of_ones_own_takes_labels_and_probabilities(corpus):
 
 
 def test_macro_f1_leaves_out_classes_that_nobody_has():
-    apart = Predictions(**{**vars(OF_CLASSES), "scores": np.hstack([OF_CLASSES.scores, np.full((N, 1), -9.0)])})
+    apart = Predictions(**{**OF_CLASSES._asdict(), "scores": np.hstack([OF_CLASSES.scores, np.full((N, 1), -9.0)])})
     assert measure("macro-F1", apart) == pytest.approx(measure("macro-F1", OF_CLASSES))
 
 
