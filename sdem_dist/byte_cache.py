@@ -6,14 +6,7 @@ from collections.abc import Callable
 from typing import Any, TypeVar, cast
 
 Key = tuple[object, ...]
-
-
 Value = TypeVar("Value")
-
-
-def usable_after_fork(lock: threading.Lock) -> None:
-    """See that a lock for the process is free in a forked child, and what it guards complete."""
-    os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
 
 class ByteCache:
@@ -28,30 +21,26 @@ class ByteCache:
     """
 
     def __init__(self, max_bytes: int, *, oldest_leave: bool = False) -> None:
-        self.max_bytes = max_bytes
-        self.nbytes = 0
-        self._oldest_leave = oldest_leave
+        self.max_bytes, self.nbytes, self._oldest_leave = max_bytes, 0, oldest_leave
         self._values: dict[Key, Any] = {}
-        self.lock = threading.Lock()
-        usable_after_fork(self.lock)
+        lock = self._lock = threading.Lock()
+        os.register_at_fork(before=lock.acquire, after_in_parent=lock.release, after_in_child=lock.release)
 
     def __contains__(self, key: Key) -> bool:
         return key in self._values
 
     def get(self, key: Key, make: Callable[[], Value]) -> Value:
         """Return the value of `key`, made by `make` where it is absent; values have ``nbytes``."""
-        with self.lock:
+        with self._lock:
             if key in self._values:
-                value: Value = self._values[key]
-                return value
+                return cast(Value, self._values[key])
         value = make()  # outside the lock: two threads may both make the value, and their values are equal
-        with self.lock:
+        with self._lock:
             nbytes: int = cast(Any, value).nbytes
             if key not in self._values and nbytes <= self.max_bytes:
-                self._drop(
-                    lambda old: self.nbytes + nbytes > self.max_bytes and (self._oldest_leave or old[0] != key[0])
-                )
-                if self.nbytes + nbytes <= self.max_bytes:
+                full = self.max_bytes - nbytes
+                self._drop(lambda old: self.nbytes > full and (self._oldest_leave or old[0] != key[0]))
+                if self.nbytes <= full:
                     self._values[key] = value
                     self.nbytes += nbytes
         return value
@@ -63,7 +52,7 @@ class ByteCache:
 
     def discard(self, condition: Callable[[Key], bool]) -> None:
         """Drop the values whose keys `condition` accepts."""
-        with self.lock:
+        with self._lock:
             self._drop(condition)
 
     def resize(self, max_bytes: int) -> None:
@@ -75,10 +64,8 @@ class ByteCache:
         self.discard(lambda key: True)
 
 
-prepared_cache = ByteCache(768 << 20)
-"""Documents as learners want them, held between epochs."""
-shard_cache = ByteCache(256 << 20, oldest_leave=True)
-"""Decoded shards of which only a part was read yet."""
+prepared_cache = ByteCache(768 << 20)  # documents as learners want them, held between epochs
+shard_cache = ByteCache(256 << 20, oldest_leave=True)  # decoded shards of which only a part was read yet
 
 
 def set_budget(max_bytes: int) -> None:

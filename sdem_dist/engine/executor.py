@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import suppress
+from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, cast
@@ -69,13 +69,11 @@ def needed_bytes(state: int, n_blocks: int) -> int:
     return int(state * (2 + 1 / n_blocks))
 
 
-def cache_bytes(state: int, n_blocks: int, memory: int) -> int:
-    """Return how many bytes of documents a process may keep beside a run's states: at least 32 MiB."""
-    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed_bytes(state, n_blocks))
+def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> int:
+    """Return how many bytes of documents a process may keep beside a run's states: at least 32 MiB.
 
-
-def check_state(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> None:
-    """Raise ModelError if the state, of so many classes, would take more than three quarters of a process's memory."""
+    Raises ModelError: the states of a model of so many classes would take more than three quarters of its memory.
+    """
     needed = needed_bytes(state, n_blocks)
     if needed > REFUSED * memory:
         advice = "; of thousands of classes take ManyClassNB" if n_classes >= MANY_CLASSES else ""
@@ -84,6 +82,7 @@ def check_state(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> N
             f"{memory / 2**30:.2f} GiB in all: give each worker {needed / REFUSED / 2**30:.1f} GiB or more (fewer workers on "
             f"each machine), cut the vocabulary into more blocks (n_blocks), or prune it{advice}"
         )
+    return max(SMALLEST_CACHE, int(SHARE * memory) - LIBRARIES - needed)
 
 
 Value = TypeVar("Value")
@@ -114,9 +113,9 @@ class Executor(ABC):
 
     @abstractmethod
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Handle[Value]:
-        """Return a handle to ``function(*args)``.
+        """Return a handle to ``function(*args)``, of a module-level pure function.
 
-        `function`: a module-level pure function. `*args`: values or handles; a handle stands for its result.
+        `*args`: values or handles; a handle stands for its result.
         `affinity`: place of the task's documents in the corpus, from 0 to 1: tasks near each other gain from running
         on one worker, where an earlier one ran; only a hint.
         """
@@ -153,12 +152,11 @@ def _identity(value: Value) -> Value:
     return value
 
 
-class InProcess(Executor):
+class InProcess(Executor, AbstractContextManager["InProcess"]):
     """Threads of this process; the kernels release the GIL.  Imports neither dask nor distributed.
 
     `n_threads`: None: as many as this process may use cores.
-    `memory_bytes`: how much is kept of documents follows from it, see `sdem_dist.engine.executor`. None: what the
-    machine, or the control group of this process, has.
+    `memory_bytes`: decides how much is kept of documents. None: what this process may use.
     """
 
     def __init__(self, n_threads: int | None = None, memory_bytes: int | None = None) -> None:
@@ -173,14 +171,19 @@ class InProcess(Executor):
 
     def submit(self, function: Callable[..., Value], *args: object, affinity: float | None = None) -> Future[Value]:
         """Queue ``function(*args)``; with one thread, run it at once."""
+
+        def call() -> Value:
+            with reraise_interrupt():
+                return function(*(a.result() if isinstance(a, Future) else a for a in args))
+
         if self._pool is not None:
             # The queue is first in, first out and a task's arguments were queued before it, so that they are running
             # or done when it starts: waiting for them inside a task cannot block the pool.
             with reraise_interrupt():
-                return self._pool.submit(_call, function, args)
+                return self._pool.submit(call)
         future: Future[Value] = Future()
         try:
-            future.set_result(_call(function, args))
+            future.set_result(call())
         except Exception as error:  # noqa: BLE001  kept for `result`, as a pool keeps it
             future.set_exception(error)
         return future
@@ -194,16 +197,8 @@ class InProcess(Executor):
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def __enter__(self) -> InProcess:
-        return self
-
     def __exit__(self, *error: object) -> None:
         self.close()
-
-
-def _call(function: Callable[..., Value], args: tuple[object, ...]) -> Value:
-    with reraise_interrupt():
-        return function(*(a.result() if isinstance(a, Future) else a for a in args))
 
 
 def in_order(

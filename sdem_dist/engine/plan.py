@@ -37,9 +37,9 @@ class Plan:
     seed: int
     growth: int = 0  # how often the first round of the first epoch is halved; each halving adds a round
     n_blocks: int = 1  # parts of the vocabulary that are reduced and updated apart, for learners of wide models
-    first: int = 0
-    """The number of the first epoch. A run that goes on from an earlier run's state visits documents in the order in
-    which that run would have."""
+    first: int = (
+        0  # number of the first epoch: a run that goes on from an earlier run's state visits documents as it would
+    )
 
     @property
     def steady(self) -> Plan:
@@ -124,8 +124,7 @@ def reduce(items: Iterable[Part], combine: Callable[[Sequence[Part]], Part], at_
     return total
 
 
-@dataclass(frozen=True)
-class MadeByWorkers(Generic[State]):
+class MadeByWorkers(NamedTuple, Generic[State]):
     """A start that workers make themselves from a little data: nothing as wide as the model is sent."""
 
     block: Callable[[int, int], State]  # takes the number of a block and of all blocks, returns that block of the state
@@ -142,10 +141,8 @@ class Stage(Generic[State, Statistics, Prepared]):
     """Where it starts; None: ``learner.init()``. A callable is only called where the stage has to begin, and its state
     is not kept once the workers have it."""
     corpus: CorpusLike | None = None  # None: that of the fit
-    monitored: bool = False
-    """It sends an event for each epoch, and its history is that of the fit. Without `monitoring` of its own it is
-    evaluated, and ended by patience, as the fit was told; other stages without one are not evaluated."""
-    monitoring: Monitoring | None = None
+    monitored: bool = False  # it sends an event for each epoch, and its history is that of the fit
+    monitoring: Monitoring | None = None  # None: that of the fit where it is monitored; others are not evaluated
     reweighed: Callable[[CorpusLike], CorpusLike] | None = None
     """Takes the validation documents of the fit, and returns them as this stage's documents are."""
 

@@ -59,22 +59,15 @@ class TaskSizes:
             self._shared_seconds, most = seconds, 1
         self._n_together = max(1, min(most, int(SHORT_TASK / max(self._work_seconds, 1e-6))))
 
-    @property
-    def n_lanes(self) -> int:
-        if self._in_one_task:
-            return 1 << (self._plan.n_lanes - 1).bit_length()
-        return 1 << max(1, self._plan.n_lanes // (TASKS_A_WORKER * self._executor.n_workers)).bit_length() - 1
-
-    @property
-    def n_rounds(self) -> int:
-        return self._n_together if self._in_one_task else 1
-
-    @property
-    def _in_one_task(self) -> bool:
-        """Whether one task runs whole rounds. Threads of this process need no messages that could be saved."""
-        if self._executor.max_pending_rounds == 0 or self._plan.n_blocks > 1:
-            return False
-        return self._work_seconds < (SHORT_TASK if self._plan.n_lanes == 1 else min(SHORT_TASK, self._shared_seconds))
+    def lanes_and_rounds(self) -> tuple[int, int]:
+        """Return how many lanes, and how many rounds, the next task should have at most."""
+        n_lanes = self._plan.n_lanes
+        # Threads of this process need no messages that could be saved.
+        if self._executor.max_pending_rounds > 0 and self._plan.n_blocks == 1:
+            longest = SHORT_TASK if n_lanes == 1 else min(SHORT_TASK, self._shared_seconds)
+            if self._work_seconds < longest:
+                return 1 << (n_lanes - 1).bit_length(), self._n_together
+        return 1 << max(1, n_lanes // (TASKS_A_WORKER * self._executor.n_workers)).bit_length() - 1, 1
 
 
 def submit_rounds(

@@ -3,7 +3,7 @@
 import os
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -45,25 +45,22 @@ class TaskResult(NamedTuple):
     timings: tuple[TaskTiming, ...] = ()
 
 
-class Stopwatch:
-    """Adds up seconds by what they were spent on."""
+def task_timing(seconds: Mapping[str, float], lanes: Sequence[Lane] = ()) -> TaskTiming:
+    n_documents = sum(lane.stop - lane.start for lane in lanes)
+    first = lanes[0].lane if lanes else -1
+    return TaskTiming(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **seconds)
 
-    def __init__(self) -> None:
-        self._seconds = {"read": 0.0, "prepare": 0.0, "map": 0.0, "merge": 0.0}
 
-    def timed(self, name: str, function: Callable[..., Value]) -> Callable[..., Value]:
-        def run(*args: Any) -> Value:
-            started = time.perf_counter()
-            result = function(*args)
-            self._seconds[name] += time.perf_counter() - started
-            return result
+def timed(seconds: dict[str, float], name: str, function: Callable[..., Value]) -> Callable[..., Value]:
+    """Return a function that adds the time it takes to the seconds of a name."""
 
-        return run
+    def run(*args: Any) -> Value:
+        started = time.perf_counter()
+        result = function(*args)
+        seconds[name] = seconds.get(name, 0.0) + time.perf_counter() - started
+        return result
 
-    def timing(self, lanes: Sequence[Lane] = ()) -> TaskTiming:
-        n_documents = sum(lane.stop - lane.start for lane in lanes)
-        first = lanes[0].lane if lanes else -1
-        return TaskTiming(first, len(lanes), n_documents, f"{socket.gethostname()}:{os.getpid()}", **self._seconds)
+    return run
 
 
 @cache
@@ -86,12 +83,11 @@ class TaskInput(NamedTuple):
         """Return a state for the learner's `map` and `evaluate` from its blocks."""
         return blocks[0].value if len(blocks) == 1 else self.learner.joined([b.value for b in blocks])
 
-    def prepared(self, spans: Sequence[tuple[int, int]], stopwatch: Stopwatch) -> Iterator[Any]:
+    def prepared(self, spans: Sequence[tuple[int, int]], seconds: dict[str, float]) -> Iterator[Any]:
         """Yield prepared documents, from the cache or from the corpus; the next are read while these are at work."""
         set_budget(self.cache_bytes)  # of several runs in a process, that of the latest task holds
         names = self.corpus.cache_key, self.learner.cache_key
-        read = stopwatch.timed("read", self.corpus.read)
-        prepare = stopwatch.timed("prepare", self.learner.prepare)
+        read, prepare = timed(seconds, "read", self.corpus.read), timed(seconds, "prepare", self.learner.prepare)
 
         def load(start: int, stop: int) -> Any:
             return prepared_cache.get((*names, start, stop), lambda: prepare(read(start, stop)))
@@ -144,17 +140,17 @@ def start_block(make: Callable[[int, int], Any], block: int, n_blocks: int) -> T
 
 def map_lanes(inputs: TaskInput, lanes: Sequence[Lane], summed: bool, *blocks: TaskResult) -> TaskResult:
     """Return a bundle's statistics: a list of its one sum if `summed`, or each lane's; see `reduce`."""
-    stopwatch, state, learner = Stopwatch(), inputs.state(blocks), inputs.learner
-    documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], stopwatch)
-    timed_map = stopwatch.timed("map", learner.map)
+    seconds, state, learner = dict[str, float](), inputs.state(blocks), inputs.learner
+    documents = inputs.prepared([(lane.start, lane.stop) for lane in lanes], seconds)
+    timed_map = timed(seconds, "map", learner.map)
 
     def leaf(lane: Lane) -> Any:
         with naming_bad_document(learner, inputs.corpus, state, lane):
             return timed_map(state, next(documents), lane)
 
     leaves = map(leaf, lanes)
-    parts = [reduce(leaves, stopwatch.timed("merge", learner.combine), LANES_COMBINED)] if summed else list(leaves)
-    return TaskResult(parts, (stopwatch.timing(lanes),))
+    parts = [reduce(leaves, timed(seconds, "merge", learner.combine), LANES_COMBINED)] if summed else list(leaves)
+    return TaskResult(parts, (task_timing(seconds, lanes),))
 
 
 def block_of(learner: AnyWideLearner, part: TaskResult, block: int, n_blocks: int) -> TaskResult:
@@ -163,21 +159,20 @@ def block_of(learner: AnyWideLearner, part: TaskResult, block: int, n_blocks: in
     return TaskResult(needed, () if block else part.timings)
 
 
-def combine(learner: AnyWideLearner, at_once: int, *parts: TaskResult) -> TaskResult:
-    """Return the sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`."""
-    return _merged(parts, lambda items: [reduce(items, learner.combine, at_once)])
+def combine(learner: AnyWideLearner, at_once: int, *parts: TaskResult, state: TaskResult | None = None) -> TaskResult:
+    """Return the sum of neighbouring parts, whose values are lanes' statistics or sums: see `reduce` for `at_once`.
+
+    `state`: then return the next state, of all sums of a round. Timings are those behind the parts and its own.
+    """
+    started = time.perf_counter()
+    value = reduce((item for part in parts for item in part.value), learner.combine, at_once)
+    value = [value] if state is None else learner.update(state.value, value)
+    own = task_timing({"merge": time.perf_counter() - started})
+    return TaskResult(value, (*(timing for part in parts for timing in part.timings), own))
 
 
 def update(learner: AnyWideLearner, state: TaskResult, *parts: TaskResult) -> TaskResult:
-    """Return the next state from all sums of a round."""
-    return _merged(parts, lambda items: learner.update(state.value, reduce(items, learner.combine)))
-
-
-def _merged(parts: Sequence[TaskResult], merge: Callable[[list[Any]], Any]) -> TaskResult:
-    """Return ``merge(items of all parts)``, with the timings behind it and its own."""
-    stopwatch = Stopwatch()
-    merged = stopwatch.timed("merge", merge)([item for part in parts for item in part.value])
-    return TaskResult(merged, (*(timing for part in parts for timing in part.timings), stopwatch.timing()))
+    return combine(learner, 1, *parts, state=state)
 
 
 def run_rounds(inputs: TaskInput, rounds: Sequence[Sequence[Lane]], state: TaskResult) -> TaskResult:
@@ -196,7 +191,7 @@ def timings_behind(block: TaskResult) -> tuple[TaskTiming, ...]:
 
 def evaluate(inputs: TaskInput, ranges: Sequence[tuple[int, int]], *blocks: TaskResult) -> np.ndarray:
     """Return evaluation sums over ranges of documents."""
-    return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, Stopwatch()))
+    return inputs.learner.evaluate(inputs.state(blocks), inputs.prepared(ranges, {}))
 
 
 def add(*parts: np.ndarray) -> np.ndarray:

@@ -1,11 +1,4 @@
-"""Training, stage by stage: epochs of rounds, evaluated, saved, stopped; a fit can be resumed in any of them.
-
-A fit with a start by counting::
-
-    with Trainer(executor, documents) as trainer:
-        counts = trainer.run(Stage("count", counting, plan)).state
-        return trainer.run(Stage("train", learner, plan, lambda: learner.start(counts), monitored=True))
-"""
+"""Training, stage by stage: epochs of rounds, evaluated, saved, stopped; a fit can be resumed in any of them."""
 
 import itertools
 import time
@@ -22,7 +15,7 @@ from sdem_dist.documents import CorpusLike
 from sdem_dist.engine import events, tasks
 from sdem_dist.engine.checkpoint import Checkpoints, Json, Progress, SavedState, StageRecord, identity
 from sdem_dist.engine.events import Callback, Event
-from sdem_dist.engine.executor import Executor, Handle, cache_bytes, check_state, state_bytes
+from sdem_dist.engine.executor import Executor, Handle, cache_bytes, state_bytes
 from sdem_dist.engine.plan import NOT_EVALUATED, VALIDATION, AnyStage, MadeByWorkers, Monitoring, Stage, StageResult
 from sdem_dist.engine.rounds import (
     Blocks,
@@ -45,14 +38,10 @@ TASK_BYTES = 4096  # what Dask's scheduler keeps of a task, about
 class Trainer:
     """Run the stages of a fit, one after the other, on one executor; a context that begins and ends the fit.
 
-    A stage that an earlier run finished is not run again: its result is in the checkpoint folder. A result is left
-    there when the next stage begins. Until then the stage's checkpoints stay, and a scoring after the stage is done
-    again by a resumed run.
+    A stage that an earlier run finished is not run again: its result is in the checkpoint folder, where it is left when
+    the next stage begins. Until then the stage's checkpoints stay, and a resumed run repeats a scoring after the stage.
 
-    `executor`: stays open.
-    `documents`: of the fit.
     `monitoring`: of stages that are monitored.
-    `checkpoints`: None: nothing is written.
     `settings`: what must be equal for a resume, beside each stage's learner and its plan without `n_epochs`.
     `resume`: go on from what the checkpoint folder holds, if it holds anything.
     Raises ModelError: the folder holds an earlier run and `resume` is false.
@@ -110,7 +99,7 @@ class Trainer:
         first = tasks.initial_block(learner, 0, n)
         state_type, size, memory = type(first), n * state_bytes(first), self.executor.memory_bytes()
         del first
-        check_state(size, n, memory, getattr(getattr(learner, "model", None), "n_classes", 0))
+        budget = cache_bytes(size, n, memory, getattr(getattr(learner, "model", None), "n_classes", 0))
         # A resumed run may go further, but only in its last stage.
         settings = {name: value for name, value in asdict(plan).items() if name != "n_epochs"}
         run = identity(stage=stage.name, learner=learner, plan=settings, **self._settings)
@@ -126,7 +115,7 @@ class Trainer:
                     return StageResult(*done)
                 latest = checkpoints.latest(record, plan.n_epochs)
         corpus = self._documents if stage.corpus is None else stage.corpus
-        inputs = tasks.TaskInput(learner, corpus, cache_bytes(size, n, memory))
+        inputs = tasks.TaskInput(learner, corpus, budget)
         monitoring = stage.monitoring or (self._monitoring if stage.monitored else NOT_EVALUATED)
         if stage.reweighed is not None and monitoring.validation is not None:
             monitoring = replace(monitoring, validation=stage.reweighed(monitoring.validation))
@@ -150,15 +139,14 @@ class Trainer:
             return
         started, here = time.perf_counter(), compile_target()
         targets = self.executor.run_on_all_workers(tasks.compile_kernels, inputs, stage.plan.n_blocks)
-        for other in dict.fromkeys([] if self._compiled else targets):
-            if other != here:
-                warnings.warn(
-                    "a worker compiles its kernels for another processor than this process "
-                    f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
-                    "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
-                    "them the same, and slower",
-                    stacklevel=2,
-                )
+        for other in set() if self._compiled else {*targets} - {here}:
+            warnings.warn(
+                "a worker compiles its kernels for another processor than this process "
+                f"({target_difference(other, here)}): the model may differ in its last bits from one trained "
+                "elsewhere. `sdem doctor` names the workers; NUMBA_CPU_NAME=generic in the environment of all makes "
+                "them the same, and slower",
+                stacklevel=2,
+            )
         self._compiled.add(kernels)
         self.emit(events.Compiled(stage.name, time.perf_counter() - started))
 
@@ -282,7 +270,8 @@ class StageRun:
         """Submit the next round, or as many of the next `most` as one task should run; return how many."""
         if not self._pending:
             self._clock = time.perf_counter()
-        bundle, numbers = self._sizes.n_lanes, range(first, first + min(most, self._sizes.n_rounds))
+        bundle, together = self._sizes.lanes_and_rounds()
+        numbers = range(first, first + min(most, together))
         rounds = list(itertools.takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
         blocks, timings = self.blocks, []
         if rounds:  # otherwise there are more rounds than documents

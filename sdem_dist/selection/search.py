@@ -21,13 +21,12 @@ from sdem_dist.fitting.running import forgetting
 from sdem_dist.fitting.scoring import one_blas_thread
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, FoldFits, SearchEvent, SearchRun, fits_on, rows_of
-from sdem_dist.selection.spaces import SAMPLERS, Sampler, Space, checked_spaces, default_space, sampler_of
+from sdem_dist.selection.search_run import LAST, NESTED, Checkpoints, SearchEvent, SearchRun, fits_on, rows_of
+from sdem_dist.selection.spaces import SAMPLERS, Space, checked_spaces, default_space, sampler_of
 from sdem_dist.selection.summary import summary_of
 from sdem_dist.selection.trials import (
     LABEL_METRICS,
     Metric,
-    Trial,
     best_of,
     check_metric,
     metric_of,
@@ -189,9 +188,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
             A damaged corpus, an unreachable cluster, a search that does not fit.
         """
         self.check()
-        started, seed = time.perf_counter(), seed_of(self.random_state)
-        how = {"cv": self.cv, "seed": seed, "groups": groups, "client": client, "n_jobs": self.n_jobs}
-        fits = fits_on(clone(self.estimator), X, y, **cast("dict[str, Any]", how))
+        started, seed, cv = time.perf_counter(), seed_of(self.random_state), self.cv
+        model = clone(self.estimator)
+        fits = fits_on(model, X, y, cv=cv, seed=seed, groups=groups, client=client, n_jobs=self.n_jobs)
         several = fits.source.members is not None
         self.metric_ = metric_of(self.estimator, self.metric, several)
         space = self.space
@@ -204,11 +203,9 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         if checkpoints is not None:
             checkpoints.documents = fits.name
 
-        def sampler() -> Sampler:
-            return sampler_of(self.sampler, self.estimator, space, self.n_trials, seed)
-
-        metrics: list[Metric] = [self.metric_, *(["log-loss", "accuracy"] if fits.source.class_counts else [])]
-        metrics = list(dict.fromkeys([*metrics, *(["micro-F1"] if several else [])]))
+        sampler = partial(sampler_of, self.sampler, self.estimator, space, self.n_trials, seed)
+        shown = ["log-loss", "accuracy"] if fits.source.class_counts else []
+        metrics = list(dict.fromkeys([self.metric_, *shown, *(["micro-F1"] if several else [])]))
         search = partial(SearchRun, metrics=metrics, started=started, halving=self.halving, seconds=self.seconds)
         run = search(fits, sampler(), checkpoints=checkpoints, callbacks=self.callbacks)
         fits.retrain = run.sampler.n_trials == 1
@@ -228,7 +225,17 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         self.best_index_, self.best_score_ = best.number, best.score(self.metric_)
         self.best_params_ = dict(best.params)
         self.cv_results_ = results_of(self.trials_, self.metric_, self.n_splits_)
-        self._set_out_of_fold(best, fits)
+        # In the order of the rows of `X`.
+        corpus: Any = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
+        in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
+        n = corpus.n_rows if in_memory else corpus.n_documents  # some may have no weight
+        order = np.arange(n) if not in_memory or corpus.order is None else corpus.order
+        self.oof_folds_ = np.full(n, -1, np.int16)
+        for fold in range(fits.n_folds):
+            self.oof_folds_[order[rows_of(fits.scored(fold).corpus)]] = fold
+        if (predictions := best.predictions) is not None:
+            self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
+            self.oof_proba_[order[predictions.rows]] = predictions.proba
         if self.refit:
             run.emit(LAST, run.n_fits)
             started = time.perf_counter()
@@ -281,19 +288,6 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         )
         return Checkpoints(folder, search, resume=resume)
 
-    def _set_out_of_fold(self, best: Trial, fits: FoldFits) -> None:
-        """Take the best setting's predictions, in the order of the rows of `X`."""
-        corpus: Any = fits.source.corpus if fits.held_out is None else fits.held_out.corpus
-        in_memory = fits.held_out is None and not isinstance(corpus, Corpus)
-        n = corpus.n_rows if in_memory else corpus.n_documents  # some may have no weight
-        order = np.arange(n) if not in_memory or corpus.order is None else corpus.order
-        self.oof_folds_ = np.full(n, -1, np.int16)
-        for fold in range(fits.n_folds):
-            self.oof_folds_[order[rows_of(fits.scored(fold).corpus)]] = fold
-        if (predictions := best.predictions) is not None:
-            self.oof_proba_ = np.full((n, len(self.classes_)), np.nan)
-            self.oof_proba_[order[predictions.rows]] = predictions.proba
-
     def _best(self) -> Any:
         check_is_fitted(self, "best_index_")
         if not hasattr(self, "best_estimator_"):
@@ -306,7 +300,7 @@ class CorpusSearchCV(MetaEstimatorMixin, BaseEstimator):
         Returns
         -------
         str
-            Lines of at most 80 columns, as ``sdem tune`` prints them.
+            Lines of at most 80 columns.
         """
         check_is_fitted(self, "best_index_")
         return summary_of(self)

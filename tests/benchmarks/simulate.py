@@ -51,7 +51,8 @@ class Costs:
 def epoch_seconds(costs: Costs, n_documents: int, n_workers: int, n_lanes: int, n_rounds: int) -> dict[str, float]:
     """Return the simulated seconds of an epoch, by what the slowest path waits for."""
     plan = Plan(n_documents, 1, n_rounds, n_lanes, 0)
-    bundle = TaskSizes(plan, SimpleNamespace(n_workers=n_workers, max_pending_rounds=0)).n_lanes  # type: ignore[arg-type]
+    executor: Any = SimpleNamespace(n_workers=n_workers, max_pending_rounds=0)
+    bundle, _ = TaskSizes(plan, executor).lanes_and_rounds()
     lane = plan.lane_documents * costs.document
     items = bundle if bundle < LANES_COMBINED else 1
     broadcast = math.ceil(math.log2(n_workers)) * costs.state / costs.bandwidth

@@ -8,7 +8,7 @@ from reference.random_documents import random_counts
 
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.engine import executor as memory
-from sdem_dist.engine.executor import InProcess, cache_bytes, check_state, of_this_process, state_bytes
+from sdem_dist.engine.executor import InProcess, cache_bytes, of_this_process, state_bytes
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ModelError
@@ -23,16 +23,16 @@ X, Y = random_counts(40, 30, 3)
 def test_the_formula():
     state = state_bytes(SdEM(NaiveBayes(1000, Classes(10)), 5, Merge()).init())
     assert state == pytest.approx(8 * 1000 * 10, rel=0.01)
-    check_state(state, 1, 700_000)
+    cache_bytes(state, 1, 700_000)
     assert cache_bytes(state, 1, 4 << 30) == pytest.approx(0.6 * (4 << 30) - (350 << 20) - 3 * 80_000, rel=1e-4)
     assert cache_bytes(state, 1, 600_000) == 32 << 20
     with pytest.raises(ModelError, match="n_blocks"):
-        check_state(state, 1, 300_000)
+        cache_bytes(state, 1, 300_000)
     for n_classes, meant in ((10, False), (100_000, True)):
         with pytest.raises(ModelError) as refused:
-            check_state(state, 1, 300_000, n_classes)
+            cache_bytes(state, 1, 300_000, n_classes)
         assert ("ManyClassNB" in str(refused.value)) == meant
-    check_state(state, 20, 300_000)
+    cache_bytes(state, 20, 300_000)
 
 
 def test_a_run_is_refused_before_its_first_task():

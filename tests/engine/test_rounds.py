@@ -161,14 +161,15 @@ def sizes_of(plan: Plan, n_workers: int, max_pending_rounds: int = 1) -> TaskSiz
 def timings(plan: Plan, sizes: TaskSizes, n_documents: int | None = None, read: float = 0.0, mapped: float = 0.0):
     """Return what the tasks of a round took; `read` and `mapped` are seconds of the whole round."""
     n, documents = plan.n_lanes, n_documents or plan.n_documents // plan.n_rounds
-    shares = [min(sizes.n_lanes, n - first) for first in range(0, n, sizes.n_lanes)]
+    bundle, _ = sizes.lanes_and_rounds()
+    shares = [min(bundle, n - first) for first in range(0, n, bundle)]
     return [tasks.TaskTiming(0, k, documents * k // n, "here", read * k / n, 0.0, mapped * k / n) for k in shares]
 
 
 @given(st.integers(1, 5000), st.integers(1, 300))
 def test_a_round_is_at_least_two_tasks_a_worker_and_fewer_than_five(n_lanes, n_workers):
     plan = Plan(n_documents=10**6, n_epochs=1, n_rounds=1, n_lanes=n_lanes, seed=0)
-    size = sizes_of(plan, n_workers).n_lanes
+    size, _ = sizes_of(plan, n_workers).lanes_and_rounds()
     assert size & (size - 1) == 0
     assert size == 1 or 2 * n_workers <= n_lanes / size < 4 * n_workers
 
@@ -189,21 +190,22 @@ def test_whole_rounds_are_one_task_where_that_takes_less_than_all_workers_took(m
     for changed, max_pending_rounds in ((ROUNDS, 1), (replace(ROUNDS, n_blocks=2), 1), (ROUNDS, 0)):
         sizes = sizes_of(changed, 2, max_pending_rounds)
         for _ in range(10):
-            n_rounds = sizes.n_rounds
+            _, n_rounds = sizes.lanes_and_rounds()
             sizes.measured(n_rounds, timings(changed, sizes, mapped=mapped) * n_rounds, seconds * n_rounds)
         alone = together > 1 and changed.n_blocks == 1 and max_pending_rounds == 1
-        assert (sizes.n_lanes, sizes.n_rounds) == ((16, together) if alone else (4, 1))
+        assert sizes.lanes_and_rounds() == ((16, together) if alone else (4, 1))
 
 
 def test_documents_that_take_long_to_read_are_read_by_all_workers():
     sizes = sizes_of(ROUNDS, 8)
 
     def after(read):
-        sizes.measured(sizes.n_rounds, timings(ROUNDS, sizes, read=read, mapped=5e-4) * sizes.n_rounds, 0.02)
-        return sizes.n_lanes
+        _, n_rounds = sizes.lanes_and_rounds()
+        sizes.measured(n_rounds, timings(ROUNDS, sizes, read=read, mapped=5e-4) * n_rounds, 0.02)
+        return sizes.lanes_and_rounds()[0]
 
     assert [after(0.2) for _ in range(3)] == [1] * 3
-    assert sizes.n_rounds == 1
+    assert sizes.lanes_and_rounds()[1] == 1
     # Once caches have them, one worker is enough; but not where its cache has not all of them.
     later = [after(0.0) for _ in range(20)]
     assert later[0] == 1 and later[-1] == 16
@@ -213,11 +215,11 @@ def test_documents_that_take_long_to_read_are_read_by_all_workers():
 def test_rounds_that_grow_count_as_full_ones_and_those_of_a_single_lane_go_together_at_once():
     sizes = sizes_of(ROUNDS, 8)
     sizes.measured(1, timings(ROUNDS, sizes, n_documents=250, mapped=0.004), 0.03)
-    assert (sizes.n_lanes, sizes.n_rounds) == (1, 1)  # full rounds take .25 s
+    assert sizes.lanes_and_rounds() == (1, 1)  # full rounds take .25 s
     plan = replace(ROUNDS, n_lanes=1)
     sizes = sizes_of(plan, 8)
     sizes.measured(1, timings(plan, sizes, mapped=0.01), 0.03)
-    assert (sizes.n_lanes, sizes.n_rounds) == (1, 2)
+    assert sizes.lanes_and_rounds() == (1, 2)
 
 
 @given(st.integers(1, 60), st.lists(st.integers(1, 5), min_size=1, max_size=6))

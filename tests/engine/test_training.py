@@ -136,8 +136,7 @@ def test_rounds_that_go_together_are_told_and_kept_one_by_one(every, tmp_path, m
 
     monkeypatch.setattr(InProcess, "submit", counted)
     monkeypatch.setattr(InProcess, "max_pending_rounds", 1)  # as on a cluster
-    monkeypatch.setattr(TaskSizes, "n_lanes", 2)
-    monkeypatch.setattr(TaskSizes, "n_rounds", 4)
+    monkeypatch.setattr(TaskSizes, "lanes_and_rounds", lambda sizes: (2, 4))
     together = trained(tmp_path / "together")
     np.testing.assert_array_equal(together[0].state_.words, apart[0].state_.words)
     assert together[1:] == apart[1:]
