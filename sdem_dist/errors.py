@@ -1,12 +1,13 @@
-"""The errors that this package raises on purpose: fields say what was wrong and where; `SdemError.text` renders them.
-
-``str(error)`` is the text for Python. The command renders the same fields for the shell, with its options' names.
-"""
+"""Errors that this package raises on purpose, for Python or with the options of the shell; interrupts of threads."""
 
 import os
 import re
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 _PARAMETER = re.compile(r"\{(\w+)=([^{}]*)\}")
+_of_thread = threading.local()
 
 
 class SdemError(Exception):
@@ -91,3 +92,36 @@ class TrainingError(SdemError, ArithmeticError):
 
 class ClusterError(SdemError, RuntimeError):
     """A Dask scheduler or its workers cannot be reached before the deadline, or a task kept failing."""
+
+
+def set_stop_event(stop: threading.Event) -> None:
+    """Have this thread end what it does soon after `stop` is set: an interrupt reaches the main thread alone."""
+    _of_thread.stop = stop
+
+
+def check_stop_event() -> None:
+    """Raise KeyboardInterrupt if this thread is to end; to be called between compiled calls."""
+    stop: threading.Event | None = getattr(_of_thread, "stop", None)
+    if stop is not None and stop.is_set():
+        raise KeyboardInterrupt
+
+
+@contextmanager
+def reraise_interrupt() -> Iterator[None]:
+    """Raise the interrupt that came while a compiled call returned: Python raises SystemError with it as the cause.
+
+    Where the system refuses a thread, raise MemoryError: Python's RuntimeError does not say that a limit is the reason.
+    """
+    try:
+        yield
+    except SystemError as error:
+        if isinstance(error.__cause__, KeyboardInterrupt):
+            raise KeyboardInterrupt from error
+        raise
+    except RuntimeError as error:
+        if "can't start new thread" not in str(error):
+            raise
+        raise MemoryError(
+            "the system starts no more threads for this process: raise its limits of memory or processes (ulimit -v, "
+            "ulimit -u, the job's memory), or use fewer threads (n_jobs) or workers"
+        ) from error

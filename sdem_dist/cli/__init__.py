@@ -15,8 +15,7 @@ import click
 
 from sdem_dist.compat import without_progress_bars
 from sdem_dist.counted import nearest, visible
-from sdem_dist.errors import SdemError
-from sdem_dist.interrupts import reraise_interrupt
+from sdem_dist.errors import SdemError, reraise_interrupt
 
 _COMMANDS = {
     "demo": ("demo", "demo", "Ingest, train and compare on docstrings of installed packages."),

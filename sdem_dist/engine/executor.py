@@ -17,8 +17,7 @@ from typing import Any, Protocol, TypeVar, cast
 import numpy as np
 
 from sdem_dist.engine.events import Event
-from sdem_dist.errors import ClusterError, ModelError, SdemError
-from sdem_dist.interrupts import reraise_interrupt, set_stop_event
+from sdem_dist.errors import ClusterError, ModelError, SdemError, reraise_interrupt, set_stop_event
 
 LIBRARIES = 350 << 20  # of a worker: Python, compiled kernels, and the documents and tables of the lanes at work
 LOADED = 200 << 20  # of a worker that has no documents yet: Python, compiled kernels

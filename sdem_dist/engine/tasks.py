@@ -16,8 +16,7 @@ from sdem_dist.byte_cache import prepared_cache, set_budget
 from sdem_dist.compat import compile_target
 from sdem_dist.documents import CorpusLike
 from sdem_dist.engine.plan import LANES_COMBINED, reduce
-from sdem_dist.errors import DocumentError, SdemError
-from sdem_dist.interrupts import reraise_interrupt
+from sdem_dist.errors import DocumentError, SdemError, reraise_interrupt
 from sdem_dist.learners.protocol import Lane, WideLearner
 
 AnyWideLearner: TypeAlias = WideLearner[Any, Any, Any]

@@ -17,10 +17,9 @@ from sdem_dist.corpus import Corpus, MemoryCorpus
 from sdem_dist.corpus.by_tasks import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.executor import in_order
-from sdem_dist.errors import CorpusError
+from sdem_dist.errors import CorpusError, reraise_interrupt
 from sdem_dist.inputs.source import check_layout, described
 from sdem_dist.inputs.validation import is_dask, refuse_address, refuse_no_documents
-from sdem_dist.interrupts import reraise_interrupt
 
 if TYPE_CHECKING:
     from distributed import Client

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sdem_dist.interrupts import check
+from sdem_dist.errors import check_stop_event
 from sdem_dist.kernels.jit import jit
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
@@ -99,12 +99,12 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
     `costs`: shape (n_documents,), nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
     """
     if 0.0 < costs.sum() < SECOND:  # the usual case, and quickly checked
-        check()
+        check_stop_event()
         yield 0, len(costs)
         return
     starts = np.flatnonzero(np.diff(np.floor(np.cumsum(costs) / SECOND), prepend=-1.0))
     for run in pairwise([*starts.tolist(), len(costs)]):
-        check()
+        check_stop_event()
         yield run
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from sdem_dist.engine.executor import InProcess
-from sdem_dist.interrupts import reraise_interrupt
+from sdem_dist.errors import reraise_interrupt
 from sdem_dist.kernels import csr as documents
 
 
