@@ -94,8 +94,7 @@ class FoldFits:
 
     def n_at_once(self, n: int) -> int:
         """Return how many of `n` fits run at a time: a cluster runs one after the other, each on all of its workers."""
-        n_cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-        return 1 if self.client is not None else max(1, min(n, self.n_jobs or n_cores))
+        return 1 if self.client is not None else max(1, min(n, self.n_jobs or len(os.sched_getaffinity(0))))
 
     def scored(self, fold: int) -> Source:
         return cast(Source, self.held_out) if self.folds is None else self._part(self.folds.test(fold))
@@ -213,22 +212,16 @@ def fits_on(
 
 
 class SearchEvent(NamedTuple):
-    """What callbacks of a search are called with.
-
-    `what`: a `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is
-    `RESUMED` from a checkpoint; a search without a fold, `NESTED`, has ended; the training of the best on all documents
-    begins (`LAST`).
-    `done`: how many of these there have been; of `RESUMED` and `LAST` the fits.
-    `seconds`: since the search began.
-    `n_trials`: settings that are tried in all, at most.
-    """
+    """What callbacks of a search are called with."""
 
     what: str
-    done: int
+    """A `FIT` of a setting without a fold has ended; all settings that go on have had a `FOLD`; a search is `RESUMED`
+    from a checkpoint; a search without a fold, `NESTED`, has ended; the last training of the best begins (`LAST`)."""
+    done: int  # how many of these there have been; of `RESUMED` and `LAST` the fits
     trials: list[Trial]
-    seconds: float
+    seconds: float  # since the search began
     metric: Metric
-    n_trials: int
+    n_trials: int  # settings that are tried in all, at most
     n_folds: int
 
 
@@ -293,19 +286,14 @@ class TimeOver(Exception):
 
 @dataclass(eq=False)
 class SearchRun:
-    """A search under way: settings in turns, each turn fold by fold.
-
-    `metrics`: the one that decides, and those that reports show.
-    `halving`: whether the worse half of the settings ends after each fold.
-    `seconds`: after which it ends, counted from `started`.
-    """
+    """A search under way: settings in turns, each turn fold by fold."""
 
     fits: FoldFits
     sampler: Sampler
-    metrics: Sequence[Metric]
+    metrics: Sequence[Metric]  # the one that decides, and those that reports show
     started: float
-    halving: bool
-    seconds: float | None
+    halving: bool  # whether the worse half of the settings ends after each fold
+    seconds: float | None  # after which it ends, counted from `started`
     checkpoints: Checkpoints | None = None
     callbacks: Sequence[Callable[[SearchEvent], None]] = ()
     trials: list[Trial] = field(default_factory=list)
@@ -333,11 +321,13 @@ class SearchRun:
 
     def _fit(self, trials: list[Trial], fold: int) -> None:
         """Fit settings without a fold, several at a time; results are taken in the order of the settings."""
-        saved = {trial.number: self.checkpoints.load(trial, fold) for trial in trials} if self.checkpoints else {}
-        new = [trial for trial in trials if saved.get(trial.number) is None]
+        new = []
         for trial in trials:
-            if (scores := saved.get(trial.number)) is not None:
-                self._add(trial, scores)
+            saved = None if self.checkpoints is None else self.checkpoints.load(trial, fold)
+            if saved is None:
+                new.append(trial)
+            else:
+                self._add(trial, saved)
         if len(new) < len(trials) and new:
             self.emit(RESUMED, self.n_fits)
         with ThreadPoolExecutor(self.fits.n_at_once(len(new))) as threads:

@@ -205,9 +205,18 @@ class TPESampler(Sampler):
         return turn
 
     def _proposed(self) -> Params:
+        n_spaces = len(self._spaces)
         for _ in range(REPEATS):
-            trial = self._study.ask()
-            params = _suggested(self._spaces, trial)
+            trial, params = self._study.ask(), dict[str, Any]()
+            which = trial.suggest_categorical("space", list(range(n_spaces))) if n_spaces > 1 else 0
+            for name, values in self._spaces[which].items():
+                if not hasattr(values, "rvs"):
+                    params[name] = values[trial.suggest_categorical(f"{which} {name}", list(range(len(values))))]
+                    continue
+                if not hasattr(values, "ppf"):
+                    raise ValueError(f"{name}: Optuna needs a distribution with quantiles (ppf), such as scipy's")
+                value = float(values.ppf(trial.suggest_float(f"{which} {name}", EDGE, 1.0 - EDGE)))
+                params[name] = int(value) if hasattr(values, "pmf") else value
             self._waiting.append((key := _key(self._defaults, params), trial))
             if key not in self._scores:
                 return params
@@ -223,17 +232,3 @@ class TPESampler(Sampler):
             if (score := self._scores.get(key)) is not None:
                 self._study.tell(trial, *([score] if score > -np.inf else [None, self._failed]))
         self._waiting = [(key, trial) for key, trial in self._waiting if self._scores.get(key) is None]
-
-
-def _suggested(spaces: list[dict[str, Any]], trial: optuna.Trial) -> Params:
-    which = trial.suggest_categorical("space", list(range(len(spaces)))) if len(spaces) > 1 else 0
-    params: Params = {}
-    for name, values in spaces[which].items():
-        if hasattr(values, "rvs"):
-            if not hasattr(values, "ppf"):
-                raise ValueError(f"{name}: Optuna needs a distribution with quantiles (ppf), such as scipy's")
-            value = float(values.ppf(trial.suggest_float(f"{which} {name}", EDGE, 1.0 - EDGE)))
-            params[name] = int(value) if hasattr(values, "pmf") else value
-        else:
-            params[name] = values[trial.suggest_categorical(f"{which} {name}", list(range(len(values))))]
-    return params
