@@ -33,8 +33,7 @@ def scored(
     `scores`: shape (n_documents, n_classes), float64: what decides between classes.
     `labels`: shape (n_documents,), integers: -1 where there is none: such a document counts nowhere.
     `weights`: shape (n_documents,), float64.
-    `lengths`: shape (n_documents,), float64: words of each document, repetitions counted (the sum of its weights where
-    a corpus is weighted).
+    `lengths`: shape (n_documents,), float64: words of each document, or the sum of their weights.
     `log_joint`: shape (n_documents, n_classes), float64: ``ln p(y, d)`` without the multinomial coefficient, or a lower
     bound of it. None: the scores.
     """
@@ -44,7 +43,6 @@ def scored(
 
 
 def joined(batches: Iterable[Scored]) -> Scored:
-    """Return batches, which may be a few documents each, as one."""
     return Scored(*(np.concatenate(parts) for parts in zip(*batches, strict=True)))
 
 
@@ -74,11 +72,8 @@ def classifier_metrics(sums: np.ndarray, n_classes: int) -> dict[str, float]:
 def choosing_sums(scores: np.ndarray, labels: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return sums that held-out documents choose by: weights, log-loss at each temperature, `class_sums`.
 
-    A quarter of what `classifier_sums` takes: training scores held-out documents after every epoch.
-
-    `scores`: shape (n_documents, n_classes), float64: ln p(y | d), up to a constant of each document.
-    `labels`: shape (n_documents,), integers: -1 where there is none: such a document counts nowhere.
-    `weights`: shape (n_documents,), float64.
+    A quarter of the time of `classifier_sums`: training scores held-out documents after every epoch. Arguments are as
+    for `scored`; scores are ln p(y | d), up to a constant of each document.
     """
     used = (weights > 0) & (labels >= 0)
     scores, labels, weights = calibration.possible(scores[used]), labels[used], weights[used]
@@ -104,15 +99,8 @@ def evaluation_sums(documents: Scored) -> np.ndarray:
     scores, labels, weights, lengths, nll, log_likelihood = (column[used] for column in documents)
     if scores.shape[1] == 1:  # a rival that never is
         scores = np.concatenate([scores, np.full((len(scores), 1), -np.inf)], axis=1)
-    columns = (
-        np.ones(len(labels)),
-        nll,
-        losses.ncll(scores, labels),
-        losses.hinge(scores, labels),
-        scores.argmax(axis=1) == labels,
-        log_likelihood,
-        lengths,
-    )
+    ncll, hinge, right = losses.ncll(scores, labels), losses.hinge(scores, labels), scores.argmax(axis=1) == labels
+    columns = (np.ones(len(labels)), nll, ncll, hinge, right, log_likelihood, lengths)
     # Not a dot product: BLAS splits long ones over its threads, and the bits would depend on their number.
     return np.array([float((weights * c).sum()) for c in columns])
 

@@ -5,7 +5,6 @@ natural parameters is then ``sum_y weights[y] * E[s(y, d)]`` (Masegosa 2014, Tab
 is a frozen dataclass with the two methods of `Loss`; `sdem_dist.testing.check_loss` checks it.
 """
 
-from dataclasses import dataclass
 from numbers import Real
 from typing import Protocol
 
@@ -27,26 +26,24 @@ class Loss(Protocol):
 
 
 @record
-@dataclass(frozen=True)
 class Nll:
     """Negative log-likelihood ``-ln p(y, d)``: maximum likelihood."""
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        return -scores[np.arange(len(labels)), labels]
+        return -_of_label(scores, labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return 1 on the label, 0 elsewhere (Table 1)."""
-        return _one_hot(scores, labels)
+        return one_hot(labels, scores.shape[1])
 
 
 @record
-@dataclass(frozen=True)
 class Ncll:
     """Negative conditional log-likelihood ``-ln p(y | d)``."""
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return ``-ln p(y | d)`` of each document (Table 1)."""
-        return np.asarray(-log_softmax(scores, axis=1)[np.arange(len(labels)), labels])
+        return -_of_label(log_softmax(scores, axis=1), labels)
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return ``1[k = y] - p(k | d)`` (Table 1)."""
@@ -56,7 +53,6 @@ class Ncll:
 
 
 @record
-@dataclass(frozen=True)
 class Hinge:
     """``max(0, margin - ln p(y, d) / p(rival, d))`` (equation 17); margin 0 is the perceptron's loss.
 
@@ -74,19 +70,27 @@ class Hinge:
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return by how much the margin to the strongest rival is missed (equation 17)."""
-        return np.maximum(0.0, self.margin - _margin(scores, labels, rival_of(scores, labels)))
+        return np.maximum(0.0, self.margin - self._margins(scores, labels)[0])
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return 1 on the label and -1 on its strongest rival, unless the margin is exceeded."""
-        rivals = rival_of(scores, labels)
-        weights = _one_hot(scores, labels)
+        margins, rivals = self._margins(scores, labels)
+        weights = one_hot(labels, scores.shape[1])
         weights[np.arange(len(labels)), rivals] = -1.0
-        weights[_margin(scores, labels, rivals) > self.margin] = 0.0
+        weights[margins > self.margin] = 0.0
         return weights
+
+    def _margins(self, scores: np.ndarray, labels: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return by how much each label wins over its strongest rival, and that rival."""
+        others = scores.copy()
+        others[np.arange(len(labels)), labels] = -np.inf
+        rivals = others.argmax(axis=1)
+        with np.errstate(invalid="ignore"):  # -inf minus -inf: two impossible classes are a tie
+            margins = _of_label(scores, labels) - _of_label(scores, rivals)
+        return np.where(np.isnan(margins), 0.0, margins), rivals
 
 
 @record
-@dataclass(frozen=True)
 class CostSensitiveHinge:
     """``max_k (costs[y][k] + ln p(k, d)) - ln p(y, d)``: the margin asked for is the cost of the confusion.
 
@@ -108,13 +112,11 @@ class CostSensitiveHinge:
 
     def value(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
         """Return by how much the worst class, its cost included, is above the label."""
-        raised = self._raised(scores, labels)
-        return np.asarray(raised.max(axis=1) - scores[np.arange(len(labels)), labels])
+        return np.asarray(self._raised(scores, labels).max(axis=1) - _of_label(scores, labels))
 
     def weights(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-        weights = _one_hot(scores, labels)
-        worst = self._raised(scores, labels).argmax(axis=1)
-        weights[np.arange(len(labels)), worst] -= 1.0
+        weights = one_hot(labels, scores.shape[1])
+        weights[np.arange(len(labels)), self._raised(scores, labels).argmax(axis=1)] -= 1.0
         return weights
 
     def _raised(self, scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -124,7 +126,6 @@ class CostSensitiveHinge:
 
 
 @record
-@dataclass(frozen=True)
 class Blend:
     """A weighted sum of NLL and another loss: between generative and discriminative training.
 
@@ -200,24 +201,16 @@ def share_of_nll(loss: Loss, n_classes: int) -> float:
     return float(loss.weights(np.zeros((1, n_classes)), np.zeros(1, np.int32)).sum())
 
 
-def rival_of(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    """Return for each document the strongest class that is not its label."""
-    others = scores.copy()
-    others[np.arange(len(labels)), labels] = -np.inf
-    return others.argmax(axis=1)
-
-
-def _one_hot(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
-    weights = np.zeros_like(scores)
-    weights[np.arange(len(labels)), labels] = 1.0
+def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
+    """Return 1 in the column of each label, shape (n_documents, n_columns); none where it is -1."""
+    weights = np.zeros((len(labels), n_columns))
+    labelled = np.flatnonzero(labels >= 0)
+    weights[labelled, labels[labelled]] = 1.0
     return weights
 
 
-def _margin(scores: np.ndarray, labels: np.ndarray, rivals: np.ndarray) -> np.ndarray:
-    each = np.arange(len(labels))
-    with np.errstate(invalid="ignore"):  # -inf minus -inf: two impossible classes are a tie
-        margin = scores[each, labels] - scores[each, rivals]
-    return np.where(np.isnan(margin), 0.0, margin)
+def _of_label(scores: np.ndarray, labels: np.ndarray) -> np.ndarray:
+    return np.asarray(scores[np.arange(len(labels)), labels])
 
 
 def marginal_log_likelihood(scores: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from types import UnionType
-from typing import Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+from typing import Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -18,11 +18,14 @@ _KNOWN: dict[str, type] = {}
 _Class = TypeVar("_Class", bound=type)
 
 
+@dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: _Class) -> _Class:
-    """Let files name a dataclass of this package. Its fields are its settings, all of them.
+    """Make a class of this package a frozen dataclass that files may name. Its fields are its settings, all of them.
 
     Raises TypeError: another record has its name, or a field has the name of the key for it.
     """
+    if "__dataclass_fields__" not in vars(cls):
+        dataclass(frozen=True)(cls)
     if any(field.name == KIND for field in dataclasses.fields(cls)):
         raise TypeError(f"{cls.__name__} has a field {KIND!r}, which in files is the name of the class: rename it")
     if _KNOWN.setdefault(cls.__name__, cls).__qualname__ != cls.__qualname__:

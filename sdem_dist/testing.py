@@ -34,10 +34,19 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
     AssertionError
         The message says which law does not hold.
     """
-    rng = np.random.default_rng(seed)
-    points = _interior_points(family, rng, n_points)
-    _same(family.check(points)[0], points, "check changes points inside S")
-    _holds(family.check(points)[1] == 0, "check says that it acted on points inside S")
+    rng, centre = np.random.default_rng(seed), np.asarray(family.centre, np.float64)
+    _holds(centre.shape == (family.n_statistics,), "the centre has not n_statistics numbers")
+    x = family.sample(np.broadcast_to(family.to_natural(centre), (n_points, 5, len(centre))), rng)
+    statistics, missing = family.statistics(x), np.full((1, family.width), np.nan)
+    _holds(x.shape == (n_points, 5, family.width), f"samples have shape {x.shape}, not (..., width)")
+    _holds(statistics.shape == (n_points, 5, len(centre)), f"statistics have shape {statistics.shape}")
+    _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops others")
+    _holds(not family.unfit(x).any(), "unfit refuses samples")
+    _holds(not family.unfit(missing).any(), "unfit refuses NaN, which stands for a missing value")
+    points = 0.5 * centre + 0.5 * statistics.mean(axis=1)  # mixtures of points of S, which is convex
+    checked, acted = family.check(points)
+    _same(checked, points, "check changes points inside S")
+    _holds(acted == 0, "check says that it acted on points inside S")
     theta = family.to_natural(points)
     _holds(theta.shape == points.shape, "theta and mu have different shapes")
     _same(family.to_expectation(theta), points, "mu -> theta -> mu does not return")
@@ -52,31 +61,24 @@ def check_family(family: Family, *, seed: int = 0, n_points: int = 10) -> None:
         _holds(smallest > 1e-9, "the Fisher information is not positive definite: the statistics are not minimal")
         inverse = fisher @ _jacobian(family.to_natural, mu)
         _same(inverse, np.eye(len(mu)), "d theta / d mu is not the inverse of d mu / d theta", 1e-3)
-        _check_samples(family, mu, t, fisher, rng)
-    others = points[rng.permutation(n_points)]
-    _holds(family.divergence(points, others) >= 0, "a KL divergence is negative")
+        _check_samples(family, mu, t, scale, rng)
+    _holds(family.divergence(points, points[rng.permutation(n_points)]) >= 0, "a KL divergence is negative")
     of_itself = family.divergence(points, points)
     _same(of_itself, np.zeros(n_points), "the KL divergence of a point from itself is not 0", 1e-7)
-    _check_projection(family, points, rng)
+    for distance in (1.0, 3.0, 100.0):  # far out, in all directions
+        away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
+        projected, acted = family.check(away)
+        _holds(np.isfinite(projected), "check returns what is not finite")
+        again, acted_again = family.check(projected)
+        _same(again, projected, "check is not idempotent")
+        _holds(acted_again == 0, "check acts on what it has projected")
+        _holds(acted >= (projected != away).any(axis=-1).sum(), "check acts and does not say so")
+        theta = family.to_natural(projected)
+        _holds(np.isfinite(theta), "check ends where theta does not exist")
+        _holds(np.isfinite(family.log_partition(theta)), "check ends where the log-partition is not finite")
     _same(family.posterior_mean(points * 1e12, np.full(n_points, 1e12)), points, "many observations are outvoted", 1e-5)
     nothing = family.posterior_mean(np.zeros_like(points), np.zeros(n_points))
     _holds(np.isfinite(family.to_natural(nothing)), "without observations there is no theta")
-
-
-def _interior_points(family: Family, rng: np.random.Generator, n_points: int) -> np.ndarray:
-    """Return mixtures of the centre and of statistics of samples: inside S, which is convex."""
-    centre = np.asarray(family.centre, np.float64)
-    _holds(centre.shape == (family.n_statistics,), "the centre has not n_statistics numbers")
-    theta = np.broadcast_to(family.to_natural(centre), (n_points, 5, len(centre)))
-    x = family.sample(theta, rng)
-    _holds(x.shape == (n_points, 5, family.width), f"samples have shape {x.shape}, not (..., width)")
-    _holds(not family.unfit(x).any(), "unfit refuses samples")
-    statistics = family.statistics(x)
-    _holds(statistics.shape == theta.shape, f"statistics have shape {statistics.shape}, not (..., n_statistics)")
-    _holds(family.log_base(x).shape == x.shape[:-1], "log_base keeps the last axis, or drops others")
-    missing = np.full((1, family.width), np.nan)
-    _holds(not family.unfit(missing).any(), "unfit refuses NaN, which stands for a missing value")
-    return 0.5 * centre + 0.5 * statistics.mean(axis=1)
 
 
 def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> np.ndarray:
@@ -85,13 +87,10 @@ def _jacobian(function: Callable[[np.ndarray], np.ndarray], at: np.ndarray) -> n
     return np.stack([np.atleast_1d(function(at + s) - function(at - s)) / (2.0 * s.max()) for s in steps], axis=1)
 
 
-def _check_samples(
-    family: Family, mu: np.ndarray, theta: np.ndarray, fisher: np.ndarray, rng: np.random.Generator
-) -> None:
-    n, scale = 4000, np.sqrt(np.diag(fisher))
-    x = family.sample(np.broadcast_to(theta, (n, len(theta))), rng)
+def _check_samples(family: Family, mu: np.ndarray, theta: np.ndarray, scale: np.ndarray, rng: Any) -> None:
+    x = family.sample(np.broadcast_to(theta, (4000, len(theta))), rng)
     deviations = (family.statistics(x) - mu) / scale
-    _holds(np.abs(deviations.mean(axis=0)) < 6 / n**0.5, "the mean of the statistics of samples is not mu")
+    _holds(np.abs(deviations.mean(axis=0)) < 6 / len(x) ** 0.5, "the mean of the statistics of samples is not mu")
     spread = (deviations**2).mean(axis=0)
     _holds((spread > 0.5) & (spread < 2.0), "the statistics of samples do not vary as the Fisher information says")
     if family.width > 1:
@@ -99,29 +98,12 @@ def _check_samples(
     # The sum or integral of the density over where samples are, and as much again on both sides.
     width = max(float(np.ptp(x)), 1.0)
     low, high = float(x.min()) - 2 * width, float(x.max()) + 2 * width
-    if (x == np.floor(x)).all():
-        grid, weight = np.arange(np.floor(low), np.ceil(high) + 1.0)[:, None], 1.0
-    else:
+    grid, weight = np.arange(np.floor(low), np.ceil(high) + 1.0)[:, None], 1.0
+    if (x != np.floor(x)).any():
         edges = np.linspace(low, high, 400_001)
         grid, weight = 0.5 * (edges[1:] + edges[:-1])[:, None], float(edges[1] - edges[0])
     mass = np.exp(family.log_density(theta, grid[~family.unfit(grid)])).sum() * weight
     _holds(abs(mass - 1.0) < 0.02, "the densities do not add up to one")
-
-
-def _check_projection(family: Family, points: np.ndarray, rng: np.random.Generator) -> None:
-    """Check the projection of points that lie far out, in all directions."""
-    for distance in (1.0, 3.0, 100.0):
-        away = points + distance * rng.standard_normal(points.shape) * (np.abs(points) + 1.0)
-        projected, acted = family.check(away)
-        _holds(np.isfinite(projected), "check returns what is not finite")
-        again, acted_again = family.check(projected)
-        _same(again, projected, "check is not idempotent")
-        _holds(acted_again == 0, "check acts on what it has projected")
-        changed = (projected != away).any(axis=-1).sum()
-        _holds(acted >= changed, "check acts and does not say so")
-        theta = family.to_natural(projected)
-        _holds(np.isfinite(theta), "check ends where theta does not exist")
-        _holds(np.isfinite(family.log_partition(theta)), "check ends where the log-partition is not finite")
 
 
 def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
@@ -138,23 +120,19 @@ def check_loss(loss: Loss, *, n_classes: int = 3, seed: int = 0) -> None:
     AssertionError
         The message says what does not hold.
     """
-    rng = np.random.default_rng(seed)
-    n = 200
+    rng, n = np.random.default_rng(seed), 200
     scores, labels = 3.0 * rng.standard_normal((n, n_classes)), rng.integers(0, n_classes, n)
-    copies = scores.copy(), labels.copy()
+    copies = _copied([scores, labels])
     value, weights = loss.value(scores, labels), loss.weights(scores, labels)
-    _holds(np.array_equal(scores, copies[0]) and np.array_equal(labels, copies[1]), "the loss changes its arguments")
+    _equal([scores, labels], copies, "the loss changes its arguments")
     _holds(value.shape == (n,), f"value has shape {value.shape}, not (n_documents,)")
     _holds(weights.shape == (n, n_classes), f"weights have shape {weights.shape}, not (n_documents, n_classes)")
     _holds(np.isfinite(value).all() and np.isfinite(weights), "the loss is not finite at finite scores")
-    for k in range(n_classes):
-        step = np.zeros(n_classes)
-        step[k] = _STEP
-        up = (loss.value(scores + step, labels) - value) / _STEP
-        down = (value - loss.value(scores - step, labels)) / _STEP
-        smooth = np.abs(up - down) < 1e-3  # at a kink there is no gradient
+    for k, step in enumerate(_STEP * np.eye(n_classes)):
+        up, down = (loss.value(scores + step, labels) - value), (value - loss.value(scores - step, labels))
+        smooth = np.abs(up - down) < 1e-3 * _STEP  # at a kink there is no gradient
         _holds(smooth.mean() > 0.9, "the loss has a kink nearly everywhere")
-        downhill = -0.5 * (up + down)[smooth]
+        downhill = -0.5 * (up + down)[smooth] / _STEP
         _same(weights[smooth, k], downhill, "the weights are not minus the gradient of the value", 1e-4)
 
 
@@ -201,32 +179,43 @@ def check_learner(
     lanes = [Lane(0, 0, i, cuts[i], cuts[i + 1], n) for i in range(3)]
     prepared = [learner.prepare(documents[lane.start : lane.stop]) for lane in lanes]
     _check_settings(learner, state, own)
-
-    def mapped(at: Any) -> list[Any]:
-        return [learner.map(at, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
-
-    copies = _copied(state), [_copied(part) for part in prepared]
-    first, again = mapped(state), mapped(state)
+    copies = _copied([state, prepared])
+    first, again = (
+        [learner.map(state, part, lane) for part, lane in zip(prepared, lanes, strict=True)] for _ in range(2)
+    )
     _equal(first, again, "map gives other bits for the same inputs")
     parts = _copied(first)
     a, b, c = first
     combined = learner.combine(first)
-    sums = _copied(combined)
+    before = _copied(combined)
     after = learner.update(state, combined)
-    _equal(combined, sums, "update changes the statistics that it is given")
+    _equal(combined, before, "update changes the statistics that it is given")
     _equal(after, learner.update(state, learner.combine(first)), "update gives other bits for the same inputs")
     _equal(first, parts, "combine changes statistics that it is given")
     for grouped in ([learner.combine([a, b]), c], [a, learner.combine([b, c])]):
         _close(learner.combine(grouped), combined, "combine is not associative")
     _close(learner.combine(first[::-1]), combined, "combine gives one lane's part, or depends on the order of lanes")
-    _check_evaluation(learner, after, prepared)
-    _equal((state, prepared), copies, "map, update or evaluate changes what it is given")
+    sums = learner.evaluate(after, prepared)
+    of_parts = sum(learner.evaluate(after, [part]) for part in prepared)
+    _close(of_parts, sums, "evaluation sums do not add up over batches")
+    metrics, metrics_again = learner.metrics(sums), learner.metrics(sums)
+    _equal(learner.evaluate(after, prepared), sums, "evaluate gives other bits for the same inputs")
+    _holds(list(metrics_again) == list(metrics), "metrics have other names for the same sums")
+    _equal(metrics_again, metrics, "metrics gives other bits for the same inputs")
+    _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
+    if (parameters := getattr(learner, "parameters", None)) is not None:
+        _equal(parameters(after), parameters(after), "parameters gives other bits for the same inputs")
+    _equal([state, prepared], copies, "map, update or evaluate changes what it is given")
     _check_settings(learner, after, own)
     if additive:
         statistics = learner.map(state, learner.prepare(documents), Lane(0, 0, 0, 0, n, n))
         _close(combined, statistics, "the statistics of parts, combined, are not those of the whole")
-    if weighted:
-        _check_weights(learner, documents, state, first)
+    nobody = replace(documents, weights=np.zeros(n))
+    for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "no documents")) if weighted else ():
+        nothing = learner.map(state, learner.prepare(nobody[rows]), Lane(0, 0, 3, 0, rows.stop, n))
+        _close(learner.update(state, nothing), state, f"a round of {what} changes the state")
+        for with_nothing in ([*first, nothing], [nothing, *first]):
+            _close(learner.update(state, learner.combine(with_nothing)), after, f"a lane of {what} changes a round")
     if hasattr(getattr(learner, "model", learner), "initial_block"):
         if not apart:
             lanes, prepared = [Lane(0, 0, 0, 0, 1, 1)], [learner.prepare(replace(documents[:1], weights=np.ones(1)))]
@@ -236,59 +225,28 @@ def check_learner(
 def _check_settings(learner: AnyLearner, state: Any, own: Sequence[type]) -> None:
     """Check that a state comes back from arrays, and a learner from JSON."""
     _holds(tuple(learner.state_fields()) == state._fields, "state_fields does not name the fields of a state, in order")
-    arrays = {name: np.asarray(value) for name, value in state._asdict().items()}
     try:
-        back = restored_state(learner, arrays)
+        back = restored_state(learner, {name: np.asarray(value) for name, value in state._asdict().items()})
     except ValueError as error:
         raise AssertionError(f"a state is not what the learner says of states: {error}") from error
     _holds(type(back) is type(state), "state_type is not the type of states")
     _equal(back, state, "a state does not come back from its arrays")
-    settings = json.loads(json.dumps(plain(learner)))
     classes = {cls.__name__: cls for cls in (type(learner), *own)}
-    _holds(restored(settings, classes) == learner, "the learner does not come back from JSON")
-
-
-def _check_evaluation(learner: AnyLearner, state: Any, prepared: list[Any]) -> None:
-    sums = learner.evaluate(state, prepared)
-    _close(
-        sum(learner.evaluate(state, [part]) for part in prepared), sums, "evaluation sums do not add up over batches"
-    )
-    metrics = learner.metrics(sums)
-    _equal(learner.evaluate(state, prepared), sums, "evaluate gives other bits for the same inputs")
-    again = learner.metrics(sums)
-    _holds(list(again) == list(metrics), "metrics have other names for the same sums")
-    _equal([*again.values()], [*metrics.values()], "metrics gives other bits for the same inputs")
-    if hasattr(learner, "parameters"):
-        actual, expected = learner.parameters(state), learner.parameters(state)
-        _equal(actual, expected, "parameters gives other bits for the same inputs")
-    _holds(all(isinstance(value, float) for value in metrics.values()), "metrics are not floats")
-
-
-def _check_weights(learner: AnyLearner, documents: Documents | DenseDocuments, state: Any, parts: list[Any]) -> None:
-    n = documents.n_documents
-    nobody = replace(documents, weights=np.zeros(n))
-    for rows, what in ((slice(0, n), "documents of weight zero"), (slice(0, 0), "no documents")):
-        lane = Lane(0, 0, 3, 0, rows.stop, n)
-        nothing = learner.map(state, learner.prepare(nobody[rows]), lane)
-        _close(learner.update(state, nothing), state, f"a round of {what} changes the state")
-        expected = learner.update(state, learner.combine(parts))
-        for with_nothing in ([*parts, nothing], [nothing, *parts]):
-            actual = learner.update(state, learner.combine(with_nothing))
-            _close(actual, expected, f"a lane of {what} changes a round")
+    settings = restored(json.loads(json.dumps(plain(learner))), classes)
+    _holds(settings == learner, "the learner does not come back from JSON")
 
 
 def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[Lane], prepared: list[Any]) -> None:
     """Check that blocks of the vocabulary are parts of the whole, before and after a round."""
-    n, numbers = 3, range(3)
-    for block in numbers:
-        expected = learner.block_of_state(learner.init(), block, n)
-        _close(learner.initial_block(block, n), expected, "a block of the start is not a part of the start")
-    blocks = [learner.block_of_state(state, block, n) for block in numbers]
+    n = 3
+    blocks = [learner.block_of_state(state, block, n) for block in range(n)]
     _close(learner.gathered(n, lambda block: blocks[block]), state, "blocks, put together, are not the state")
     joined = learner.joined(blocks)
     parts = [learner.map(joined, part, lane) for part, lane in zip(prepared, lanes, strict=True)]
     after = learner.update(state, learner.combine(parts))
-    for block in numbers:
+    for block in range(n):
+        start = learner.block_of_state(learner.init(), block, n)
+        _close(learner.initial_block(block, n), start, "a block of the start is not a part of the start")
         sums = learner.combine([learner.block_of_statistics(part, block, n) for part in parts])
         actual, expected = learner.update(blocks[block], sums), learner.block_of_state(after, block, n)
         _close(actual, expected, "a round of a block does not lead to the block of the next state")
@@ -296,15 +254,13 @@ def _check_blocks(learner: WideLearner[Any, Any, Any], state: Any, lanes: list[L
 
 def _leaves(value: Any) -> list[np.ndarray]:
     """Return the arrays and numbers in tuples, lists, mappings and dataclasses, in order; None is left out."""
-    if value is None:
-        return []
+    if is_dataclass(value):
+        value = [getattr(value, field.name) for field in fields(value)]
     if isinstance(value, Mapping):
-        return _leaves(list(value.values()))
+        value = list(value.values())
     if isinstance(value, tuple | list):
         return [leaf for item in value for leaf in _leaves(item)]
-    if is_dataclass(value):
-        return [leaf for field in fields(value) for leaf in _leaves(getattr(value, field.name))]
-    return [np.asarray(value)]
+    return [] if value is None else [np.asarray(value)]
 
 
 def _copied(value: Any) -> list[np.ndarray]:
@@ -312,7 +268,7 @@ def _copied(value: Any) -> list[np.ndarray]:
 
 
 def _equal(actual: Any, expected: Any, otherwise: str) -> None:
-    pairs = list(zip(_leaves(actual), _leaves(expected), strict=True))
+    pairs = zip(_leaves(actual), _leaves(expected), strict=True)
     _holds(all(a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes() for a, b in pairs), otherwise)
 
 
@@ -331,5 +287,6 @@ def _holds(condition: Any, otherwise: str) -> None:
 
 
 def _same(actual: np.ndarray, expected: np.ndarray, otherwise: str, tolerance: float = 1e-8) -> None:
-    if not np.allclose(actual, expected, rtol=tolerance, atol=tolerance * max(1.0, float(np.abs(expected).max()))):
-        raise AssertionError(f"{otherwise}: {actual} where {expected} belongs")
+    size = max(1.0, float(np.abs(expected).max()))
+    close = np.allclose(actual, expected, rtol=tolerance, atol=tolerance * size)
+    _holds(close, f"{otherwise}: {actual} where {expected} belongs")

@@ -25,12 +25,11 @@ from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.column_blocks import Kind, moments
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import Kind, moments
 from sdem_dist.learners.surveys import Columns
-from sdem_dist.models.k_means import TRIES, Centres, KMeansState, k_means
-from sdem_dist.models.mixture import EmForm
+from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
 from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.models.weighting import Weighting
 

@@ -19,7 +19,7 @@ from sdem_dist.estimators.table_naive_bayes import FeatureNB
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Family, Poisson
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.validation import some
-from sdem_dist.learners.column_blocks import (
+from sdem_dist.learners.starts import (
     categorical_blocks,
     gaussian_block,
     refuse,

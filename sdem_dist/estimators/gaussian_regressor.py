@@ -21,10 +21,10 @@ from sdem_dist.fitting.scoring import over_corpus
 from sdem_dist.inputs.source import Source, table_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import check_words
-from sdem_dist.learners.column_blocks import refuse_beyond_squares
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import refuse_beyond_squares
 from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Ncll
 from sdem_dist.models.feature_classes import started

@@ -34,17 +34,15 @@ from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.column_blocks import Kind
-from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.other_rules import Multiplicative
 from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.learners.starts import rows_at, weights_at_examples, weights_of_features
+from sdem_dist.learners.starts import Kind, rows_at, weights_at_examples, weights_of_features
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.heads import by_class, unit_of
-from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture
-from sdem_dist.models.nonnegative_rows import RowTransform, scale_of
+from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
 
 if TYPE_CHECKING:
     from sdem_dist.reports.explanation import DocumentParts

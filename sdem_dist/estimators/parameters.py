@@ -13,7 +13,7 @@ import numpy as np
 from sdem_dist.counted import counted
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.models.mixture import COOLING, FORMS, EmForm
+from sdem_dist.models.em import COOLING, FORMS, EmForm
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 _Class = TypeVar("_Class", bound=type)

@@ -29,10 +29,10 @@ from sdem_dist.fitting import defaults, plans
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
-from sdem_dist.learners.column_blocks import gaussian_block, moments
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import gaussian_block, moments
 from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses

@@ -84,12 +84,8 @@ class Family(ABC):
     def posterior_mean(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
         """Return the mu of the generative fit: the prior's observations and the data's together.
 
-        Parameters
-        ----------
-        totals : ndarray of shape (..., n_statistics)
-            Statistics summed over observations.
-        weight : ndarray of shape (...)
-            How many there were; where there are none, and no prior, mu is the centre.
+        `totals`: shape (..., n_statistics), statistics summed over observations.
+        `weight`: shape (...), how many there were; where there are none, and no prior, mu is the centre.
         """
         weight = np.asarray(weight, np.float64)[..., None]
         nu = np.where((weight == 0) & (self.prior_weight == 0), 1.0, self.prior_weight)
@@ -98,26 +94,9 @@ class Family(ABC):
     def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return expectations under the conjugate posterior of theta, ``exp(weight (<mu, theta> - A(theta))) / Z``.
 
-        Parameters
-        ----------
-        mu : ndarray of shape (..., n_statistics)
-            Inside S.
-        weight : ndarray of shape (...)
-            Observations that it counts for, above 0.
-
-        Returns
-        -------
-        theta : ndarray of shape (..., n_statistics)
-            E[theta].
-        partition : ndarray of shape (...)
-            E[A(theta)].
-        log_volume : ndarray of shape (...)
-            ln Z.
-
-        Raises
-        ------
-        ModelError
-            The family does not say it.
+        `mu`: shape (..., n_statistics), inside S. `weight`: shape (...), observations that it counts for, above 0.
+        Returns E[theta], shape (..., n_statistics); E[A(theta)] and ln Z, shapes (...).
+        Raises ModelError: the family does not say it.
         """
         raise ModelError(
             f"em='variational' needs the posterior of the parameters, which {type(self).__name__} does not have: give the "

@@ -1,7 +1,5 @@
 """Gaussian families: of single columns, and of several columns with their covariances."""
 
-from dataclasses import dataclass
-
 import numpy as np
 from scipy.special import digamma, gammaln
 
@@ -15,7 +13,6 @@ LARGEST = 1e100
 
 
 @record
-@dataclass(frozen=True)
 class Gaussian(Family):
     """Real numbers; T(x) = (x, x^2), theta = (m / v, -1 / 2v) for mean m and variance v.
 
@@ -45,22 +42,18 @@ class Gaussian(Family):
         return np.concatenate([x, x * x], axis=-1)
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
-        """Return ``-ln(2 pi) / 2``."""
         return np.full(x.shape[:-1], -0.5 * np.log(2.0 * np.pi))
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
-        """Return ``(m / v, -1 / 2v)``."""
         variance = mu[..., 1] - mu[..., 0] ** 2
         return np.stack([mu[..., 0] / variance, -0.5 / variance], axis=-1)
 
     def to_expectation(self, theta: np.ndarray) -> np.ndarray:
-        """Return ``(m, m^2 + v)``."""
         variance = -0.5 / theta[..., 1]
         mean = theta[..., 0] * variance
         return np.stack([mean, mean**2 + variance], axis=-1)
 
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
-        """Return ``m^2 / 2v + ln(v) / 2``."""
         return np.asarray(-0.25 * theta[..., 0] ** 2 / theta[..., 1] - 0.5 * np.log(-2.0 * theta[..., 1]))
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
@@ -74,7 +67,6 @@ class Gaussian(Family):
         return np.stack([mu[..., 0], np.maximum(mu[..., 1], mu[..., 0] ** 2 + least)], axis=-1)
 
     def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is too large to be squared."""
         return np.asarray((np.abs(x) > LARGEST).any(axis=-1))
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
@@ -92,14 +84,12 @@ class Gaussian(Family):
         return theta, partition, log_volume
 
     def posterior_mean(self, totals: np.ndarray, weight: np.ndarray) -> np.ndarray:
-        """Return the means of x and x^2, the latter with `smoothing` added."""
         mu = super().posterior_mean(totals, weight)
         mu[..., 1] += self.smoothing
         return mu
 
 
 @record
-@dataclass(frozen=True)
 class GaussianFull(Family):
     """Vectors; T(x) = x and the products ``x_i x_j``, i <= j, row by row of the upper triangle.
 
@@ -138,6 +128,11 @@ class GaussianFull(Family):
     def _upper(self) -> tuple[np.ndarray, np.ndarray]:
         return np.triu_indices(self.n_columns)
 
+    @property
+    def _halves(self) -> np.ndarray:
+        rows, columns = self._upper
+        return np.where(rows == columns, 0.5, 1.0)
+
     def from_moments(self, mean: np.ndarray, covariance: np.ndarray) -> np.ndarray:
         products = covariance + mean[..., :, None] * mean[..., None, :]
         return np.concatenate([mean, products[(..., *self._upper)]], axis=-1)
@@ -154,21 +149,14 @@ class GaussianFull(Family):
         matrix[..., columns, rows] = triangle
         return matrix
 
-    @property
-    def _halves(self) -> np.ndarray:
-        rows, columns = self._upper
-        return np.where(rows == columns, 0.5, 1.0)
-
     def statistics(self, x: np.ndarray) -> np.ndarray:
         rows, columns = self._upper
         return np.concatenate([x, x[..., rows] * x[..., columns]], axis=-1)
 
     def log_base(self, x: np.ndarray) -> np.ndarray:
-        """Return ``-n_columns ln(2 pi) / 2``."""
         return np.full(x.shape[:-1], -0.5 * self.n_columns * np.log(2.0 * np.pi))
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
-        """Return ``P m`` and the upper triangle of -P, its diagonal halved."""
         mean, covariance = self.to_moments(mu)
         precision = np.linalg.inv(covariance)
         linear = (precision @ mean[..., None])[..., 0]
@@ -182,22 +170,17 @@ class GaussianFull(Family):
         return self.from_moments(*self._moments_of(theta))
 
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
-        """Return ``(m' P m + ln det covariance) / 2``."""
         mean, covariance = self._moments_of(theta)
-        return np.asarray(
-            0.5 * (theta[..., : self.n_columns] * mean).sum(axis=-1) + 0.5 * np.linalg.slogdet(covariance)[1]
-        )
+        squares = 0.5 * (theta[..., : self.n_columns] * mean).sum(axis=-1)
+        return np.asarray(squares + 0.5 * np.linalg.slogdet(covariance)[1])
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Keep the eigenvalues of the covariance positive."""
         mean, covariance = self.to_moments(mu)
         values, vectors = np.linalg.eigh(covariance)
-        smallest = _SMALLEST * (
-            1.0 + (mean**2).sum(axis=-1, keepdims=True) + np.abs(values).max(axis=-1, keepdims=True)
-        )
-        outside = (values < 0.5 * smallest).any(
-            axis=-1
-        )  # half, so that rounding does not put a projected point outside
+        squares = 1.0 + (mean**2).sum(axis=-1, keepdims=True)
+        smallest = _SMALLEST * (squares + np.abs(values).max(axis=-1, keepdims=True))
+        outside = (values < 0.5 * smallest).any(axis=-1)  # half, as above
         raised = np.einsum("...ij,...j,...kj->...ik", vectors, np.maximum(values, smallest), vectors)
         return np.where(outside[..., None], self.from_moments(mean, raised), mu), int(outside.sum())
 

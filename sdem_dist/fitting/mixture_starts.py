@@ -19,14 +19,14 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.inputs.spec import Source
 from sdem_dist.learners import starts
-from sdem_dist.learners.column_blocks import Kind
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import Kind
 from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_of
+from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, FeatureState
 from sdem_dist.models.features import FeatureModel
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.mixture import EXACT, EmForm
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.word_counts import SdemState, state_at
 
@@ -198,4 +198,4 @@ class ColumnsStart(MixtureStart):
         """Return minus the divergence of the components from the centre of the prior, by its weight."""
         variables, (_, mu) = learner.model.variables, state.best
         divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
-        return -float((variables.weight_of_variables * divergence).sum())
+        return -float((variables.prior_weight * divergence).sum())

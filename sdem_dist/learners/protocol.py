@@ -15,13 +15,14 @@ Prepared = TypeVar("Prepared")
 
 @dataclass(frozen=True, slots=True)
 class Lane:
-    """The documents that one task of a round processes, and its place in the run."""
+    """The documents that one task of a round processes, and its place in the run.
+
+    `epoch`, `round`, `lane`, from 0, key every random number of the lane, together with the learner's seed.
+    """
 
     epoch: int
     round: int
     lane: int
-    """`epoch`, `round`, `lane`: place in the run, from 0; together with the learner's seed they key every random
-    number of the lane."""
     start: int
     stop: int  # `start` and `stop`: positions of its documents in the corpus
     round_documents: int  # documents of all lanes of the round
@@ -34,57 +35,31 @@ class Learner(Protocol[State, Statistics, Prepared]):
     """
 
     @property
-    def cache_key(self) -> str:
-        """Name what `prepare` depends on: prepared documents are shared between learners of one key."""
-
+    def cache_key(self) -> str: ...  # what `prepare` depends on: learners of one key share prepared documents
     @property
-    def state_type(self) -> Callable[..., State]:
-        """Return the NamedTuple of states."""
-
-    def state_fields(self) -> Mapping[str, Field]:
-        """Return what each array of a state is, in the order of its fields."""
-
-    def check_state(self, state: State) -> None:
-        """Raise ValueError for errors that fields cannot express; do nothing if there are none."""
-
-    def init(self) -> State:
-        """Return the state before the first document."""
-
-    def prepare(self, documents: Any) -> Prepared:
-        """Return documents, sparse or dense as the learner takes them, as `map` and `evaluate` want them.
-
-        Done once a lane, then cached.
-        """
-
-    def map(self, state: State, documents: Prepared, lane: Lane) -> Statistics:
-        """Return the statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state."""
-
-    def combine(self, parts: Sequence[Statistics]) -> Statistics:
-        """Return the statistics of several sets of lanes together; associative up to rounding."""
-
-    def update(self, state: State, statistics: Statistics) -> State:
-        """Return the next state: step in the expectation parameters, check, M-step."""
-
-    def evaluate(self, state: State, batches: Iterable[Prepared]) -> np.ndarray:
-        """Return sums over batches of prepared documents of what a history records, see `sdem_dist.evaluation`."""
-
-    def metrics(self, sums: np.ndarray) -> dict[str, float]:
-        """Return what people read, from the sums of `evaluate` over all documents."""
+    def state_type(self) -> Callable[..., State]: ...  # the NamedTuple of states
+    def state_fields(self) -> Mapping[str, Field]: ...  # what each array of a state is, in the order of its fields
+    def check_state(self, state: State) -> None: ...  # raise ValueError for errors that fields cannot express
+    def init(self) -> State: ...  # the state before the first document
+    # Documents, sparse or dense as the learner takes them, as `map` and `evaluate` want them: once a lane, then cached.
+    def prepare(self, documents: Any) -> Prepared: ...
+    # The statistics of one lane at the broadcast state: on a worker, no I/O, no hidden state.
+    def map(self, state: State, documents: Prepared, lane: Lane) -> Statistics: ...
+    def combine(self, parts: Sequence[Statistics]) -> Statistics: ...  # of several lanes; associative up to rounding
+    def update(self, state: State, statistics: Statistics) -> State: ...  # step in mu, check, M-step
+    # Sums over batches of prepared documents of what a history records, see `sdem_dist.evaluation`.
+    def evaluate(self, state: State, batches: Iterable[Prepared]) -> np.ndarray: ...
+    def metrics(self, sums: np.ndarray) -> dict[str, float]: ...  # what people read, from the sums of all documents
 
 
 class ModelLearner(Learner[State, Statistics, Prepared], Protocol[State, Statistics, Prepared]):
     """What a learner has besides, if its states are models, which predict and are kept in files."""
 
     @property
-    def width(self) -> int:
-        """Columns of the documents."""
-
+    def width(self) -> int: ...  # columns of the documents
     @property
-    def n_labels(self) -> int:
-        """Classes that documents are labelled with."""
-
-    def parameters(self, state: State) -> Any:
-        """Return what predictions are made with, such as natural parameters (M-step)."""
+    def n_labels(self) -> int: ...  # classes that documents are labelled with
+    def parameters(self, state: State) -> Any: ...  # what predicts, such as natural parameters (M-step)
 
 
 AnyLearner: TypeAlias = Learner[Any, Any, Any]
@@ -99,28 +74,19 @@ class WideLearner(Learner[State, Statistics, Prepared], Protocol[State, Statisti
     `combine` and `update` then see blocks of statistics and states; `map` and `evaluate` see what `joined` returns.
     """
 
-    def initial_block(self, block: int, n_blocks: int) -> State:
-        """Return one block of ``init()``."""
-
-    def block_of_state(self, state: State, block: int, n_blocks: int) -> State:
-        """Return one block of a whole state."""
-
-    def block_of_statistics(self, statistics: Statistics, block: int, n_blocks: int) -> Statistics:
-        """Return what one block's update needs of statistics."""
-
-    def joined(self, states: Sequence[State]) -> State:
-        """Return blocks as one state without copying them."""
-
-    def gathered(self, n_blocks: int, get: Callable[[int], State]) -> State:
-        """Return a state in one piece from ``get(block)``, asked for one at a time."""
+    def initial_block(self, block: int, n_blocks: int) -> State: ...  # one block of ``init()``
+    def block_of_state(self, state: State, block: int, n_blocks: int) -> State: ...
+    # What one block's update needs of statistics.
+    def block_of_statistics(self, statistics: Statistics, block: int, n_blocks: int) -> Statistics: ...
+    def joined(self, states: Sequence[State]) -> State: ...  # blocks as one state without copying them
+    # A state in one piece from ``get(block)``, one block at a time.
+    def gathered(self, n_blocks: int, get: Callable[[int], State]) -> State: ...
 
 
 def restored_state(learner: Learner[State, Statistics, Prepared], arrays: Mapping[str, np.ndarray]) -> State:
-    """Return a state from arrays by name; those without an axis become floats.
+    """Return a state from arrays by name, of which there may be more; those without an axis become floats.
 
-    `arrays`: may hold more than the state.
-    Raises ValueError: an array is missing, has another shape or dtype than the learner says, or holds what no state
-    does; the message names it.
+    Raises ValueError: an array is missing, or is not what the learner says; the message names it.
     """
     values: dict[str, np.ndarray | float] = {}
     for name, field in learner.state_fields().items():

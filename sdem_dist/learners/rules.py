@@ -1,18 +1,19 @@
 """Rules for expectation parameters, and the sizes of their steps: closed forms (counting, EM), merged lanes."""
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar
 
 import numpy as np
 
 from sdem_dist.errors import TrainingError
+from sdem_dist.kernels.csr import weighed_squares
 from sdem_dist.kernels.losses import Schedule
 from sdem_dist.kernels.multinomial import add_changes, damped_changes, shifts
 from sdem_dist.kernels.rows import column_sums
 from sdem_dist.learners.sdem import At, SdEM
 from sdem_dist.losses import kernel_form, named
+from sdem_dist.models.em import EXACT, EmForm, EStep
 from sdem_dist.models.heads import Labels, Unit
-from sdem_dist.models.mixture import EXACT, EmForm, EStep
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, Steps
 from sdem_dist.records import record
 
@@ -27,36 +28,36 @@ DECAY = 1e-5
 
 
 @record
-@dataclass(frozen=True)
 class StepSizes:
-    """``rho = start / (1 + decay t)``, t counting documents."""
+    """``rho = start / (1 + decay t)``, t counting documents.
+
+    `start`, `class_start`: rho_0, of words and of classes. `decay`: lambda.
+    `correction`: the prior adds ``alpha rho / n`` to every count with each document (the paper's running correction).
+    Otherwise the prior is where mu starts, and no more.
+    `correct_from`: documents before the first that the correction counts: the start holds the prior of those before.
+    `floor`, `class_floor`: least expected counts (the check).
+    `mean_square`: mean squared length of the documents; the step of a longer document is no longer than that of a mean
+    one. 0: each document's length counts.
+    """
 
     start: float = 1.0
-    class_start: float = 1.0  # `start` and `class_start`: rho_0, of words and of classes
-    decay: float = 0.0  # lambda
+    class_start: float = 1.0
+    decay: float = 0.0
     correction: bool = False
-    """The prior adds ``alpha rho / n`` to every count with each document (the paper's running correction). Otherwise
-    the prior is where mu starts, and no more."""
     correct_from: float = 0.0
-    """Documents before the first that the correction counts: the start holds the prior of those before."""
     floor: float = LEAST_COUNT
-    class_floor: float = LEAST_COUNT  # `floor` and `class_floor`: least expected counts (the check)
+    class_floor: float = LEAST_COUNT
     mean_square: float = 0.0
-    """Mean squared length of the documents; the step of a longer document is no longer than that of a mean one. 0: each
-    document's length counts."""
 
-    def rho(self, t: float) -> float:
-        return self.start / (1.0 + self.decay * t)
-
-    def of_lane(self, alpha: float, class_alpha: float, n_documents: float, corpus_scale: float) -> Schedule:
+    def of_lane(self, model: Any, n_documents: float, corpus_scale: float) -> Schedule:
         """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
         gain = 1.0 / n_documents if self.correction else 0.0
         return Schedule(
             start=self.start,
             class_start=self.class_start,
             decay=self.decay,
-            word_gain=gain * alpha,
-            class_gain=gain * class_alpha,
+            word_gain=gain * model.alpha,
+            class_gain=gain * model.class_alpha,
             corpus_scale=float(corpus_scale),
             floor=self.floor,
             class_floor=self.class_floor,
@@ -81,15 +82,12 @@ def margin_steps(step: float, unit: Unit, alpha: float, class_alpha: float, deca
     x_j^2 / mu_j``, less what the words' shares of the total lose. Its mean over documents is `unit`; rho_0 is the step
     divided by it. From there on rho falls as in the paper, with the documents seen, whatever the length of the run.
 
-    `step`: c.
-    `unit`: of the training documents.
-    `alpha`, `class_alpha`: pseudo-counts. `decay`: lambda.
+    `step`: c. `unit`: of the training documents. `alpha`, `class_alpha`: pseudo-counts. `decay`: lambda.
     """
-    class_start = step * class_alpha / (unit.mean_square or 1.0)
     return StepSizes(
         start=step / (unit.margin or 1.0),
+        class_start=step * class_alpha / (unit.mean_square or 1.0),
         decay=decay,
-        class_start=class_start,
         floor=LEAST_COUNT * alpha,
         class_floor=LEAST_COUNT * class_alpha,
         mean_square=unit.mean_square,
@@ -107,7 +105,6 @@ LEAST_ENTRY = 1e-6
 
 
 @record
-@dataclass(frozen=True)
 class ClosedForm:
     """Maximisation in closed form: a round of all documents is an iteration of EM, in one of its forms.
 
@@ -157,7 +154,6 @@ class ClosedForm:
 
 
 @record
-@dataclass(frozen=True)
 class Merge:
     """Steps over tables of words, whose lanes are merged (Masegosa 2014, Algorithms 1 to 7).
 
@@ -177,37 +173,34 @@ class Merge:
     def map(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
         # Documents of a hidden class have no rivals, and take no step.
         local = batch._replace(weights=np.where(batch.labels < 0, 0.0, batch.weights))
-        return (self._lane if self.local else self._at_one_theta)(sdem, state, local, at)
-
-    def _lane(self, sdem: SdEM[Any], state: SdemState, local: LocalDocuments, at: At) -> SdemStatistics:
-        model, n = sdem.model, local.documents.n_documents
-        weight = local.weight
-        schedule = self.steps.of_lane(model.alpha, model.class_alpha, sdem.n_documents, at.scale(n))
+        model, data, n = sdem.model, local.documents.data, local.documents.n_documents
+        if not self.local:
+            # Documents that each step from the broadcast theta are lanes of one document, by weight.
+            weights = local.weights
+            if self.steps.mean_square:
+                d, ones = local.documents, np.ones(len(local.words))
+                squares = weighed_squares(data, d.indices, d.indptr, ones)[0]
+                longest = np.where(squares > 0, squares, self.steps.mean_square)
+                weights = weights * np.minimum(1.0, self.steps.mean_square / longest)
+            sums: SdemStatistics = model.expected(
+                state, local._replace(weights=weights), named(sdem.loss), at.keys(n), self.tolerance
+            )
+            met, entries = local.sums_of_words(np.ones(len(data), np.uint8)), local.sums_of_words(data)
+            return sums._replace(met=met, entries=entries, weight=local.weight, n_lanes=local.weight)
+        schedule = self.steps.of_lane(model, sdem.n_documents, at.scale(n))
         form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
         steps = Steps(schedule, self.steps.correction, form, self.tolerance)
         changes, counts, end = model.run(state, local, at.order(n), at.keys(n), steps)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging
-            met, entries = np.any(changes, axis=1).astype(np.float64), local.entries()
-        gammas = end.gamma - state.gamma, end.class_gamma - state.class_gamma
+            met, entries = np.any(changes, axis=1).astype(np.float64), local.sums_of_words(data)
+        gammas, weight = (end.gamma - state.gamma, end.class_gamma - state.class_gamma), local.weight
         return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
-
-    def _at_one_theta(self, sdem: SdEM[Any], state: SdemState, local: LocalDocuments, at: At) -> SdemStatistics:
-        """Return statistics of documents that each step from the broadcast theta: lanes of one document, by weight."""
-        weights = local.weights
-        if self.steps.mean_square:
-            squares = local.squares()
-            longest = np.where(squares > 0, squares, self.steps.mean_square)
-            weights = weights * np.minimum(1.0, self.steps.mean_square / longest)
-        keys = at.keys(len(weights))
-        sums = sdem.model.expected(state, local._replace(weights=weights), named(sdem.loss), keys, self.tolerance)
-        met, weight = local.occurrences(), local.weight
-        return sums._replace(met=met, entries=local.entries(), weight=weight, n_lanes=weight)  # type: ignore[no-any-return]
 
     def step(self, sdem: SdEM[Any], state: SdemState, lanes: SdemStatistics) -> SdemState:
         steps, model = self.steps, sdem.model
         if not self.local:
-            rho = steps.rho(state.t + lanes.weight)
+            rho = steps.start / (1.0 + steps.decay * (state.t + lanes.weight))
             share = steps.class_start / steps.start
             lanes = lanes._replace(rows=rho * lanes.rows, class_counts=share * rho * lanes.class_counts)
             if steps.correction:  # a step of Algorithm 1, without damping
@@ -218,7 +211,6 @@ class Merge:
 
 
 @record
-@dataclass(frozen=True)
 class AddSteps:
     """Steps over sparse counts of very many classes, by the hinge loss: lanes add up, so one a round is best."""
 
@@ -229,7 +221,7 @@ class AddSteps:
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
         n = len(batch.weights)
-        schedule = self.steps.of_lane(sdem.model.alpha, sdem.model.class_alpha, sdem.n_documents, at.scale(n))
+        schedule = self.steps.of_lane(sdem.model, sdem.n_documents, at.scale(n))
         return sdem.model.run(state, batch, at.order(n), schedule)
 
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:

@@ -64,9 +64,7 @@ class TableSteps:
         return FeatureStatistics(weight * counts, weight * counts[:, None] * mu, none, loss, weight)
 
     @abstractmethod
-    def _inner_step(
-        self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
-    ) -> Point:
+    def _inner_step(self, sdem: SdEM[Any], state: FeatureState, point: Point, s: Any, t: float, weight: float) -> Point:
         """Return the point after one batch of a lane of some weight, with t documents seen."""
 
 
@@ -75,37 +73,30 @@ def statistics_at(sdem: SdEM[Any], point: Point, batch: Any) -> FeatureStatistic
     return sdem.model.expected(*point, batch, named(sdem.loss), sdem.unlabelled_weight)  # type: ignore[no-any-return]
 
 
-def mean_of_lanes(s: FeatureStatistics) -> Point:
-    return s.class_counts / s.weight, s.sums / s.class_counts[:, None]
-
-
 @record
-@dataclass(frozen=True)
 class PaperStep(TableSteps):
     """The steps of Masegosa 2014, section 4.1, in unnormalised sums: a step, then the check."""
 
     local: bool = True
 
-    def _inner_step(
-        self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
-    ) -> Point:
+    def _inner_step(self, sdem: SdEM[Any], state: FeatureState, point: Point, s: Any, t: float, weight: float) -> Point:
         """Step N without shrinkage (nu = 0), S with."""
         variables, rho = sdem.model.variables, 1.0 / (1.0 + self.decay * t)
         share = self.prior_scale * rho * s.weight / sdem.n_documents  # of the prior that belongs to these documents
-        (counts, mu), nu, pseudo = point, variables.prior_weight, share * sdem.model.class_alpha
+        nu, pseudo = variables.prior_weight[variables.variable_of], share * sdem.model.class_alpha
+        counts, mu = point
         new = np.maximum(counts + rho * s.class_counts + pseudo, pseudo)
         sums = (1.0 - share * nu) * counts[:, None] * mu + rho * s.sums + share * nu * variables.centre
         # In sums: V = max(V, S^2 / N + rho / n). The families' own check is for the rest.
         return new, variables.check(variables.lifted(sums / new[:, None], share / new))[0]
 
     def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        counts, mu = mean_of_lanes(s)
+        counts, mu = s.class_counts / s.weight, s.sums / s.class_counts[:, None]
         rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))
         return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
 
 
 @record
-@dataclass(frozen=True)
 class SafeStep(TableSteps):
     """Steps that are halved until they stay inside S and within `RADIUS`.
 
@@ -115,9 +106,7 @@ class SafeStep(TableSteps):
 
     judged: bool = True
 
-    def _inner_step(
-        self, sdem: SdEM[Any], state: FeatureState, point: Point, s: FeatureStatistics, t: float, weight: float
-    ) -> Point:
+    def _inner_step(self, sdem: SdEM[Any], state: FeatureState, point: Point, s: Any, t: float, weight: float) -> Point:
         """Step as far as a round of all documents would: a lane is alone."""
         if not s.weight > 0:
             return point
@@ -125,18 +114,15 @@ class SafeStep(TableSteps):
         return safe_step(sdem.model.variables, point, self.natural_gradient(sdem, point, s), rho, LANE_RADIUS)[:2]
 
     def step(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        if self.judged:
-            return self._judge(sdem, state, s)
-        rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))
-        counts, mu, _ = self._moved(sdem, (state.class_counts, state.mu), s, rho)
-        return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
-
-    def _judge(self, sdem: SdEM[Any], state: FeatureState, s: FeatureStatistics) -> FeatureState:
-        """Keep the broadcast mu if its objective is the lowest yet, else go back; step on from the best.
+        """Step. If `judged`, keep the broadcast mu if its objective is the lowest yet, else step from the best.
 
         Nor may the loss end above the start's, except for a loss with a share of p(x). The start, a fit without a
         prior, is nearly the best for such a loss, so this bound would leave no room for the prior and for p(y | x).
         """
+        if not self.judged:
+            rho = 1.0 / (1.0 + self.decay * (state.t + s.weight))
+            counts, mu, _ = self._moved(sdem, (state.class_counts, state.mu), s, rho)
+            return state._replace(class_counts=counts, mu=mu, rho=rho, t=state.t + s.weight)
         loss = s.loss / s.weight
         first = state.first_loss if np.isfinite(state.first_loss) else loss
         objective = loss + self.penalty(sdem, (state.class_counts, state.mu))
@@ -160,13 +146,13 @@ class SafeStep(TableSteps):
     ) -> tuple[np.ndarray, np.ndarray, float]:
         """Return where a round leads: to the mean of its lanes, or one step with their sum."""
         if self.local:
-            return *mean_of_lanes(s), rho
+            return s.class_counts / s.weight, s.sums / s.class_counts[:, None], rho
         return safe_step(sdem.model.variables, point, self.natural_gradient(sdem, point, s), rho, RADIUS)
 
     def penalty(self, sdem: SdEM[Any], point: Point) -> float:
         """Return -ln prior, up to a constant, a document."""
         (counts, mu), model = point, sdem.model
-        nu = model.variables.weight_of_variables
+        nu = model.variables.prior_weight
         penalty = -model.class_alpha * float(np.log(np.maximum(counts / counts.sum(), 1e-300)).sum())
         if nu.any():
             centre = np.broadcast_to(model.variables.centre, mu.shape)
@@ -195,7 +181,8 @@ class SafeStep(TableSteps):
         pull = s.class_counts.sum() / mass
         class_step = s.class_counts - pull * counts
         away = variables.centre - model.under_prior(mu, named(sdem.loss))
-        step = s.sums - pull * counts[:, None] * mu + share * variables.prior_weight * away
+        nu = variables.prior_weight[variables.variable_of]
+        step = s.sums - pull * counts[:, None] * mu + share * nu * away
         prior = share * model.class_alpha * (1.0 - len(counts) * counts / mass)
         return class_step + prior, step + prior[:, None] * mu
 

@@ -18,7 +18,7 @@ which classes a document pushes, and how much. A rule (``sdem_dist.learners.rule
 """
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
@@ -33,6 +33,11 @@ from sdem_dist.records import record
 ModelT = TypeVar("ModelT", bound=Any)
 
 
+def lane_key(seed: int, lane: Lane) -> np.ndarray:
+    """Return a key of 128 bits as two uint64: one stream of random numbers per seed and place in the run."""
+    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], np.uint64)
+
+
 class At(NamedTuple):
     """Where in a run a lane is: what keys its random numbers, and how much of the corpus it stands for."""
 
@@ -41,8 +46,7 @@ class At(NamedTuple):
 
     def keys(self, n_documents: int) -> np.ndarray:
         """Return a random number of each of the lane's documents, uint64, whatever the lanes are."""
-        start = self.lane.start
-        return document_keys(self.seed, self.lane.epoch, start, start + n_documents)
+        return document_keys(self.seed, self.lane.epoch, self.lane.start, self.lane.start + n_documents)
 
     def order(self, n_documents: int) -> np.ndarray:
         """Return a permutation of the lane's documents, one for each seed and place in the run."""
@@ -57,22 +61,15 @@ class Rule(Protocol):
     """How the statistics of a round move the expectation parameters."""
 
     @property
-    def local(self) -> bool:
-        """Whether lanes step through their documents by themselves, and where they end is merged."""
-
+    def local(self) -> bool: ...  # lanes step through their documents by themselves, and where they end is merged
     @property
-    def cache_key(self) -> str:
-        """Name what prepared documents depend on."""
-
-    def map(self, sdem: Any, state: Any, batch: Any, at: At) -> Any:
-        """Return the statistics of one lane at the broadcast mu, or how far it moves from there if `local`."""
-
-    def step(self, sdem: Any, state: Any, statistics: Any) -> Any:
-        """Return the next state."""
+    def cache_key(self) -> str: ...  # what prepared documents depend on
+    # The statistics of one lane at the broadcast mu, or how far it moves from there if `local`.
+    def map(self, sdem: Any, state: Any, batch: Any, at: At) -> Any: ...
+    def step(self, sdem: Any, state: Any, statistics: Any) -> Any: ...  # the next state
 
 
 @record
-@dataclass(frozen=True)
 class SdEM(Generic[ModelT]):
     """A model, trained down a loss by a rule: the pass over documents that the engine runs.
 
@@ -135,22 +132,18 @@ class SdEM(Generic[ModelT]):
         return self.model.prepare(documents, frequent_first=self.rule.local)
 
     def map(self, state: Any, documents: Any, lane: Lane) -> Any:
-        """Return what one lane adds to a round: statistics at the broadcast mu, or how far it moved."""
-        return self.rule.map(self, state, self.trained_on(documents, lane), At(lane, self.seed))
-
-    def trained_on(self, documents: Any, lane: Lane) -> Any:
-        """Return prepared documents with the weights that they have in training: 0 where they are held out."""
-        if self.class_weight is None and not self.held_out:
-            return documents
-        labels = documents.labels
-        weights = np.ones(len(labels)) if documents.weights is None else documents.weights
-        if self.class_weight is not None:
-            weights = weights * np.where(labels < 0, 1.0, np.asarray(self.class_weight)[labels])
-        if self.held_out:
-            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-            weights = np.where(part | (labels < 0) if len(labels) else part, weights, 0.0)
-        is_sparse = isinstance(documents, Documents)
-        return replace(documents, weights=weights) if is_sparse else documents._replace(weights=weights)
+        """Return what one lane adds to a round; documents that are held out have weight 0."""
+        if self.class_weight is not None or self.held_out:
+            labels = documents.labels
+            weights = np.ones(len(labels)) if documents.weights is None else documents.weights
+            if self.class_weight is not None:
+                weights = weights * np.where(labels < 0, 1.0, np.asarray(self.class_weight)[labels])
+            if self.held_out:
+                part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
+                weights = np.where(part | (labels < 0) if len(labels) else part, weights, 0.0)
+            change: Any = replace if isinstance(documents, Documents) else type(documents)._replace
+            documents = change(documents, weights=weights)
+        return self.rule.map(self, state, documents, At(lane, self.seed))
 
     def combine(self, parts: Sequence[Any]) -> Any:
         return parts[0] if len(parts) == 1 else self.model.add(parts)
@@ -191,8 +184,3 @@ class SdEM(Generic[ModelT]):
 
     def gathered(self, n_blocks: int, get: Callable[[int], Any]) -> Any:
         return self.model.gathered(n_blocks, get)
-
-
-def lane_key(seed: int, lane: Lane) -> np.ndarray:
-    """Return a key of 128 bits as two uint64: one stream of random numbers per seed and place in the run."""
-    return np.array([seed, (lane.epoch << 40) | (lane.round << 20) | lane.lane], np.uint64)

@@ -1,16 +1,114 @@
-"""Where the training of mixtures starts: at random examples that a survey drew, or at what EM found."""
+"""Where training starts: columns of a table as blocks of variables; mixtures at random examples, or by k-means."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.documents import CorpusLike, Documents
+from sdem_dist.families import Categorical, Exponential, Gaussian
+from sdem_dist.families.gaussian import LARGEST
+from sdem_dist.learners.surveys import ColumnSummary
+from sdem_dist.models.em import k_means
 from sdem_dist.models.feature_classes import FeatureState, started
-from sdem_dist.models.features import FeatureModel
-from sdem_dist.models.k_means import k_means
-from sdem_dist.models.mixture import MixtureWeights
-from sdem_dist.models.nonnegative_rows import RowTransform
+from sdem_dist.models.features import Block, FeatureModel
+from sdem_dist.models.mixture import MixtureWeights, RowTransform
+
+MOST_CATEGORIES = 100_000
+"""Categories of a column: each takes a number for every row and class."""
+SURE = 0.99
+"""Share of a row that belongs to its cluster of k-means; all clusters share the rest, so that an empty one can grow."""
+
+
+def moments(block: Block, parameters: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return means and variances of Gaussian variables, each of shape (n_classes, n_columns)."""
+    theta, scale = block.shaped(parameters), np.asarray(block.scale)
+    variance = -0.5 / theta[..., 1]
+    return theta[..., 0] * variance * scale + np.asarray(block.location), variance * scale**2
+
+
+def refuse_beyond_squares(summary: ColumnSummary, columns: np.ndarray, target: int | None = None) -> None:
+    """Raise ValueError if a column, one of which may be the target, holds values whose squares cannot be summed."""
+    largest = np.maximum(np.abs(summary.low), np.abs(summary.high))
+    unfit = columns[(largest[columns] > LARGEST) & (summary.n[columns] > 0)]
+    if len(unfit):
+        column = int(unfit[0])
+        raise ValueError(
+            f"{'the target' if column == target else f'column {column} (from 0)'} holds values as large as "
+            f"{largest[column]:.3g}, and squares of more than {LARGEST:.0e} cannot be summed: divide it by a constant, or mark "
+            "such values as missing (NaN)"
+        )
+
+
+def gaussian_block(
+    summary: ColumnSummary, columns: np.ndarray, prior: float, added: float, *, standardised: bool = True
+) -> Block:
+    """Return columns as Gaussian variables; `added` is added to variances of the generative fit."""
+    refuse_beyond_squares(summary, columns)
+    location, scale = summary.mean[columns], summary.scale[columns]
+    if not standardised:
+        location, scale = np.zeros_like(location), np.ones_like(scale)
+    smoothing = tuple((added / scale**2).tolist())
+    return Block(Gaussian(smoothing, prior), tuple(columns.tolist()), tuple(location.tolist()), tuple(scale.tolist()))
+
+
+def categorical_blocks(
+    summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
+) -> tuple[Block, ...]:
+    """Return columns as categorical variables, those with as many categories together.
+
+    Raises ValueError: a column has too many categories, or `least` is not a number for each.
+    """
+    high = np.maximum(summary.high[columns], 1.0)
+    if (high >= MOST_CATEGORIES).any():
+        column = int(columns[high.argmax()])
+        raise ValueError(
+            f"column {column} (from 0) holds the category {high.max():.10g}, and {MOST_CATEGORIES:,} of a column are the most "
+            "there may be: number those that occur 0, 1, 2, ... (scikit-learn's OrdinalEncoder does)"
+        )
+    n_values = high.astype(int) + 1
+    if least is not None:
+        least = np.asarray(least)
+        if least.dtype.kind not in "iu" or least.shape not in ((), n_values.shape):
+            raise ValueError(
+                f"min_categories must be an integer, or one for each of {len(n_values)} columns, got {least}"
+            )
+        n_values = np.maximum(n_values, least)
+    numbers = np.unique(n_values).tolist()
+    return tuple(Block(Categorical(n, alpha), tuple(columns[n_values == n].tolist())) for n in numbers)
+
+
+def refuse_other_than_categories(who: str, X: np.ndarray) -> None:
+    for unfit, what in ((X < 0, "Negative values"), (np.floor(X) != X, "Values that are not whole")):
+        refuse(X, unfit & ~np.isnan(X), what, who, "categories are numbered 0, 1, 2, ...")
+
+
+def refuse(X: np.ndarray, unfit: np.ndarray, what: str, who: str, rule: str) -> None:
+    """Raise ValueError that names the first unfit value of a table, if there is one."""
+    if unfit.any():
+        row, column = np.argwhere(unfit)[0]
+        raise ValueError(
+            f"{what} in data passed to {who} (input X): row {row}, column {column} (from 0) holds {X[row, column]}; {rule}"
+        )
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What the components over columns of a table are: "gaussian" or "exponential", their prior, and an offset."""
+
+    name: str
+    alpha: float = 1.0
+    offset: float = 0.0
+
+    def block(self, summary: ColumnSummary) -> Block:
+        columns = np.arange(len(summary.n))
+        if self.name == "gaussian":
+            return gaussian_block(summary, columns, self.alpha, 0.0)
+        shift = self.offset * float(summary.mean.mean())
+        scale = np.where(summary.mean + shift > 0, summary.mean + shift, 1.0)
+        location = (-shift,) * len(columns)
+        return Block(Exponential(self.alpha), tuple(columns.tolist()), location, tuple(scale.tolist()))
 
 
 def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
@@ -25,7 +123,10 @@ def rows_at(corpus: CorpusLike, positions: Iterable[int]) -> np.ndarray:
 def weights_at_examples(
     examples: np.ndarray, n_classes: int, component_class: tuple[int, ...], transform: RowTransform
 ) -> MixtureWeights:
-    """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6); no owners: shared components."""
+    """Return W = 1 and theta = X_n of random examples (Saul and Lee 2001, section 6).
+
+    `component_class`: empty: all classes share all components.
+    """
     theta = transform.dense(examples)
     log_weights = np.zeros((n_classes, len(theta)))
     if component_class:
@@ -38,8 +139,7 @@ def weights_of_features(
 ) -> MixtureWeights:
     """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows.
 
-    `model`: one block over all columns, as they are.
-    `mu`, `counts`: of the components.
+    `model`: one block over all columns, as they are. `mu`, `counts`: of the components.
     """
     (block,) = model.blocks
     parameters = model.to_natural(mu, np.log(counts / counts.sum()))
@@ -71,17 +171,16 @@ def features_at_examples(
 
     A class of one component is the class.
 
-    `examples`: shape (n_components, n_columns).
-    `numbers`: components of each class.
+    `examples`: shape (n_components, n_columns). `numbers`: components of each class.
     """
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(examples)
     of_class = classes.mu[component_class]
     missing = rows.missing[:, model.variable_of] > 0 if rows.missing.shape[1] else np.zeros(of_class.shape, bool)
     example = np.where(missing, of_class, rows.statistics)
-    is_single = np.asarray(numbers)[component_class] == 1
-    mu = np.where(is_single[:, None], of_class, 0.5 * (of_class + example))
-    return started(classes.class_counts[component_class] / np.asarray(numbers)[component_class], mu)
+    of_component = np.asarray(numbers)[component_class]
+    mu = np.where((of_component == 1)[:, None], of_class, 0.5 * (of_class + example))
+    return started(classes.class_counts[component_class] / of_component, mu)
 
 
 def counts_at_examples(
@@ -89,10 +188,8 @@ def counts_at_examples(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Return expected counts of components half way between their class and a random document.
 
-    `examples`: iterable of ndarray of shape (n_features,), one a component, not all in memory at once.
-    `numbers`: components of each class. `words`: shape (n_features, n_classes), expected counts of words and classes.
-    `class_counts`: documents of each class. Returns `words`, shape (n_features, n_components).
-    Returns `counts`, shape (n_components,): documents, by equal shares of the classes'.
+    `examples`: of shape (n_features,), one a component, not all in memory at once. `numbers`: components of each class.
+    `words`, `class_counts`: expected counts of the classes; returned are those of the components.
     """
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     shares = 1.0 / np.asarray(numbers)[component_class]
@@ -103,18 +200,12 @@ def counts_at_examples(
     return start, np.asarray(class_counts)[component_class] * shares
 
 
-SURE = 0.99
-"""Share of a row that belongs to its cluster of k-means; all clusters share the rest, so that an empty one can grow."""
-
-
 def features_by_k_means(
     table: np.ndarray, n_clusters: int, model: FeatureModel, weight: float, seed: int
 ) -> FeatureState:
     """Return components that are the clusters of k-means of some rows; a missing value has the mean of its column.
 
-    `table`: shape (n_rows, n_columns).
-    `model`: one block over all columns.
-    `weight`: documents of the corpus.
+    `model`: one block over all columns. `weight`: documents of the corpus.
     """
     (block,) = model.blocks
     values, rows = block.values(table)[..., 0], model.features(table)
@@ -134,17 +225,13 @@ def _assigned(labels: np.ndarray, n_clusters: int) -> np.ndarray:
 
 
 def counts_by_k_means(documents: Documents, n_clusters: int, alpha: float, seed: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return expected counts of clusters that k-means finds in some documents.
+    """Return expected counts, `alpha` included, of clusters of k-means, and documents of each.
 
     It sees tf-idf rows of unit length, so that distances are cosines.
-
-    Returns `words`, shape (n_features, n_clusters): `alpha` included. Returns `counts`, shape (n_clusters,).
     """
     from sklearn.feature_extraction.text import TfidfTransformer
 
     X = documents.to_csr().astype(np.float64)
-    clusters = k_means(
-        TfidfTransformer().fit_transform(X), np.ones(X.shape[0]), n_clusters, seed, tries=1, spherical=True
-    )
-    assigned = _assigned(clusters.labels, n_clusters)
+    weighted, ones = TfidfTransformer().fit_transform(X), np.ones(X.shape[0])
+    assigned = _assigned(k_means(weighted, ones, n_clusters, seed, tries=1, spherical=True).labels, n_clusters)
     return np.asarray(X.T @ assigned) + alpha, assigned.sum(axis=0)

@@ -2,14 +2,13 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform, normalised_sum, row_sums
+from sdem_dist.models.mixture import AS_IS, RowTransform, normalised_sum, row_sums
 from sdem_dist.models.word_counts import entries
 from sdem_dist.records import Field, record
 
@@ -79,7 +78,6 @@ class ColumnSummary(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class Columns(OnePass[ColumnSummary, DenseDocuments]):
     """The learner of `ColumnSummary`."""
 
@@ -89,14 +87,9 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
     state_type = ColumnSummary
 
     def state_fields(self) -> dict[str, Field]:
-        n = self.n_columns
-        return {
-            "n": Field((n,), 0.0),
-            "mean": Field((n,)),
-            "squares": Field((n,), finite=False),
-            **dict.fromkeys(("low", "high"), Field((n,), finite=False)),
-            "n_unlabelled": Field((), 0.0),
-        }
+        n = (self.n_columns,)
+        infinite = dict.fromkeys(("squares", "low", "high"), Field(n, finite=False))
+        return {"n": Field(n, 0.0), "mean": Field(n), **infinite, "n_unlabelled": Field((), 0.0)}
 
     def init(self) -> ColumnSummary:
         zeros, infinite = np.zeros(self.n_columns), np.full(self.n_columns, np.inf)
@@ -142,7 +135,6 @@ class WordSummary(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class Words(OnePass[WordSummary, Documents]):
     """The learner of `WordSummary`."""
 
@@ -191,15 +183,12 @@ class SurveyResult(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     """The learner of `SurveyResult`."""
 
     n_columns: int
     n_classes: int
-    n_examples: int
-    """`n_columns`, `n_classes`, `n_examples`: `n_examples` of each class are drawn, without replacement, in
-    proportion to their weights."""
+    n_examples: int  # of each class, drawn without replacement, in proportion to their weights
     labelled: bool = True  # False takes all documents as of one class
     transform: RowTransform = AS_IS
     seed: int = 0
@@ -207,14 +196,10 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
     state_type = SurveyResult
 
     def state_fields(self) -> dict[str, Field]:
-        shape = (self.n_classes if self.labelled else 1, self.n_examples)
-        return {
-            "keys": Field(shape, 0.0, finite=False),
-            "positions": Field(shape, 0.0),
-            "summed_rows": Field((self.n_columns,), finite=False),
-            **dict.fromkeys(("largest_sum", "lowest"), Field((), finite=False)),
-            **dict.fromkeys(("n_missing", "n_documents"), Field((), 0.0)),
-        }
+        shape, number, infinite = self.init().keys.shape, Field((), 0.0), Field((), finite=False)
+        rows = Field(shape, 0.0, finite=False), Field(shape, 0.0), Field((self.n_columns,), finite=False)
+        each = (*rows, infinite, infinite, number, number)
+        return dict(zip(SurveyResult._fields, each, strict=True))
 
     def init(self) -> SurveyResult:
         shape = (self.n_classes if self.labelled else 1, self.n_examples)
@@ -223,20 +208,16 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
 
     def map(self, state: SurveyResult, documents: DenseDocuments | Documents, lane: Lane) -> SurveyResult:
         n = documents.n_documents
-        key = np.array(
-            [self.seed, 1 << 63 | lane.lane], np.uint64
-        )  # no run has this many epochs: no other keys are equal to these
+        # No run has this many epochs: no other keys are equal to these.
+        key = np.array([self.seed, 1 << 63 | lane.lane], np.uint64)
         keys = np.random.Generator(np.random.Philox(key=key)).exponential(size=n)
         if documents.weights is not None:
             with np.errstate(divide="ignore", invalid="ignore"):
                 keys = np.where(documents.weights > 0, keys / documents.weights, np.inf)
-        summary = self.init()
+        summary, labels = self.init(), documents.labels if self.labelled else np.zeros(n)
+        assert labels is not None
         for k, (row, where) in enumerate(zip(summary.keys, summary.positions, strict=True)):
-            if self.labelled:
-                assert documents.labels is not None
-                mine = np.flatnonzero(documents.labels == k)
-            else:
-                mine = np.arange(n)
+            mine = np.flatnonzero(labels == k)
             chosen = mine[np.argsort(keys[mine], kind="stable")[: self.n_examples]]
             row[: len(chosen)], where[: len(chosen)] = keys[chosen], lane.start + chosen
         entries = documents.data if isinstance(documents, Documents) else documents.values
@@ -245,9 +226,12 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
             sums = self.transform.dense(documents.values).sum(axis=1, dtype=np.float64)
         else:
             sums = row_sums(documents)
-        largest, lowest = float(sums.max(initial=0.0)), float(entries.min()) if entries.size else np.inf
-        return SurveyResult(
-            summary.keys, summary.positions, normalised_sum(documents), largest, lowest, float(missing), float(n)
+        return summary._replace(
+            summed_rows=normalised_sum(documents),
+            largest_sum=float(sums.max(initial=0.0)),
+            lowest=float(entries.min()) if entries.size else np.inf,
+            n_missing=float(missing),
+            n_documents=float(n),
         )
 
     def combine(self, parts: Sequence[SurveyResult]) -> SurveyResult:
@@ -257,15 +241,10 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         keys = np.concatenate([p.keys for p in parts], axis=1)
         positions = np.concatenate([p.positions for p in parts], axis=1)
         order = np.argsort(keys, axis=1, kind="stable")[:, : self.n_examples]
-        return SurveyResult(
-            np.take_along_axis(keys, order, axis=1),
-            np.take_along_axis(positions, order, axis=1),
-            np.sum([p.summed_rows for p in parts], axis=0),
-            max(p.largest_sum for p in parts),
-            min(p.lowest for p in parts),
-            sum(p.n_missing for p in parts),
-            sum(p.n_documents for p in parts),
-        )
+        chosen = (np.take_along_axis(array, order, axis=1) for array in (keys, positions))
+        rows, largest, lowest, missing, n = list(zip(*parts, strict=True))[2:]
+        sums = np.sum(rows, axis=0), max(largest), min(lowest), sum(missing), sum(n)
+        return SurveyResult._make([*chosen, *sums])
 
 
 def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:

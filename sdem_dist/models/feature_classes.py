@@ -13,10 +13,10 @@ from scipy.special import digamma, gammaln
 
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.evaluation import Scored, scored
-from sdem_dist.losses import Loss
+from sdem_dist.losses import Loss, one_hot
+from sdem_dist.models.em import EXACT, EmForm, EStep
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
-from sdem_dist.models.heads import Classes, Number, first_components, one_hot
-from sdem_dist.models.mixture import EXACT, EmForm, EStep
+from sdem_dist.models.heads import Classes, Number, first_components
 from sdem_dist.models.word_counts import check_log_prior
 from sdem_dist.records import Field, record
 
@@ -49,8 +49,7 @@ class FeatureStatistics(NamedTuple):
 
     class_counts: np.ndarray  # shape (n_components,)
     sums: np.ndarray  # shape (n_components, n_statistics)
-    n_observed: np.ndarray
-    """Observations of each component and variable, shape (n_components, n_variables), of EM; else (n_components, 0)."""
+    n_observed: np.ndarray  # of each component and variable, (n_components, n_variables), of EM; else (n_components, 0)
     loss: float  # at the state that was broadcast
     weight: float  # documents, by weight
 
@@ -98,16 +97,10 @@ class DenseModel:
         return started(np.full(self.n_components, self.class_alpha), mu)
 
     def state_fields(self) -> dict[str, Field]:
-        return {
-            "class_counts": Field((self.n_components,), 0.0),
-            "mu": Field((self.n_components, self.variables.n_statistics)),
-            "rho": Field((), 0.0),
-            "best_counts": Field((None,), 0.0),
-            "best_mu": Field((None, None)),
-            "best_objective": Field((), finite=False),
-            "first_loss": Field((), finite=False),
-            "t": Field((), 0.0),
-        }
+        counts, mu = Field((self.n_components,), 0.0), Field((self.n_components, self.variables.n_statistics))
+        number, objective = Field((), 0.0), Field((), finite=False)
+        each = (counts, mu, number, Field((None,), 0.0), Field((None, None)), objective, objective, number)
+        return dict(zip(FeatureState._fields, each, strict=True))
 
     def check_state(self, state: FeatureState) -> None:
         """Raise ValueError unless the best is complete or absent, mu is inside S, and no column is left out."""
@@ -133,8 +126,9 @@ class DenseModel:
         return state._replace(mu=np.where(usable, state.mu, variables.check(state.mu)[0]))
 
     def add(self, parts: Sequence[FeatureStatistics]) -> FeatureStatistics:
-        class_sums, sums, observed = (np.sum(np.stack(column), axis=0) for column in list(zip(*parts, strict=True))[:3])
-        return FeatureStatistics(class_sums, sums, observed, sum(p.loss for p in parts), sum(p.weight for p in parts))
+        *arrays, losses, weights = zip(*parts, strict=True)
+        sums = (np.sum(np.stack(column), axis=0) for column in arrays)
+        return FeatureStatistics._make([*sums, sum(losses), sum(weights)])
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         return mu
@@ -148,7 +142,7 @@ class DenseModel:
         if form.kind == "online":  # between the old mu and a batch's, each weighted by its observations and the prior's
             rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
             mu = variables.posterior_mean(s.sums * scale, s.n_observed * scale)
-            nu = variables.weight_of_variables
+            nu = variables.prior_weight
             before, now = (1.0 - rho) * (nu + state.class_counts[:, None]), rho * (nu + s.n_observed * scale)
             share = (now / (before + now))[:, variables.variable_of]
             counts = (1.0 - rho) * state.class_counts + rho * s.class_counts * (n_documents / s.class_counts.sum())
@@ -166,11 +160,15 @@ class DenseModel:
 
     def posterior_mean(self, state: FeatureState) -> tuple[FeatureParameters, float]:
         """Return expected parameters under the posterior of shares (Dirichlet) and theta, and its KL from the prior."""
+
+        def log_volume(counts: np.ndarray) -> float:  # of a Dirichlet distribution
+            return float(gammaln(counts).sum() - gammaln(counts.sum()))
+
         prior = np.full(len(state.class_counts), self.class_alpha)
         counts = prior + state.class_counts
         log_shares = digamma(counts) - digamma(counts.sum())
         parameters, divergence = self.variables.under_posterior(state.mu, state.class_counts, log_shares)
-        of_shares = float((state.class_counts * log_shares).sum()) - _log_volume(counts) + _log_volume(prior)
+        of_shares = float((state.class_counts * log_shares).sum()) - log_volume(counts) + log_volume(prior)
         return parameters, float(divergence.sum()) + of_shares
 
     def em_objective(self, state: FeatureState, s: FeatureStatistics, variational: bool) -> float:
@@ -178,12 +176,11 @@ class DenseModel:
             prior = self.posterior_mean(state)[1]
         else:
             centre = np.broadcast_to(self.variables.centre, state.mu.shape)
-            prior = float((self.variables.weight_of_variables * self.variables.divergence(centre, state.mu)).sum())
+            prior = float((self.variables.prior_weight * self.variables.divergence(centre, state.mu)).sum())
         return (s.loss + prior) / s.weight
 
 
 @record
-@dataclass(frozen=True)
 class FeatureClasses(DenseModel):
     """p(y) times naive Bayes of variables given the class; or given the component, and classes sum over theirs."""
 
@@ -250,14 +247,14 @@ class FeatureClasses(DenseModel):
         totals, sums = np.zeros(n), np.zeros(state.mu.shape)
         observed, loss = np.zeros(parameters.partitions.shape), 0.0
         bounds = np.searchsorted(features.labels, np.arange(-1, self.n_classes + 1))
-        owned = [slice(0, n), *(slice(a, b) for a, b in pairwise([*first_components(component_class).tolist(), n]))]
-        for own, first, stop in zip(owned, bounds[:-1], bounds[1:], strict=True):
+        of_class = [slice(a, b) for a, b in pairwise([*first_components(component_class).tolist(), n])]
+        for own, first, stop in zip([slice(0, n), *of_class], bounds[:-1], bounds[1:], strict=True):
             if first == stop:
                 continue
             part = Features(*(array[first:stop] for array in features))
             share = part.weights * (step.unlabelled_weight if part.labels[0] < 0 else 1.0)
             scores = self.variables.scores(FeatureParameters(*(array[own] for array in parameters)), part)
-            weights, total = step.shares(scores, slice(first, stop))
+            weights, total = step.form.responsibilities(scores, step.temperature, step.keys[first:stop])
             weights *= share[:, None]
             totals[own] += weights.sum(axis=0)
             sums[own] += np.einsum("nk,ns->ks", weights, part.statistics)
@@ -271,8 +268,3 @@ class FeatureClasses(DenseModel):
         n_observed = self.variables.n_variables - labelled.missing.sum(axis=1)
         scores = self.head.by_class(self.variables.scores(self.parameters(state), labelled))[0]
         return scored(scores / temperature, labelled.labels, labelled.weights, n_observed, scores)
-
-
-def _log_volume(counts: np.ndarray) -> float:
-    """Return the logarithm of the normaliser of a Dirichlet distribution."""
-    return float(gammaln(counts).sum() - gammaln(counts.sum()))

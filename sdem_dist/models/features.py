@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from functools import cached_property
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,17 +13,13 @@ from sdem_dist.records import record
 
 
 @record
-@dataclass(frozen=True)
 class Block:
     """Variables of one family, side by side."""
 
     family: Family
-    columns: tuple[int, ...]
-    """Columns of the table; variable i has columns ``i * width`` to ``(i + 1) * width - 1`` of these."""
-    location: tuple[float, ...] = ()
-    scale: tuple[float, ...] = ()
-    """`location` and `scale`: one of each a column, subtracted and divided by before the family sees values; empty: 0
-    and 1."""
+    columns: tuple[int, ...]  # of the table; variable i has ``columns[i * width : (i + 1) * width]``
+    location: tuple[float, ...] = ()  # of each column, subtracted before the family sees values; empty: 0
+    scale: tuple[float, ...] = ()  # of each column, then divided by; empty: 1
 
     def __post_init__(self) -> None:
         n, width = len(self.columns), self.family.width
@@ -50,15 +45,9 @@ class Block:
 
     def log_base(self, values: np.ndarray) -> np.ndarray:
         """Return ln h of such values, the scaling of columns included, shape (n_rows, n_variables)."""
-        scale = np.asarray(self.scale)
-        return self.family.log_base(values) - (
-            np.log(scale).reshape(self.n_variables, -1).sum(axis=1) if self.scale else 0.0
-        )
-
-    def restored(self, values: np.ndarray) -> np.ndarray:
-        """Return the columns that `values` makes such values of."""
-        columns = values.reshape(len(values), len(self.columns))
-        return columns * np.asarray(self.scale) + np.asarray(self.location) if self.location else columns
+        if not self.scale:
+            return self.family.log_base(values)
+        return self.family.log_base(values) - np.log(self.scale).reshape(self.n_variables, -1).sum(axis=1)
 
     def shaped(self, statistics: np.ndarray) -> np.ndarray:
         """Return flat statistics of shape (..., n_statistics) with an axis for the variables."""
@@ -69,8 +58,7 @@ class Features(NamedTuple):
     """Rows of a table as sufficient statistics."""
 
     statistics: np.ndarray  # shape (n_rows, n_statistics), float64, zeros for missing variables
-    missing: np.ndarray
-    """Shape (n_rows, n_variables), float64, 1 where a variable is missing; (n_rows, 0) where none is."""
+    missing: np.ndarray  # shape (n_rows, n_variables), float64, 1 where a variable is missing; (n_rows, 0) if none is
     log_base: np.ndarray  # shape (n_rows,): ln h of the variables that are not missing, the scaling of columns included
     labels: np.ndarray  # shape (n_rows,), int32; -1 for rows without a label
     weights: np.ndarray  # shape (n_rows,)
@@ -92,7 +80,6 @@ class FeatureParameters(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class FeatureModel:
     """p(y) times, for every variable, p(variable | y); missing variables (NaN) are summed out.
 
@@ -118,6 +105,11 @@ class FeatureModel:
         """Undo `split`."""
         return np.concatenate([p.reshape(*p.shape[:-2], p.shape[-2] * p.shape[-1]) for p in parts], axis=-1)
 
+    def _each(self, call: Callable[..., Any], *statistics: np.ndarray) -> list[Any]:
+        """Return what a function makes of each block's family and its part of statistics."""
+        parts = zip(*map(self.split, statistics), strict=True)
+        return [call(block.family, *own) for block, own in zip(self.blocks, parts, strict=True)]
+
     @cached_property
     def variable_of(self) -> np.ndarray:
         """The variable that each statistic belongs to, shape (n_statistics,)."""
@@ -136,20 +128,11 @@ class FeatureModel:
 
     @cached_property
     def prior_weight(self) -> np.ndarray:
-        """Weight of the prior of each statistic's variable, shape (n_statistics,)."""
-        return np.concatenate([np.full(b.n_statistics, b.family.prior_weight) for b in self.blocks])
-
-    @cached_property
-    def weight_of_variables(self) -> np.ndarray:
         """Weight of the prior of each variable, shape (n_variables,)."""
         return np.concatenate([np.full(b.n_variables, b.family.prior_weight) for b in self.blocks])
 
     def posterior_mean(self, sums: np.ndarray, n_observed: np.ndarray) -> np.ndarray:
-        """Return the mu of the generative fit, see `Family.posterior_mean`.
-
-        `sums`: shape (..., n_statistics).
-        `n_observed`: shape (..., n_variables): observations of each variable.
-        """
+        """Return the mu of the generative fit; `n_observed`: shape (..., n_variables), see `Family.posterior_mean`."""
         ends = np.cumsum([b.n_variables for b in self.blocks])
         parts = zip(self.blocks, self.split(sums), np.split(n_observed, ends[:-1], axis=-1), strict=True)
         return self.join([b.family.posterior_mean(s, n) for b, s, n in parts])
@@ -168,15 +151,15 @@ class FeatureModel:
             if (unfit := block.family.unfit(values)).any():
                 row, variable = np.argwhere(unfit)[0]
                 columns = np.reshape(block.columns, (block.n_variables, -1))[variable].tolist()
-                name, place = type(block.family).__name__, f"{', '.join(map(str, columns))} (from 0)"
-                advice = ""
+                hint = ""
                 if isinstance(block.family, Categorical):
-                    last = block.family.n_categories - 1
-                    advice = (
-                        f": it knows 0 to {last}; put NaN there, a missing value, or set CategoricalNB(min_categories=)"
+                    hint = (
+                        f": it knows 0 to {block.family.n_categories - 1}; put NaN there, a missing value, or set "
+                        "CategoricalNB(min_categories=)"
                     )
                 raise ValueError(
-                    f"a row holds {table[row, columns].tolist()} in the {name} column {place}, which takes no such value{advice}"
+                    f"a row holds {table[row, columns].tolist()} in the {type(block.family).__name__} column "
+                    f"{', '.join(map(str, columns))} (from 0), which takes no such value{hint}"
                 )
             gone = np.isnan(values).any(axis=-1)
             values = np.where(gone[..., None], 0.0, values)
@@ -193,21 +176,17 @@ class FeatureModel:
         )
 
     def to_natural(self, mu: np.ndarray, log_prior: np.ndarray) -> FeatureParameters:
-        thetas = [b.family.to_natural(m) for b, m in zip(self.blocks, self.split(mu), strict=True)]
-        partitions = [b.family.log_partition(t) for b, t in zip(self.blocks, thetas, strict=True)]
+        thetas = self._each(lambda family, m: family.to_natural(m), mu)
+        partitions = [b.family.log_partition(theta) for b, theta in zip(self.blocks, thetas, strict=True)]
         return FeatureParameters(self.join(thetas), np.concatenate(partitions, axis=-1), log_prior)
 
     def under_posterior(
         self, mu: np.ndarray, weight: np.ndarray, log_prior: np.ndarray
     ) -> tuple[FeatureParameters, np.ndarray]:
-        """Return the expected natural parameters under a posterior, and its distance from the prior.
+        """Return expectations of theta and log-partitions under a posterior, and KL(posterior || prior) of theta.
 
-        `mu`: shape (n_components, n_statistics).
         `weight`: shape (n_components,), observations of each component; with the prior's they are what the posterior
-        of theta counts for.
-        `log_prior`: shape (n_components,), expected ln p(component).
-        Returns `parameters`, expectations of theta and of the log-partitions.
-        Returns `divergence`, shape (n_components,): KL(posterior || prior) of theta.
+        of theta counts for. `log_prior`: shape (n_components,), expected ln p(component).
         """
         thetas, partitions, divergence = [], [], np.zeros(len(mu))
         for block, m in zip(self.blocks, self.split(mu), strict=True):
@@ -264,21 +243,22 @@ class FeatureModel:
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Project every variable into the interior of its S; return how many were outside."""
-        checked = [b.family.check(m) for b, m in zip(self.blocks, self.split(mu), strict=True)]
+        checked = self._each(lambda family, m: family.check(m), mu)
         return self.join([mu for mu, _ in checked]), sum(n for _, n in checked)
 
     def lifted(self, mu: np.ndarray, least: np.ndarray) -> np.ndarray:
         """Return mu of each class with variances of at least `least`, shape (n_classes,)."""
-        return self.join([b.family.lifted(m, least[:, None]) for b, m in zip(self.blocks, self.split(mu), strict=True)])
+        return self.join(self._each(lambda family, m: family.lifted(m, least[:, None]), mu))
 
     def divergence(self, mu: np.ndarray, other: np.ndarray) -> np.ndarray:
         """Return the KL divergence of each variable, shape (..., n_variables)."""
-        pairs = zip(self.blocks, self.split(mu), self.split(other), strict=True)
-        return np.concatenate([b.family.divergence(m, o) for b, m, o in pairs], axis=-1)
+        return np.concatenate(self._each(lambda family, m, o: family.divergence(m, o), mu, other), axis=-1)
 
     def sample(self, parameters: FeatureParameters, classes: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         """Draw a row for each of some classes, shape (n_rows, n_columns)."""
         table = np.empty((len(classes), sum(len(b.columns) for b in self.blocks)))
         for block, theta in zip(self.blocks, self.split(parameters.theta), strict=True):
-            table[:, list(block.columns)] = block.restored(block.family.sample(theta[classes], rng))
+            values = block.family.sample(theta[classes], rng).reshape(len(classes), -1)
+            values = values * np.asarray(block.scale) + np.asarray(block.location) if block.location else values
+            table[:, list(block.columns)] = values
         return table

@@ -4,23 +4,12 @@ A head makes of scores what a loss asks of each column of a model, and how well 
 """
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from sdem_dist import label_scores
+from sdem_dist import evaluation, label_scores
 from sdem_dist.documents import Documents
-from sdem_dist.evaluation import (
-    Scored,
-    choosing_metrics,
-    choosing_sums,
-    classifier_metrics,
-    classifier_sums,
-    evaluation_sums,
-    finish,
-    joined,
-)
 from sdem_dist.kernels.csr import row_sums, weighed_squares
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Loss, marginal_log_likelihood
@@ -31,7 +20,6 @@ TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "
 
 
 @record
-@dataclass(frozen=True)
 class Classes:
     """One class for each document; a class may be a mixture of components, and scores with their sum.
 
@@ -57,7 +45,6 @@ class Classes:
         return self.n_classes == 1 and bool(self.component_class)
 
     def by_class(self, scores: np.ndarray) -> tuple[np.ndarray, np.ndarray | None]:
-        """Return what classes score, and the posteriors of their components, if there are any, see `by_class`."""
         return by_class(scores, self.component_class) if self.component_class else (scores, None)
 
     def loss_weights(
@@ -73,8 +60,8 @@ class Classes:
         """
         of_class, posteriors = self.by_class(scores)
         hidden = labels < 0
-        safe_labels = np.where(hidden, 0, labels)
-        weights, values = loss.weights(of_class, safe_labels), loss.value(of_class, safe_labels)
+        labels = np.where(hidden, 0, labels)
+        weights, values = loss.weights(of_class, labels), loss.value(of_class, labels)
         if hidden.any():
             total = marginal_log_likelihood(of_class)
             posterior = np.exp(of_class - total[:, None])
@@ -82,24 +69,28 @@ class Classes:
             values = np.where(hidden, -unlabelled_weight * total, values)
         return (weights if posteriors is None else weights[:, self.component_class] * posteriors), values
 
-    def sums(self, batches: Iterable[Scored], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums` over all batches; of clusters those of `evaluation_sums`.
+    def sums(
+        self, batches: Iterable[evaluation.Scored], *, held_out: bool = False, tempered: bool = True
+    ) -> np.ndarray:
+        """Return the sums of `classifier_sums` over all batches, of clusters those of `evaluation_sums`.
 
         `held_out`: only what held-out documents choose by. `tempered`: with the log-loss at each temperature.
         """
         if held_out:
-            return np.sum([choosing_sums(b.scores, b.labels, b.weights) for b in batches], axis=0)
-        documents = joined(batches)
-        return evaluation_sums(documents) if self.clusters else classifier_sums(documents, tempered=tempered)
+            return np.sum([evaluation.choosing_sums(b.scores, b.labels, b.weights) for b in batches], axis=0)
+        documents = evaluation.joined(batches)
+        if self.clusters:
+            return evaluation.evaluation_sums(documents)
+        return evaluation.classifier_sums(documents, tempered=tempered)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return accuracy, mean losses, perplexity and how good probabilities are; of clusters only that of p(x)."""
         if held_out:
-            return choosing_metrics(sums)
+            return evaluation.choosing_metrics(sums)
         if self.clusters:
-            means = finish(sums)
+            means = evaluation.finish(sums)
             return {name: means[name] for name in ("nll", "perplexity")}
-        return classifier_metrics(sums, self.n_classes)
+        return evaluation.classifier_metrics(sums, self.n_classes)
 
 
 def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
@@ -124,15 +115,7 @@ def first_components(component_class: tuple[int, ...]) -> np.ndarray:
     return np.searchsorted(np.asarray(component_class), np.arange(component_class[-1] + 1))
 
 
-def one_hot(labels: np.ndarray, n_columns: int) -> np.ndarray:
-    weights = np.zeros((len(labels), n_columns))
-    labelled = np.flatnonzero(labels >= 0)
-    weights[labelled, labels[labelled]] = 1.0
-    return weights
-
-
 @record
-@dataclass(frozen=True)
 class Labels:
     """Several labels for each document, or none: for each label two columns, ``2 l`` (the rest) and ``2 l + 1``.
 
@@ -149,9 +132,9 @@ class Labels:
     clusters = False
 
     def __post_init__(self) -> None:
-        for name, values in (("temperatures", self.temperatures), ("thresholds", self.thresholds)):
-            if len(values) not in (0, self.n_classes):
-                raise ValueError(f"there are {len(values)} {name} for {self.n_classes} labels")
+        for name in ("temperatures", "thresholds"):
+            if (n := len(getattr(self, name))) not in (0, self.n_classes):
+                raise ValueError(f"there are {n} {name} for {self.n_classes} labels")
 
     @property
     def n_columns(self) -> int:
@@ -196,7 +179,6 @@ class Labels:
 
 
 @record
-@dataclass(frozen=True)
 class Number:
     """A number for each document."""
 
@@ -204,13 +186,7 @@ class Number:
     component_class = ()
     clusters = False
 
-    def sums(
-        self,
-        batches: Iterable[Any],
-        *,
-        held_out: bool = False,
-        tempered: bool = True,
-    ) -> np.ndarray:
+    def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return sums over batches of weights, ``-ln p(y, x)`` and ``-ln p(y | x)``."""
         sums = np.zeros(3)
         for weights, nll, ncll in batches:

@@ -1,6 +1,6 @@
 """A classifier whose classes are LDA models: how documents score the classes, and their topics under each."""
 
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import NamedTuple
 
 import numpy as np
@@ -14,19 +14,8 @@ from sdem_dist.kernels.losses import Moment, Objective, Table
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.topics import MOVES, check_number
 from sdem_dist.losses import Loss, Nll, kernel_form
-from sdem_dist.models.word_counts import (
-    LocalDocuments,
-    SdemState,
-    SdemStatistics,
-    Steps,
-    WordCounts,
-    at_one_theta,
-    check_log_prior,
-    lengths,
-    log_class_prior,
-    state_at,
-    working_table,
-)
+from sdem_dist.models import word_counts
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, Steps, WordCounts, lengths
 from sdem_dist.records import record
 
 _NO_COMPONENTS = np.empty(0, np.int64)
@@ -36,23 +25,24 @@ OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.
 
 
 @record
-@dataclass(frozen=True)
 class Inference:
-    """How the topics of a document under a class are inferred, and p(document | class) with them."""
+    """How the topics of a document under a class are inferred, and p(document | class) with them.
+
+    `method`: "map" or "gibbs": maximum a posteriori proportions by EM, or collapsed Gibbs sampling of topics.
+    `occurrences`: "shared" or "paper" or "each": what draws a topic when sampling: a distinct word with all its
+    occurrences by their exact conditional, the same by equation 18 taken literally, or each occurrence.
+    `alpha`: of the Dirichlet prior of a document's topic proportions.
+    `n_sweeps`, `burn_in`: sweeps over a document in all, and, when sampling, those of which nothing is kept.
+    `n_particles`: of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum
+    over the proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`.
+    """
 
     method: str = "gibbs"
-    """"map" or "gibbs": maximum a posteriori proportions by EM, each occurrence a topic of its own, or collapsed Gibbs
-    sampling."""
     occurrences: str = "shared"
-    """"shared" or "paper" or "each": what draws a topic when sampling: a distinct word with all its occurrences by
-    their exact conditional, the same by equation 18 taken literally, or each occurrence."""
-    alpha: float = 0.5  # of the Dirichlet prior of a document's topic proportions
+    alpha: float = 0.5
     n_sweeps: int = 10
     burn_in: int = 3
-    """`n_sweeps` and `burn_in`: sweeps over a document in all, and, when sampling, those of which nothing is kept."""
     n_particles: int = 0
-    """Of the left-to-right estimate of ``ln p(d | class)``; 0 decides by what inference gives: the maximum over the
-    proportions, or the plug-in estimate with the sampled ones. Neither is ln p(d | class), see `log_joint`."""
 
     def __post_init__(self) -> None:
         if self.method not in INFERENCE or self.occurrences not in OCCURRENCES:
@@ -66,10 +56,8 @@ class Inference:
 
     @property
     def how(self) -> topics.TopicInference:
-        method, occurrences = INFERENCE[self.method], OCCURRENCES[self.occurrences]
-        return topics.TopicInference(
-            method, occurrences, float(self.alpha), self.n_sweeps, self.burn_in, self.n_particles
-        )
+        method, occurrences, alpha = INFERENCE[self.method], OCCURRENCES[self.occurrences], float(self.alpha)
+        return topics.TopicInference(method, occurrences, alpha, self.n_sweeps, self.burn_in, self.n_particles)
 
 
 class LdaParameters(NamedTuple):
@@ -91,22 +79,25 @@ class LdaParameters(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class LdaClasses(WordCounts):
-    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``."""
+    """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``.
 
-    n_topics: int = 2  # of each class
+    `n_topics`: of each class.
+    `alpha`, `class_alpha`: pseudo-count of every word in a topic and of every class in the conjugate priors.
+    `noise`: the start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would
+    number the topics in its own way, and averaging would erase them.
+    `log_prior`: fixed ln p(y); None learns it.
+    """
+
+    n_topics: int = 2
     alpha: float = 1.0
     class_alpha: float = 1.0
-    """`alpha` and `class_alpha`: pseudo-count of every word in a topic and of every class in the conjugate priors."""
     inference: Inference = field(default_factory=Inference)
     noise: float = 0.1
-    """The start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would number
-    the topics in its own way, and averaging would erase them."""
-    log_prior: tuple[float, ...] | None = None  # fixed ln p(y); None learns it
+    log_prior: tuple[float, ...] | None = None
 
     def __post_init__(self) -> None:
-        check_log_prior(self.log_prior, self.n_classes)
+        word_counts.check_log_prior(self.log_prior, self.n_classes)
 
     @property
     def n_columns(self) -> int:
@@ -133,11 +124,11 @@ class LdaClasses(WordCounts):
         log_normal(seed, first, self.noise if self.n_topics > 1 else 0.0, words)
         topics = words.reshape(-1, self.n_topics, self.n_classes)
         topics *= self.alpha / topics.mean(axis=1, keepdims=True)
-        return state_at(words, np.full(self.n_classes, self.class_alpha))
+        return word_counts.state_at(words, np.full(self.n_classes, self.class_alpha))
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:
         """Return what defines p(word | topic, class) of the given words, and the class prior (M-step)."""
-        prior = log_class_prior(state, self.log_prior)
+        prior = word_counts.log_class_prior(state, self.log_prior)
         return LdaParameters(state.words[words], state.totals, float(state.gamma), self.n_features, prior)
 
     def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored:
@@ -156,12 +147,12 @@ class LdaClasses(WordCounts):
         # NLL needs no scores, and so no particles.
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
         objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_COMPONENTS)
-        for a, b in runs(self._costs(local.documents)):
+        for a, b in runs(_costs(local.documents, self.inference, self.n_columns)):
             visited = local.visited(np.arange(a, b))
             kernel.add_expected_statistics(
                 visited, keys, parameters.table, parameters.gamma, objective, how, rows, class_counts
             )
-        return at_one_theta(local, rows, class_counts)
+        return word_counts.at_one_theta(local, rows, class_counts)
 
     def run(
         self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
@@ -169,16 +160,13 @@ class LdaClasses(WordCounts):
         """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
         before = state.words[local.words]
         words = before.copy()
-        table, moment = working_table(state, words, self.log_prior, self.n_features)
+        table, moment = word_counts.working_table(state, words, self.log_prior, self.n_features)
         objective, how = Objective(steps.loss, steps.tolerance, _NO_COMPONENTS), self.inference.how
-        for a, b in runs(self._costs(local.documents)[order]):
+        for a, b in runs(_costs(local.documents, self.inference, self.n_columns)[order]):
             visited = local.visited(order[a:b])
             end = kernel.run_documents(visited, keys, table, steps.schedule, moment, objective, how)
             moment = Moment(*end)
         return words - before, table.class_counts - state.class_counts, moment
-
-    def _costs(self, documents: Documents) -> np.ndarray:
-        return _costs(documents, self.inference, self.n_columns)
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:
@@ -212,9 +200,8 @@ def joint_scores(
     `parameters`: rows of `words` are what ``documents.indices`` point to.
     `ids`: shape (n_words,), integers, the words of the corpus that those rows belong to.
     `seed`: equal documents get equal scores wherever they stand.
-    Returns `scores`, float64 of shape (n_documents, n_classes): ln p(y) and what inference gives: by its maximum ``ln
-    p(d, theta | y)`` up to a constant, by sampling the plug-in estimate, which is too high, or the left-to-right
-    estimate of ln p(d | y).
+    Returns `scores`, float64 of shape (n_documents, n_classes): ln p(y) and the maximum ``ln p(d, theta | y)`` up to a
+    constant; when sampling the plug-in estimate, which is too high; or the left-to-right estimate of ln p(d | y).
     Returns `proportions`, float64 of shape (n_documents, n_topics, n_classes).
     Raises ValueError: each occurrence is to have a topic, and an entry is not a whole number.
     """
@@ -237,8 +224,7 @@ def log_joint(
     The variational bound of Blei, Ng and Jordan (2003), topics and proportions summed out; `n_sweeps` sweeps from the
     proportions that inference has found. With one topic it is exact.
 
-    `parameters`, `documents`, `inference`: as for `joint_scores`. `scores`, `thetas`: what that returned.
-    Returns float64 of shape (n_documents, n_classes).
+    `scores`, `thetas`: what `joint_scores` returned. Returns float64 of shape (n_documents, n_classes).
     """
     if inference.n_particles:
         return scores

@@ -5,7 +5,6 @@ a part common to all classes, a part of each class's totals, and a sum over the 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -68,10 +67,7 @@ class ManyClassParameters(NamedTuple):
 
 
 def joint_scores(parameters: ManyClassParameters, documents: Documents) -> np.ndarray:
-    """Return ln p(y, d) of every class and document, exactly, shape (n_documents, n_classes).
-
-    Without the multinomial coefficient.
-    """
+    """Return ln p(y, d) of every class and document, without the multinomial coefficient: (n_documents, n_classes)."""
     p, d = parameters, documents
     lengths = row_sums(d.data, d.indptr)
     scores = p.log_prior - lengths[:, None] * p.log_totals
@@ -128,7 +124,6 @@ class ManyClassStatistics(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class VeryManyClasses:
     """One class of very many for each document: scores are never held for all documents."""
 
@@ -139,8 +134,15 @@ class VeryManyClasses:
 
         A batch yields a few documents at a time, with whether each class has a count above the prior's.
         """
-        parts = (part for batch in batches for part in batch)
-        sums = [_choosing_sums(*part) if held_out else classifier_sums(part[0]) for part in parts]
+        sums = []
+        for d, trained in (part for batch in batches for part in batch):
+            if not held_out:
+                sums.append(classifier_sums(d))
+                continue
+            used = (d.weights > 0) & trained[d.labels]
+            scores, labels, weights = d.scores[used], d.labels[used], d.weights[used]
+            counts = [weights.sum(), weights[scores.argmax(axis=1) == labels].sum()]
+            sums.append(np.concatenate([counts, tempered_sums(scores, labels, weights)]))
         return np.asarray(np.sum(sums, axis=0))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
@@ -159,16 +161,7 @@ class VeryManyClasses:
         return {"accuracy": right / weight, "temperature": temperature, "tempered_log_loss": loss}
 
 
-def _choosing_sums(d: Scored, trained: np.ndarray) -> np.ndarray:
-    """Return the weight of documents of trained classes, that of those found, and `calibration.tempered_sums`."""
-    used = (d.weights > 0) & trained[d.labels]
-    scores, labels, weights = d.scores[used], d.labels[used], d.weights[used]
-    right = weights[scores.argmax(axis=1) == labels].sum()
-    return np.concatenate([[weights.sum(), right], tempered_sums(scores, labels, weights)])
-
-
 @record
-@dataclass(frozen=True)
 class SparseCounts:
     """Naive Bayes of words that keeps only counts that differ from the prior's.
 
@@ -189,13 +182,9 @@ class SparseCounts:
         return self.head.n_classes
 
     def state_fields(self) -> dict[str, Field]:
-        return {
-            "prior": Field((self.n_features,), 0.0),
-            "pairs": Field((None,), 0.0),
-            "changes": Field((None,)),
-            **dict.fromkeys(("totals", "class_counts"), Field((self.n_classes,), 0.0)),
-            "t": Field((), 0.0),
-        }
+        counts = Field((self.n_classes,), 0.0)
+        each = Field((self.n_features,), 0.0), Field((None,), 0.0), Field((None,)), counts, counts, Field((), 0.0)
+        return dict(zip(ManyClassState._fields, each, strict=True))
 
     def check_state(self, state: ManyClassState) -> None:
         """Raise ValueError unless pairs are ascending whole numbers of words and classes, and counts are positive."""
@@ -223,17 +212,11 @@ class SparseCounts:
         """
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
-        data = documents.data
-        dtype = np.float32 if data.dtype.kind == "u" else np.promote_types(data.dtype, np.float32)
-        weights = np.ones(documents.n_documents) if documents.weights is None else documents.weights
-        return Documents(
-            data.astype(dtype, copy=False),
-            documents.indices.astype(np.uint32, copy=False),
-            documents.indptr,
-            documents.n_features,
-            documents.labels,
-            np.where(documents.labels < 0, 0.0, weights),
-        )
+        d, kind = documents, documents.data.dtype
+        dtype = np.float32 if kind.kind == "u" else np.promote_types(kind, np.float32)
+        data, indices = d.data.astype(dtype, copy=False), d.indices.astype(np.uint32, copy=False)
+        weights = np.where(documents.labels < 0, 0.0, 1.0 if d.weights is None else d.weights)
+        return Documents(data, indices, d.indptr, d.n_features, d.labels, weights)
 
     def complete(self, documents: Any) -> ManyClassStatistics:
         labels, weights, lengths = documents.labels, documents.weights, np.diff(documents.indptr)
@@ -251,9 +234,8 @@ class SparseCounts:
         for a, b in runs(np.full(d.n_documents, 20.0 * ENTRIES)):
             visited = Visited(d.data, d.indices, d.indptr, d.labels, d.weights, order[a:b])
             t = run_documents(visited, lists, counts, schedule, t, MARGIN)
-        moved_classes = counts.documents - state.class_counts
         pairs, changes = moved(lists, state.starts(), state.changes, self.n_classes)
-        return ManyClassStatistics(pairs, changes, moved_classes, float(d.weights.sum()))
+        return ManyClassStatistics(pairs, changes, counts.documents - state.class_counts, float(d.weights.sum()))
 
     def add(self, parts: Sequence[ManyClassStatistics]) -> ManyClassStatistics:
         pairs, changes = added([part.pairs for part in parts], [part.changes for part in parts])
@@ -261,9 +243,8 @@ class SparseCounts:
         return ManyClassStatistics(pairs, changes, counts, float(sum(part.weight for part in parts)))
 
     def counted(
-        self, state: ManyClassState, s: ManyClassStatistics, n_documents: float, floor: float = -np.inf,
-        class_floor: float = -np.inf,
-    ) -> ManyClassState:  # fmt: skip
+        self, state: ManyClassState, s: Any, n: float, floor: float = -np.inf, class_floor: float = -np.inf
+    ) -> ManyClassState:
         pairs, changes = added([state.pairs, s.pairs], [state.changes, s.changes])
         next_ = state._replace(pairs=pairs, changes=changes, t=state.t + s.weight)
         words, classes = next_.split()
@@ -276,9 +257,9 @@ class SparseCounts:
         words, classes = state.split()
         with np.errstate(divide="ignore", invalid="ignore"):  # ln 0 = -inf: a class without documents
             log_prior = np.log(state.class_counts / state.class_counts.sum())
-        rises, log_start = np.log1p(state.changes / state.prior[words]), np.log(state.prior)
-        starts, log_totals = state.starts(), np.log(state.totals)
-        return ManyClassParameters(starts, classes.astype(np.int32), rises, log_start, log_totals, log_prior)
+        rises, classes = np.log1p(state.changes / state.prior[words]), classes.astype(np.int32)
+        log_start, log_totals = np.log(state.prior), np.log(state.totals)
+        return ManyClassParameters(state.starts(), classes, rises, log_start, log_totals, log_prior)
 
     def scored(
         self, state: ManyClassState, batch: Any, temperature: float, seed: int

@@ -5,7 +5,7 @@ is in logarithms: neither W nor the basis functions need be representable.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from functools import cached_property
 from typing import NamedTuple
 
@@ -14,18 +14,89 @@ import numpy as np
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
+from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.dense import add_transposed_products, normalise_rows, row_products
-from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.nonnegative_rows import AS_IS, RowTransform
 from sdem_dist.records import Field, record
 
+INNER_PRODUCT = 2.0
+"""Mean product of two scaled rows: about the size of the logits at a start from examples."""
 LARGEST_RATIO = 30.0
 """Bound of the logarithms of the updates' ratios: a component without examples would have an infinite one."""
 BLOCK = 1024
 """Documents that are worked on at once, so that their posteriors stay in cache."""
 _ONES = np.empty(0)
 """No weights: each document has weight 1."""
+POSTERIOR = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
+"""Metrics of a model that has no p(x)."""
+
+
+@record
+class RowTransform:
+    """How rows are transformed before a model sees them."""
+
+    scale: float = 0.0  # rows are divided by their sums and multiplied by this; 0 leaves them as they are
+    expand: bool = False  # expand dense rows quadratically (Saul and Lee 2001, equation 9), after scaling
+
+    def n_features(self, n_columns: int) -> int:
+        """Return the number of features of rows with `n_columns` columns."""
+        return 1 + n_columns + n_columns * (n_columns + 1) // 2 if self.expand else n_columns
+
+    def n_columns(self, n_features: int) -> int:
+        """Undo `n_features`; -1 for a number that no rows have."""
+        n = int(np.sqrt(2 * n_features)) - 1 if self.expand else n_features
+        return n if self.n_features(n) == n_features else -1
+
+    def dense(self, X: np.ndarray) -> np.ndarray:
+        """Return rows of a table, shape (n, n_features), of X's dtype.
+
+        Expanded: ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9).
+        """
+        if self.scale:
+            X = X * (self.scale / _not_zero(X.sum(axis=1, dtype=np.float64))).astype(X.dtype)[:, None]
+        if not self.expand:
+            return X
+        first, second = np.triu_indices(X.shape[1])
+        return np.concatenate([np.ones((len(X), 1), X.dtype), X, X[:, first] * X[:, second]], axis=1)
+
+    def sparse(self, documents: Documents) -> Documents:
+        """Return documents with float64 entries."""
+        data = documents.data.astype(np.float64)
+        if self.scale:
+            data *= np.repeat(self.scale / _not_zero(row_sums(documents)), np.diff(documents.indptr))
+        return replace(documents, data=data)
+
+
+AS_IS = RowTransform()
+
+
+def row_sums(documents: DenseDocuments | Documents) -> np.ndarray:
+    """Return the sum of every row, shape (n_documents,), float64."""
+    if isinstance(documents, Documents):
+        return np.asarray(sums_of_rows(documents.data, documents.indptr))
+    return np.asarray(documents.values.sum(axis=1, dtype=np.float64))
+
+
+def normalised_sum(documents: DenseDocuments | Documents) -> np.ndarray:
+    """Return the sum over rows of each row divided by its sum, shape (n_columns,), float64."""
+    factor = 1.0 / _not_zero(row_sums(documents))
+    if isinstance(documents, Documents):
+        entries = documents.data * np.repeat(factor, np.diff(documents.indptr))
+        return np.bincount(documents.indices, entries, documents.n_features)
+    return np.asarray((documents.values * factor[:, None]).sum(axis=0))
+
+
+def scale_of(mean_row: np.ndarray) -> float:
+    """Return the scale with which two rows have a product of `INNER_PRODUCT` on average.
+
+    `mean_row`: shape (n_columns,): mean of the rows divided by their sums.
+    """
+    length = float(np.sqrt((mean_row**2).sum()))
+    return float(np.sqrt(INNER_PRODUCT)) / length if length > 0 else 1.0
+
+
+def _not_zero(sums: np.ndarray) -> np.ndarray:
+    return np.where(sums > 0, sums, 1.0)
 
 
 class MixtureWeights(NamedTuple):
@@ -49,15 +120,10 @@ class MixtureSums(NamedTuple):
 
 
 def columns_of(log_weights: np.ndarray) -> list[slice]:
-    """Return the components that each class uses, as slices from its first to its last."""
+    """Return the components of each class, as slices from its first to its last."""
     used = np.isfinite(log_weights)
     first, last = used.argmax(axis=1), used.shape[1] - used[:, ::-1].argmax(axis=1)
     return [slice(int(a), int(b)) for a, b in zip(first, last, strict=True)]
-
-
-def log_totals(log_weights: np.ndarray) -> np.ndarray:
-    """Return the logarithms of W's sums over classes, shape (n_components,)."""
-    return np.asarray(np.logaddexp.reduce(log_weights, axis=0))
 
 
 def class_scores(log_weights: np.ndarray, activations: np.ndarray) -> np.ndarray:
@@ -105,7 +171,7 @@ def posterior_sums(
     log_weights, theta = weights
     transposed = _transposed(theta, table)
     n_classes, n_components = log_weights.shape
-    columns, totals = columns_of(log_weights), log_totals(log_weights)
+    columns, totals = columns_of(log_weights), np.logaddexp.reduce(log_weights, axis=0)
     clamped, free = np.zeros((n_classes, n_components)), np.zeros(n_components)
     clamped_features, free_features = np.zeros(theta.shape), np.zeros(theta.shape)
     log_likelihood, largest, n = 0.0, 0.0, int(starts[-1])
@@ -141,29 +207,22 @@ def multiplied(
     and its parameter ln W / c. The proof of the appendix holds for it. The exponents (1, 1 / eta) have no such
     guarantee.
     """
+
+    def bounded(log_ratio: np.ndarray) -> np.ndarray:  # 0 where there is nothing to compare
+        # Any step on the way to the best one raises the bound of the likelihood too, as it is concave.
+        return np.clip(np.where(np.isnan(log_ratio), 0.0, log_ratio), -LARGEST_RATIO, LARGEST_RATIO)
+
     log_weights, theta = weights
     if weights_exponent:
         with np.errstate(divide="ignore", invalid="ignore"):
-            expected = np.log(sums.free) + log_weights - log_totals(log_weights)
+            expected = np.log(sums.free) + log_weights - np.logaddexp.reduce(log_weights, axis=0)
             ratio = np.log(sums.clamped) - expected
-        log_weights = log_weights + weights_exponent * _bounded(ratio)
+        log_weights = log_weights + weights_exponent * bounded(ratio)
     if theta_exponent:
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.log(sums.clamped_features) - np.log(sums.free_features)
-        theta = theta + theta_exponent * _bounded(ratio)
+        theta = theta + theta_exponent * bounded(ratio)
     return MixtureWeights(log_weights, theta)
-
-
-def _bounded(log_ratio: np.ndarray) -> np.ndarray:
-    """Return logarithms of ratios within bounds, 0 where there is nothing to compare.
-
-    Any step on the way to the best one raises the bound of the likelihood too, as it is concave.
-    """
-    return np.clip(np.where(np.isnan(log_ratio), 0.0, log_ratio), -LARGEST_RATIO, LARGEST_RATIO)
-
-
-POSTERIOR = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
-"""Metrics of a model that has no p(x)."""
 
 
 class MultiplicativeState(NamedTuple):
@@ -199,7 +258,6 @@ class SortedDocuments(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class PosteriorClasses(Classes):
     """One class for each document, by a model that has no p(x)."""
 
@@ -209,7 +267,6 @@ class PosteriorClasses(Classes):
 
 
 @record
-@dataclass(frozen=True)
 class PosteriorMixture:
     """Classes that are mixtures of log-linear components, of which only p(y | x) is learned.
 
@@ -249,16 +306,9 @@ class PosteriorMixture:
 
     def state_fields(self) -> dict[str, Field]:
         weights = Field((self.n_classes, self.n_components), finite=False)
-        theta = Field((self.n_components, self.n_inputs))
-        points = {
-            f"{p}{name}": f for p in ("", "good_", "plain_") for name, f in (("log_weights", weights), ("theta", theta))
-        }
-        return {
-            **points,
-            "log_likelihood": Field((), finite=False),
-            **dict.fromkeys(("factor", "plain", "n_good"), Field((), 0.0)),
-            "path": Field((None,)),
-        }
+        theta, number = Field((self.n_components, self.n_inputs)), Field((), 0.0)
+        each = (weights, theta) * 3 + (Field((), finite=False), number, number, number, Field((None,)))
+        return dict(zip(MultiplicativeState._fields, each, strict=True))
 
     def check_state(self, state: MultiplicativeState) -> None:
         """Raise ValueError unless every class has a component of positive weight."""
@@ -290,13 +340,12 @@ class PosteriorMixture:
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]
         weights = None if documents.weights is None else documents.weights[order]
-        starts = np.searchsorted(labels, np.arange(self.n_classes + 1))
-        if isinstance(documents, DenseDocuments):
-            table = np.asarray(documents.values[order], self.dtype)
+        starts, by_class = np.searchsorted(labels, np.arange(self.n_classes + 1)), documents.taken(order)
+        if isinstance(by_class, DenseDocuments):
+            table = np.asarray(by_class.values, self.dtype)
             return SortedDocuments(np.ascontiguousarray(self.transform.dense(table)), starts, weights)
-        csr = documents.to_csr()[order]
-        chosen = Documents(csr.data, csr.indices, csr.indptr.astype(np.int64), documents.n_features)
-        return SortedDocuments(self.transform.sparse(chosen), starts, weights)
+        rows = Documents(by_class.data, by_class.indices.astype(np.int32), by_class.indptr, documents.n_features)
+        return SortedDocuments(self.transform.sparse(rows), starts, weights)
 
     def expected(self, state: MultiplicativeState, documents: SortedDocuments) -> MixtureSums:
         point = MixtureWeights(state.log_weights, state.theta)
@@ -319,79 +368,3 @@ class PosteriorMixture:
         ones = np.ones(len(labels))
         weights = ones if documents.weights is None else documents.weights
         return scored(self.scores(self.parameters(state), documents.rows) / temperature, labels, weights, ones)
-
-
-FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
-COOLING = 0.8
-"""Factor of the temperature of annealing after each epoch, until it is 1."""
-DECAY = 0.7
-"""Steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, as stochastic approximation asks for."""
-
-
-@record
-@dataclass(frozen=True)
-class EmForm:
-    """Which EM."""
-
-    kind: str = "soft"
-    """"soft": the posterior of the components (Dempster, Laird and Rubin 1977). "hard": the most probable one,
-    classification EM. "stochastic": one drawn from the posterior (both Celeux and Govaert 1992). "generalised": the
-    M-step goes some way to its maximum. "online": stepwise EM, a step for a batch (Cappe and Moulines 2009).
-    "variational": parameters have a posterior too (Attias 2000)."""
-    step: float = 1.0  # of "generalised": the share of the way, above 0 and at most 1
-    annealing: float = 1.0
-    """Temperature of the first epoch; posteriors are raised to one over it (Ueda and Nakano 1998)."""
-
-    def __post_init__(self) -> None:
-        if self.kind not in FORMS:
-            raise ValueError(f"em must be one of {FORMS}, and is {self.kind!r}")
-
-    @property
-    def rises(self) -> bool:
-        """Whether no iteration may lower the objective."""
-        return self.kind not in ("stochastic", "online") and self.annealing == 1.0
-
-    def temperature(self, epoch: int) -> float:
-        return max(1.0, self.annealing * COOLING**epoch)
-
-    def rho(self, n_documents: float, batch: float) -> float:
-        """Return the step of online EM, from the documents seen and those of a batch."""
-        return float((n_documents / batch + 2.0) ** -DECAY)
-
-    def responsibilities(
-        self, scores: np.ndarray, temperature: float, keys: np.ndarray
-    ) -> tuple[np.ndarray, np.ndarray]:
-        """Return the shares of components in documents, and what the objective gains by each document.
-
-        `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
-        `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
-        Returns `shares`, shape (n, n_components): rows add up to 1; zeros where no component can be.
-        Returns `values`, shape (n,): ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum
-        exp(scores / t)``.
-        """
-        if self.kind == "hard":
-            return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)
-        scores = scores / temperature
-        total = marginal_log_likelihood(scores)
-        shares = np.exp(scores - np.where(np.isneginf(total), 0.0, total)[:, None])
-        if self.kind == "stochastic":
-            below = np.cumsum(shares, axis=1)
-            drawn = (keys >> np.uint64(11)) * 2.0**-53 * below[:, -1]
-            shares = np.eye(scores.shape[1])[(below[:, :-1] <= drawn[:, None]).sum(axis=1)]
-        return shares, temperature * total
-
-
-EXACT = EmForm()
-"""Plain EM."""
-
-
-class EStep(NamedTuple):
-    """An E-step over the rows of a lane."""
-
-    form: EmForm
-    temperature: float
-    keys: np.ndarray  # random keys of the rows, uint64
-    unlabelled_weight: float = 1.0  # weight of a row without a label
-
-    def shares(self, scores: np.ndarray, rows: slice) -> tuple[np.ndarray, np.ndarray]:
-        return self.form.responsibilities(scores, self.temperature, self.keys[rows])

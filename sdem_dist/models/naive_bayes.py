@@ -6,7 +6,6 @@ the others: statistics are the counts, ``mu = (C, N)`` expected counts of classe
 ``theta = (ln p(y), ln N)``; a document of length L has the log-partition ``L ln sum_w N_w = L ln M``.
 """
 
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,9 +17,9 @@ from sdem_dist.kernels.csr import add_scores, add_statistics, runs
 from sdem_dist.kernels.losses import Moment, Objective
 from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms
-from sdem_dist.losses import Loss
-from sdem_dist.models.heads import Labels, one_hot
-from sdem_dist.models.mixture import EmForm, EStep
+from sdem_dist.losses import Loss, one_hot
+from sdem_dist.models.em import EmForm, EStep
+from sdem_dist.models.heads import Labels
 from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
@@ -49,7 +48,6 @@ class NaturalParameters(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class NaiveBayes(WordCounts):
     """Naive Bayes of words, whose classes may be mixtures of components, or labels against the rest.
 
@@ -66,16 +64,11 @@ class NaiveBayes(WordCounts):
         check_log_prior(self.log_prior, self.n_columns)
 
     def start(self, first: int, last: int, seed: int = 0) -> SdemState:
-        """Return the prior's mu_0 of the words ``first:last`` (Algorithm 1, line 1)."""
-        return state_at(np.full((last - first, self.n_columns), self.alpha), self._class_prior)
+        return self.start_at(np.full(last - first, self.alpha))
 
     def start_at(self, prior: np.ndarray) -> SdemState:
         """Return mu_0 of words with pseudo-counts of their own, shape (n_features,)."""
-        return state_at(np.repeat(prior[:, None], self.n_columns, axis=1), self._class_prior)
-
-    @property
-    def _class_prior(self) -> np.ndarray:
-        return np.full(self.n_counts, self.class_alpha)
+        return state_at(np.repeat(prior[:, None], self.n_columns, axis=1), np.full(self.n_counts, self.class_alpha))
 
     def natural(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return the natural parameters theta(mu) of the given words, for all columns (M-step, Algorithm 3)."""
@@ -92,12 +85,7 @@ class NaiveBayes(WordCounts):
         theta = self.natural(state, words)
         if not isinstance(self.head, Labels):
             return theta
-        prior = np.asarray(theta.log_prior)
-        return NaturalParameters(
-            theta.log_words[:, 1::2] - theta.log_words[:, ::2],
-            theta.log_totals[1::2] - theta.log_totals[::2],
-            prior[1::2] - prior[::2],
-        )
+        return NaturalParameters(*(column[..., 1::2] - column[..., ::2] for column in theta))
 
     def posterior_mean(self, state: SdemState, words: np.ndarray) -> NaturalParameters:
         counts = state.class_counts
@@ -119,7 +107,7 @@ class NaiveBayes(WordCounts):
         if isinstance(self.head, Labels):
             weights = self.head.loss_weights(loss, scores, local.targets)
         else:
-            weights, _ = self.head.loss_weights(loss, scores, local.labels)
+            weights = self.head.loss_weights(loss, scores, local.labels)[0]
         return self._weighted(weights * local.weights[:, None], local)
 
     def complete(self, local: LocalDocuments) -> SdemStatistics:
@@ -138,7 +126,7 @@ class NaiveBayes(WordCounts):
         scores = joint_scores(theta(state, local.words), local.documents)
         if len(component_class) and not self.head.clusters:
             scores[(labels[:, None] != component_class) & ~hidden[:, None]] = -np.inf
-        shares = step.shares(scores, slice(None))[0]
+        shares = step.form.responsibilities(scores, step.temperature, step.keys)[0]
         memberships = shares if len(component_class) else one_hot(labels, self.n_columns)
         shares = np.where(hidden[:, None], step.unlabelled_weight * shares, memberships)
         return self._weighted(shares * local.weights[:, None], local)
@@ -151,15 +139,15 @@ class NaiveBayes(WordCounts):
 
         A line in expected counts is a line in shares, along which the bound is concave.
         """
-        prior = np.full_like(state.words, self.alpha)
+        prior, class_prior = np.full_like(state.words, self.alpha), np.full(self.n_counts, self.class_alpha)
         if form.kind != "online" and form.step == 1:
-            return self.counted(state._replace(words=prior, class_counts=self._class_prior), s, n_documents)
+            return self.counted(state._replace(words=prior, class_counts=class_prior), s, n_documents)
         rho, scale = form.step, 1.0
         if form.kind == "online":
             rho, scale = form.rho(state.t, s.weight), n_documents / s.weight
         words = (1.0 - rho) * state.words + rho * prior
         words[s.words] += rho * scale * s.rows
-        counts = (1.0 - rho) * state.class_counts + rho * (self._class_prior + scale * s.class_counts)
+        counts = (1.0 - rho) * state.class_counts + rho * (class_prior + scale * s.class_counts)
         return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)
 
     def run(

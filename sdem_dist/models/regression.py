@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -12,10 +12,10 @@ from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
 from sdem_dist.families.gaussian import LARGEST
 from sdem_dist.losses import Loss, Ncll
+from sdem_dist.models.em import EStep
 from sdem_dist.models.feature_classes import DenseModel, FeatureState, FeatureStatistics, started
 from sdem_dist.models.features import FeatureParameters
 from sdem_dist.models.heads import Number
-from sdem_dist.models.mixture import EStep
 from sdem_dist.records import record
 
 _LEAST_NOISE = 1e-12
@@ -27,10 +27,6 @@ def conditioned(mean: np.ndarray, covariance: np.ndarray, table: np.ndarray) -> 
 
     Of each group: the positions of its rows; the rows with conditional means where values are missing, (n_rows,
     n_columns); the conditional covariance of all columns, zeros for known ones, (n_columns, n_columns).
-
-    `mean`: shape (n_columns,).
-    `covariance`: shape (n_columns, n_columns).
-    `table`: shape (n_rows, n_columns).
     """
     for missing, rows in _patterns(table):
         observed = ~missing
@@ -88,8 +84,17 @@ def predicted_target(
     training. Both returned arrays have shape (len(features),).
     """
     mean, covariance = family.to_moments(mu)
-    n = n_rows + family.alpha
-    added = _noise_of_regression(covariance, n_rows, family.alpha) - _residual_variance(covariance)
+    n, alpha = n_rows + family.alpha, family.alpha
+    slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
+    residual = float(covariance[-1, -1] - slopes @ covariance[:-1, -1])
+    # The noise is the squared residuals over the rows less the effective number of coefficients. The covariance of the
+    # joint fit is that of n rows, the prior's among them: they are taken out (MacKay 1992, Bayesian Interpolation).
+    # With as many coefficients as rows there is nothing to divide by: then it is the noise of the largest likelihood.
+    penalised = n * residual - alpha
+    squares = penalised - alpha * float(slopes @ slopes)
+    determined = float((1.0 - alpha / (n * np.linalg.eigvalsh(covariance[:-1, :-1]))).sum())
+    n_free = max(n_rows - 1.0, 0.5 * n_rows)  # the mean takes one
+    added = max(penalised / n_free, squares / max(n_free - determined, 1.0), _LEAST_NOISE) - residual
     table = np.concatenate([features, np.full((len(features), 1), np.nan)], axis=1)
     means, variances = np.empty(len(table)), np.empty(len(table))
     for rows, filled, rest in conditioned(mean, covariance, table):
@@ -102,27 +107,6 @@ def predicted_target(
     return means, variances
 
 
-def _residual_variance(covariance: np.ndarray) -> float:
-    """Return the variance of the last column around its mean given the others."""
-    slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
-    return float(covariance[-1, -1] - slopes @ covariance[:-1, -1])
-
-
-def _noise_of_regression(covariance: np.ndarray, n_rows: float, alpha: float) -> float:
-    """Return the variance of the noise: squared residuals over the rows less the effective number of coefficients.
-
-    The covariance of the joint fit is that of ``n_rows + alpha`` rows, the prior's observations among them: they are
-    taken out (MacKay 1992, Bayesian Interpolation). Where coefficients are as many as rows, nothing is left to divide
-    by, and the noise is that under which the targets are most probable.
-    """
-    rows = max(n_rows - 1.0, 0.5 * n_rows)  # the mean takes one
-    slopes = np.linalg.solve(covariance[:-1, :-1], covariance[:-1, -1])
-    penalised = (n_rows + alpha) * _residual_variance(covariance) - alpha
-    squares = penalised - alpha * float(slopes @ slopes)
-    determined = float((1.0 - alpha / ((n_rows + alpha) * np.linalg.eigvalsh(covariance[:-1, :-1]))).sum())
-    return max(penalised / rows, squares / max(rows - determined, 1.0), _LEAST_NOISE)
-
-
 class Rows(NamedTuple):
     """Rows as the family takes them, the target last."""
 
@@ -133,12 +117,18 @@ class Rows(NamedTuple):
     def nbytes(self) -> int:
         return self.values.nbytes + self.weights.nbytes
 
+    @property
+    def features(self) -> np.ndarray:
+        """The rows without their targets, NaN."""
+        features = self.values.copy()
+        features[:, -1] = np.nan
+        return features
+
     def take(self, rows: np.ndarray) -> Rows:
         return Rows(self.values[rows], self.weights[rows])
 
 
 @record
-@dataclass(frozen=True)
 class JointGaussian(DenseModel):
     """One class, whose variables are one block of `GaussianFull` with the target last."""
 
@@ -181,12 +171,12 @@ class JointGaussian(DenseModel):
         self, counts: np.ndarray, mu: np.ndarray, rows: Rows, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
         """Return ``E[s | x, y]``, for conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
-        joint = self.complete_at(mu, rows)
-        if not isinstance(loss, Ncll):
-            return joint._replace(loss=float((rows.weights * self.losses(mu, rows)[0]).sum()))
-        sums = joint.sums - expected_sum(self.family, mu[0], _without_target(rows), rows.weights)
-        value = float((rows.weights * self.losses(mu, rows)[1]).sum())
-        return joint._replace(class_counts=np.zeros(1), sums=sums, loss=value)
+        joint, conditional = self.complete_at(mu, rows), isinstance(loss, Ncll)
+        joint = joint._replace(loss=float((rows.weights * self.losses(mu, rows)[int(conditional)]).sum()))
+        if not conditional:
+            return joint
+        sums = joint.sums - expected_sum(self.family, mu[0], rows.features, rows.weights)
+        return joint._replace(class_counts=np.zeros(1), sums=sums)
 
     def posterior(self, state: FeatureState, rows: Rows, step: EStep) -> FeatureStatistics:
         """Return what is expected of missing features, summed over rows (E-step); the loss is not computed."""
@@ -222,25 +212,16 @@ class JointGaussian(DenseModel):
     def losses(self, mu: np.ndarray, rows: Rows) -> tuple[np.ndarray, np.ndarray]:
         """Return -ln p(y, x) and -ln p(y | x) of each row, standardised, where x is what is known of it."""
         joint = -log_density_of_observed(self.family, mu[0], rows.values)
-        return joint, joint + log_density_of_observed(self.family, mu[0], _without_target(rows))
+        return joint, joint + log_density_of_observed(self.family, mu[0], rows.features)
 
     def products(self, mu: np.ndarray, n_documents: float) -> np.ndarray:
-        """Return the rows' sums of products of deviations from the mean, without the prior's observations.
-
-        `mu`: shape (n_statistics,): a joint fit.
-        """
+        """Return the rows' sums of products of deviations from the mean of a joint fit, without the prior's rows."""
         nu = self.family.prior_weight
         sums = (n_documents + nu) * mu - nu * self.family.centre
         return n_documents * self.family.to_moments(sums / n_documents)[1]
 
     def scored(self, state: FeatureState, rows: Rows, temperature: float, seed: int) -> tuple[np.ndarray, ...]:
         return rows.weights, *self.losses(state.best[1], rows)
-
-
-def _without_target(rows: Rows) -> np.ndarray:
-    features = rows.values.copy()
-    features[:, -1] = np.nan
-    return features
 
 
 PENALTIES = np.logspace(-6, 6, 121)

@@ -13,7 +13,7 @@ from scipy.special import log_expit, logit, xlogy
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
 from sdem_dist.kernels import topic_outputs as kernel
 from sdem_dist.label_scores import OF_THRESHOLDS, best_thresholds, decisions_of, finish, fitting_sums, label_sums
-from sdem_dist.models.lda import log_probability as left_to_right
+from sdem_dist.models.lda import log_probability
 from sdem_dist.models.word_counts import LocalDocuments, lengths
 from sdem_dist.records import record
 
@@ -74,7 +74,6 @@ class TopicHead(ABC):
 
 
 @record
-@dataclass(frozen=True)
 class NoOutput(TopicHead):
     """The words alone: topics without labels (BP-LDA). U has no rows.
 
@@ -92,27 +91,23 @@ class NoOutput(TopicHead):
         total = np.zeros(4)
         for batch in batches:
             local, weights = batch.documents.documents, batch.documents.weights
-            log_probability = np.zeros(len(weights))
+            log_p = np.zeros(len(weights))
             if self.n_particles:
                 # By the words' own numbers: the draws of a document must not depend on what else is in its batch.
                 documents = replace(local, indices=batch.documents.words[local.indices])
-                log_probability = left_to_right(batch.parameters.topics, documents, batch.alpha, self.n_particles)
-            sums = (lengths(local), -batch.log_likelihood, -log_probability, np.ones(len(weights)))
-            total += [float((weights * values).sum()) for values in sums]
+                log_p = log_probability(batch.parameters.topics, documents, batch.alpha, self.n_particles)
+            columns = lengths(local), -batch.log_likelihood, -log_p, np.ones(len(weights))
+            total += [float((weights * column).sum()) for column in columns]
         return total
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return ``-ln p(w)`` per word, its exponential, and ``-ln p(w | theta)``, whose theta is of the same words."""
-        n_words = max(float(sums[0]), 1e-300)
-        plug_in = {"plug_in_nll": float(sums[1]) / n_words}
-        if not self.n_particles:
-            return plug_in
-        word_nll = float(sums[2]) / n_words
-        return {"word_nll": word_nll, "perplexity": float(np.exp(word_nll))} | plug_in
+        plug_in, word_nll = (sums[1:3] / max(float(sums[0]), 1e-300)).tolist()
+        of_words = {"word_nll": word_nll, "perplexity": float(np.exp(word_nll))} if self.n_particles else {}
+        return of_words | {"plug_in_nll": plug_in}
 
 
 @record
-@dataclass(frozen=True)
 class SoftmaxClasses(TopicHead):
     """A class of each document: ``p(c | d)`` is proportional to ``exp(gamma U theta)``."""
 
@@ -124,17 +119,11 @@ class SoftmaxClasses(TopicHead):
         return self.gamma * outputs
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        return classifier_sums(
-            joined(
-                scored(
-                    self.scores(batch.parameters.output, batch.outputs),
-                    batch.documents.labels,
-                    batch.documents.weights,
-                    lengths(batch.documents.documents),
-                )
-                for batch in batches
-            )
-        )
+        parts = []
+        for batch in batches:
+            scores, d = self.scores(batch.parameters.output, batch.outputs), batch.documents
+            parts.append(scored(scores, d.labels, d.weights, lengths(d.documents)))
+        return classifier_sums(joined(parts))
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return how good probabilities are, among them the mean of ``-ln p(y | d)`` (ncll): there is no p(d)."""
@@ -143,7 +132,6 @@ class SoftmaxClasses(TopicHead):
 
 
 @record
-@dataclass(frozen=True)
 class Levels(SoftmaxClasses):
     """A level of a scale: the cumulative logit, or proportional odds, of McCullagh 1980.
 
@@ -177,7 +165,6 @@ def level_thresholds(output: np.ndarray) -> np.ndarray:
 
 
 @record
-@dataclass(frozen=True)
 class SigmoidLabels(TopicHead):
     """Several labels of a document, or none: ``p(label | d) = sigmoid(gamma U theta)``. Targets are zeros and ones.
 
@@ -210,7 +197,6 @@ def _odds(gamma: float, batches: Iterable[TopicScores]) -> tuple[np.ndarray, np.
 
 
 @record
-@dataclass(frozen=True)
 class Numbers(TopicHead):
     """Real numbers of each document: a Gaussian about U theta, of targets less their location, by their scale."""
 
@@ -234,10 +220,7 @@ class Numbers(TopicHead):
         return np.asarray((targets - np.asarray(self.location)) / np.asarray(self.scale))
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        total = np.zeros(1 + 3 * self.n_classes)
-        for batch in batches:
-            total += _errors(batch.outputs, batch.documents)
-        return total
+        return np.sum([_errors(batch.outputs, batch.documents) for batch in batches], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return the mean squared error and the predictive R2, means over targets.
@@ -259,7 +242,6 @@ def _errors(means: np.ndarray, d: LocalDocuments) -> np.ndarray:
 
 
 @record
-@dataclass(frozen=True)
 class Rates(Numbers):
     """Counts of each document: Poisson of mean ``scale * exp(U theta)``, the scale being the mean of all documents."""
 
@@ -274,12 +256,12 @@ class Rates(Numbers):
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `Numbers`, and last the deviances."""
-        total = np.zeros(1 + 4 * self.n_classes)
+        parts = []
         for batch in batches:
             d, means = batch.documents, np.exp(np.minimum(batch.outputs, kernel.MOST))
             deviance = 2.0 * (xlogy(d.targets, d.targets) - d.targets * batch.outputs - d.targets + means)
-            total += np.concatenate([_errors(means, d), (d.weights[:, None] * deviance).sum(axis=0)])
-        return total
+            parts.append(np.concatenate([_errors(means, d), (d.weights[:, None] * deviance).sum(axis=0)]))
+        return np.sum(parts, axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         """Return the mean Poisson deviance beside what `Numbers` has."""
@@ -289,7 +271,6 @@ class Rates(Numbers):
 
 
 @record
-@dataclass(frozen=True)
 class TopicShares:
     """For scoring a trained model: the share of the words that each topic explains, by its number."""
 
@@ -308,19 +289,14 @@ class TopicShares:
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the expected words of each topic, shape (n_topics,)."""
-        total: np.ndarray | float = 0.0
-        for batch in batches:
-            total = total + np.einsum(
-                "d,dk->k", batch.documents.weights * lengths(batch.documents.documents), batch.theta
-            )
-        return np.asarray(total)
+        pairs = ((batch.documents.weights * lengths(batch.documents.documents), batch.theta) for batch in batches)
+        return np.sum([np.einsum("d,dk->k", n_words, theta) for n_words, theta in pairs], axis=0)
 
     def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
         return {str(k): share for k, share in enumerate((sums / max(sums.sum(), 1e-300)).tolist())}
 
 
 @record
-@dataclass(frozen=True)
 class LabelThresholds(TopicShares):
     """The same for the probability of each label from which on F1 is largest, on training documents.
 

@@ -1,23 +1,15 @@
 """Topic models by mirror descent (BP-sLDA and BP-LDA, Chen et al. 2015): states, documents, lanes."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Literal, NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels import topic_steps
+from sdem_dist.kernels import mirror_descent, topic_steps
 from sdem_dist.kernels.csr import Counted, runs
-from sdem_dist.kernels.mirror_descent import (
-    ACCELERATED,
-    FLOOR,
-    LINE_SEARCH,
-    LINE_SEARCH_L1,
-    MIRROR_DESCENT,
-    Descent,
-    infer_documents,
-)
+from sdem_dist.kernels.mirror_descent import FLOOR, Descent
 from sdem_dist.kernels.topic_outputs import Response
 from sdem_dist.kernels.topics import check_number
 from sdem_dist.models.topic_heads import TopicHead, TopicParameters, TopicScores
@@ -25,10 +17,10 @@ from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, lo
 from sdem_dist.records import Field, record
 
 METHODS = {
-    "mirror-descent": MIRROR_DESCENT,
-    "accelerated": ACCELERATED,
-    "line-search": LINE_SEARCH,
-    "line-search-l1": LINE_SEARCH_L1,
+    "mirror-descent": mirror_descent.MIRROR_DESCENT,
+    "accelerated": mirror_descent.ACCELERATED,
+    "line-search": mirror_descent.LINE_SEARCH,
+    "line-search-l1": mirror_descent.LINE_SEARCH_L1,
 }
 START = 0.1
 """Mean of the topics' pseudo-counts where a prior is learned."""
@@ -37,19 +29,22 @@ LEAST = 1e-4
 
 
 @record
-@dataclass(frozen=True)
 class MirrorDescent:
-    """How topic proportions are found (Chen et al. 2015, Algorithm 1)."""
+    """How topic proportions are found (Chen et al. 2015, Algorithm 1).
+
+    `alpha`: of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on.
+    "learned": see `renewed`.
+    `n_layers`: L, steps of mirror descent.
+    `step`: T of a document times its words and pseudo-counts; with a line search half of what it tries first.
+    `method`: "mirror-descent" or "accelerated" or "line-search" or "line-search-l1": steps of that length, the same
+    with momentum (Tseng 2008), or a line search whose bound has the divergence (Algorithm 1) or the 1-norm (equation
+    29).
+    """
 
     alpha: float | tuple[float, ...] | Literal["learned"] = 1.001
-    """Of the Dirichlet prior, the same for all topics or one for each; the problem is convex from 1 on. "learned": see
-    `renewed`."""
-    n_layers: int = 10  # L, steps of mirror descent
+    n_layers: int = 10
     step: float = 1.0
-    """T of a document times its words and pseudo-counts; with a line search half of what it tries first."""
     method: str = "mirror-descent"
-    """"mirror-descent" or "accelerated" or "line-search" or "line-search-l1": steps of that length, the same with
-    momentum (Tseng 2008), or a line search whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29)."""
 
     def __post_init__(self) -> None:
         alpha = np.array(START if self.alpha == "learned" else self.alpha)
@@ -72,12 +67,10 @@ class MirrorDescent:
         return Descent(alpha, self.n_layers, float(self.step), METHODS[self.method])
 
     def proportions(self, parameters: TopicParameters, documents: Documents) -> tuple[np.ndarray, np.ndarray]:
-        """Return the topic proportions of documents, and how well they explain the words.
+        """Return topic proportions, shape (n_documents, n_topics), and ln p(words | theta), shape (n_documents,).
 
-        `parameters`: rows of its topics are what ``documents.indices`` point to.
-        Returns `theta`, float64 of shape (n_documents, n_topics).
-        Returns `log_likelihood`, float64 of shape (n_documents,): ln p(words | theta), without the multinomial
-        coefficient (equation 9).
+        `parameters`: rows of its topics are what ``documents.indices`` point to. Both are float64, the latter without
+        the multinomial coefficient (equation 9).
         """
         topics, how = parameters.topics, self.how(parameters.alpha)
         theta = np.empty((documents.n_documents, topics.shape[1]))
@@ -85,7 +78,7 @@ class MirrorDescent:
         costs = np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])
         for a, b in runs(costs):
             counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
-            infer_documents(counted, topics, how, theta[a:b], log_likelihood[a:b])
+            mirror_descent.infer_documents(counted, topics, how, theta[a:b], log_likelihood[a:b])
         return theta, log_likelihood
 
 
@@ -141,7 +134,6 @@ class TopicStatistics(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class TopicModel:
     """Topics Phi, whose proportions in a document predict by U what the head says.
 
@@ -171,18 +163,9 @@ class TopicModel:
 
     def state_fields(self) -> dict[str, Field]:
         topics, output = Field((self.n_features, self.n_topics), 0.0), Field((self.n_classes, self.n_topics))
-        number = Field((), 0.0)
-        return {
-            "topics": topics,
-            "output": output,
-            "squares": Field((self.n_topics,), 0.0),
-            "t": number,
-            "seen": number,
-            "mean_topics": topics,
-            "mean_output": output,
-            "n_averaged": number,
-            "alpha": Field((self.n_topics,), 0.0),
-        }
+        number, of_topics = Field((), 0.0), Field((self.n_topics,), 0.0)
+        each = topics, output, of_topics, number, number, topics, output, number, of_topics
+        return dict(zip(TopicState._fields, each, strict=True))
 
     def check_state(self, state: TopicState) -> None:
         """Raise ValueError unless the topics are on the simplex."""
@@ -192,21 +175,15 @@ class TopicModel:
 
     @property
     def cache_key(self) -> str:
-        return f"topics {self.head.cache_key} {self.log_counts} {self._needs_integers}"
-
-    @property
-    def _needs_integers(self) -> bool:
-        """Whether every batch moves all words: the prior does unless beta is 1."""
-        return self.beta != 1.0
+        return f"topics {self.head.cache_key} {self.log_counts} {self.beta != 1.0}"
 
     def init(self, n_documents: float, seed: int) -> TopicState:
         return self.start(np.ones(self.n_features), seed)
 
     def start(self, frequencies: np.ndarray, seed: int) -> TopicState:
-        """Return the state before the first document, its symmetry broken once for all lanes.
+        """Return the state before the first document: topics are the words' frequencies times exp(.1 normal).
 
-        `frequencies`: shape (n_features,): how often each word occurs in the corpus; topics are that times exp(.1
-        normal), U is normal.
+        The same for all lanes, so that their topics have the same numbers. `frequencies`: shape (n_features,).
         """
         bits = np.random.Philox(key=np.array([seed, 0], np.uint64), counter=1 << 65)
         rng = np.random.Generator(bits)
@@ -239,25 +216,22 @@ class TopicModel:
             targets = self.head.prepared(documents.targets)
         transformed = replace(documents, data=entries(documents.data, self.log_counts))
         local = localised(transformed, labels, weights, targets)
-        indices = local.documents.indices.astype(np.uint32)  # kernels are compiled for one dtype
-        local = local._replace(documents=replace(local.documents, indices=indices))
-        if self._needs_integers:
-            all_words = replace(
-                local.documents, indices=documents.indices.astype(np.uint32), n_features=self.n_features
-            )
-            local = local._replace(documents=all_words, words=np.arange(self.n_features, dtype=np.uint32))
-        return local
+        indices, words = local.documents.indices, local.words
+        if self.beta != 1.0:  # the prior moves all words in every batch
+            indices, words = documents.indices, np.arange(self.n_features, dtype=np.uint32)
+        # Kernels are compiled for one dtype of indices.
+        own = replace(local.documents, indices=indices.astype(np.uint32), n_features=len(words))
+        return local._replace(documents=own, words=words)
 
     def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
         """Add sets of lanes, word by word, from first to last."""
         words, number = words_of([part.words for part in parts], self.n_features)
         places = [number[part.words] for part in parts]
-
-        def added(tables: Sequence[np.ndarray]) -> np.ndarray:  # empty where there is nothing to add up
-            return rows_added(tables, places, len(words)) if tables[0].shape[1] else np.empty((0, 0))
-
-        rest = (sum(column) for column in list(zip(*parts, strict=True))[3:])
-        return TopicStatistics(words, added([p.rows for p in parts]), added([p.mean_rows for p in parts]), *rest)
+        _, rows, mean_rows, *rest = zip(*parts, strict=True)
+        # Without running means there are no rows to add up.
+        means = rows_added(mean_rows, places, len(words)) if mean_rows[0].shape[1] else mean_rows[0]
+        sums = (sum(column) for column in rest)
+        return TopicStatistics._make([words, rows_added(rows, places, len(words)), means, *sums])
 
     def run(
         self,
@@ -269,13 +243,11 @@ class TopicModel:
         n_documents: float,
     ) -> TopicStatistics:
         """Run Algorithm 2 over batches of documents in `order`; return where it ends, times the lane's weight."""
-        weight = local.weight
-        before = state.topics[local.words]
+        weight, before = local.weight, state.topics[local.words]
         topics, output, squares = before.copy(), state.output.copy(), state.squares.copy()
-        none, evidence = np.zeros(0), self._no_evidence
-        sums = topic_steps.Topics(
-            np.zeros_like(topics) if averaging else np.empty((0, 0)), none, np.zeros_like(output), evidence
-        )
+        evidence = np.zeros(self.n_topics + 1 if self.inference.learned else 0)
+        sum_rows = np.zeros_like(topics) if averaging else np.empty((0, 0))
+        sums = topic_steps.Topics(sum_rows, np.zeros(0), np.zeros_like(output), evidence)
         factors, factor_sums, n_batches, t = topic_steps.run_batches(
             _documents(local),
             order,
@@ -289,7 +261,7 @@ class TopicModel:
         return TopicStatistics(
             words=local.words,
             rows=weight * (topics - before * factors),
-            mean_rows=weight * (sums.topics - before * factor_sums) if averaging else sums.topics,
+            mean_rows=weight * (sum_rows - before * factor_sums) if averaging else sum_rows,
             decay=weight * factors,
             mean_decay=weight * factor_sums,
             output=weight * output,
@@ -303,24 +275,16 @@ class TopicModel:
         )
 
     def gradients(self, state: TopicState, local: LocalDocuments, n_documents: float) -> TopicStatistics:
+        """Return the sums of the gradients of documents' losses by Phi and U, at the broadcast parameters."""
         rows, output = np.zeros((len(local.words), self.n_topics)), np.zeros_like(state.output)
-        none = np.zeros(self.n_topics)
         parameters = topic_steps.Topics(state.topics[local.words], np.ones(self.n_topics), state.output)
-        gradient = topic_steps.Topics(rows, none, output, self._no_evidence)
-        how = self.inference.how(state.alpha)
+        evidence, zeros = np.zeros(self.n_topics + 1 if self.inference.learned else 0), np.zeros(self.n_topics)
+        gradient, how = topic_steps.Topics(rows, zeros, output, evidence), self.inference.how(state.alpha)
         documents, every = _documents(local), np.arange(len(local.weights))
         for a, b in runs(topic_steps.costs(documents, every, how, self.n_topics)):
             topic_steps.add_gradients(documents, every[a:b], self._response(n_documents), parameters, how, gradient)
-        empty = np.empty((0, 0))
-        labelled, mean_output = _labelled(local), np.zeros_like(output)
-        return TopicStatistics(
-            local.words, rows, empty, none, none, output, mean_output, none, 0.0, 0.0, local.weight, labelled,
-            gradient.evidence,
-        )  # fmt: skip
-
-    @property
-    def _no_evidence(self) -> np.ndarray:
-        return np.zeros(self.n_topics + 1 if self.inference.learned else 0)
+        means, numbers = (np.empty((0, 0)), zeros, zeros), (0.0, 0.0, local.weight, _labelled(local))
+        return TopicStatistics(local.words, rows, *means, output, np.zeros_like(output), zeros, *numbers, evidence)
 
     def _response(self, n_documents: float) -> Response:
         labelled = n_documents / self.n_labelled if self.n_labelled else 1.0

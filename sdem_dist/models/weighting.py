@@ -1,7 +1,7 @@
 """How a model weights the counts of a corpus; it keeps these settings, and predicts with them."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -11,7 +11,6 @@ from sdem_dist.records import record
 
 
 @record
-@dataclass(frozen=True)
 class Weighting:
     """How counts become weights.
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.csr import Visited, column_sums, weighed_squares
+from sdem_dist.kernels.csr import Visited, column_sums
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.losses import LossForm, Moment, Schedule, Table
 from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
@@ -42,9 +42,8 @@ class SdemState(NamedTuple):
     """Expectation parameters mu, unnormalised, and where the run stands."""
 
     words: np.ndarray
-    """N, expected counts without gamma of a word in each column: shape (n_features, n_columns), float64.  A column is a
-    class, a component of a class, or a topic of a class.  While lanes are mapped, the table of a vocabulary that is cut
-    into blocks is a `BlockedTable`."""
+    """N, expected counts without gamma of a word in each column (a class, or a component or topic of one): shape
+    (n_features, n_columns), float64.  While lanes of a wide model are mapped, it is a `BlockedTable`."""
     totals: np.ndarray  # M, the sums of N over the vocabulary: shape (n_columns,)
     class_counts: np.ndarray  # C, expected counts of the classes, or of the components, without gamma
     gamma: float  # running prior correction of the words: sum of alpha * rho / n over the documents seen
@@ -74,24 +73,13 @@ class LocalDocuments(NamedTuple):
     def weight(self) -> float:
         return float(self.weights.sum())
 
-    def entries(self) -> np.ndarray:
-        """Return the sum of each word's entries over documents, by their weights, shape (n_words,), float64."""
+    def sums_of_words(self, data: np.ndarray) -> np.ndarray:
+        """Return the sum of what stands in the place of entries for each word, by documents' weights: (n_words,)."""
         d = self.documents
-        return column_sums(d.data, d.indices, d.indptr, self.weights, len(self.words))
+        return np.asarray(column_sums(data, d.indices, d.indptr, self.weights, len(self.words)))
 
-    def occurrences(self) -> np.ndarray:
-        """Return the documents that have each word, by their weights, shape (n_words,), float64."""
+    def visited(self, order: np.ndarray) -> Visited:
         d = self.documents
-        return column_sums(np.ones(len(d.data), np.uint8), d.indices, d.indptr, self.weights, len(self.words))
-
-    def squares(self) -> np.ndarray:
-        """Return the squared length of each document, shape (n_documents,), float64."""
-        d = self.documents
-        return weighed_squares(d.data, d.indices, d.indptr, np.ones(len(self.words)))[0]
-
-    def visited(self, order: np.ndarray | None = None) -> Visited:
-        d = self.documents
-        order = np.arange(d.n_documents) if order is None else order
         return Visited(d.data, d.indices, d.indptr, self.labels, self.weights, order)
 
 
@@ -108,22 +96,22 @@ def localised(
     With `frequent_first` by falling frequency: rows often needed lie side by side in cache. Otherwise in their order.
     """
     # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
-    indices_of_entries = documents.indices
-    if frequent_first and WIDE * len(indices_of_entries) < documents.n_features:
-        ascending, indices_of_entries, counts = np.unique(indices_of_entries, return_inverse=True, return_counts=True)
+    entry_words = documents.indices
+    if frequent_first and WIDE * len(entry_words) < documents.n_features:
+        ascending, entry_words, counts = np.unique(entry_words, return_inverse=True, return_counts=True)
         order = np.argsort(-np.minimum(counts, OFTEN), kind="stable")
         words, number = ascending[order].astype(np.uint32), np.empty(len(order), np.uint32)
         number[order] = np.arange(len(order))
     else:
         number = np.zeros(documents.n_features, np.uint32)
         if frequent_first:
-            count_words(indices_of_entries, number)
+            count_words(entry_words, number)
             words = number_by_frequency(number)
         else:
-            mark_words(indices_of_entries, number)
+            mark_words(entry_words, number)
             words = number_words(number)
-    indices = np.empty(len(indices_of_entries), np.uint16 if len(words) <= 1 << 16 else np.uint32)
-    renumber(indices_of_entries, number, indices)
+    indices = np.empty(len(entry_words), np.uint16 if len(words) <= 1 << 16 else np.uint32)
+    renumber(entry_words, number, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
     return LocalDocuments(local, words, labels, weights, targets)
 
@@ -141,13 +129,12 @@ def lengths(documents: Documents) -> np.ndarray:
 class SdemStatistics(NamedTuple):
     """Sums over lanes: how far the lanes moved, or statistics at one theta."""
 
-    words: np.ndarray
-    """Words met by any lane: shape (n_words,), uint32; ascending, but of a lane that steps through its documents."""
+    words: np.ndarray  # words of any lane: shape (n_words,), uint32; ascending, but of a lane that steps
     rows: np.ndarray  # shape (n_words, n_columns): sums over the lanes that met the word
     met: np.ndarray  # shape (n_words,): how many lanes changed the word
     entries: np.ndarray  # shape (n_words,): sums of the documents' entries
     class_counts: np.ndarray  # shape (n_counts,)
-    gamma: float  # gains of the running prior corrections, as `class_gamma`
+    gamma: float  # gain of the running prior correction
     class_gamma: float
     weight: float  # documents, by weight
     n_lanes: float
@@ -226,12 +213,8 @@ class WordCounts:
         return self.start(0, self.n_features, seed)
 
     def state_fields(self) -> dict[str, Field]:
-        return {
-            "words": Field((self.n_features, self.n_columns), 0.0),
-            "totals": Field((self.n_columns,), 0.0),
-            "class_counts": Field((self.n_counts,), 0.0),
-            **dict.fromkeys(("gamma", "class_gamma", "t"), Field((), 0.0)),
-        }
+        shapes = (self.n_features, self.n_columns), (self.n_columns,), (self.n_counts,), (), (), ()
+        return {name: Field(shape, 0.0) for name, shape in zip(SdemState._fields, shapes, strict=True)}
 
     def check_state(self, state: SdemState) -> None:
         """Raise ValueError where words or classes have no probability at all."""
@@ -257,9 +240,7 @@ class WordCounts:
         elif labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         if isinstance(self.head, Labels):
-            members = documents.targets
-            if self.head.exclusive:
-                members = labels[:, None] == np.arange(self.n_classes)
+            members = labels[:, None] == np.arange(self.n_classes) if self.head.exclusive else documents.targets
             if members is None:
                 raise ValueError("documents bring their labels as targets of zeros and ones")
             targets = np.ascontiguousarray(members, np.uint8)
@@ -271,11 +252,9 @@ class WordCounts:
         """Add sets of lanes, word by word, from first to last."""
         words, number = words_of([part.words for part in parts], self.n_features)
         places = [number[part.words] for part in parts]
-        columns = zip(*(part[1:4] for part in parts), strict=True)
-        rows, met, entries = (rows_added(column, places, len(words)) for column in columns)
-        gamma, class_gamma, weight, n_lanes = (float(sum(c)) for c in zip(*(part[5:] for part in parts), strict=True))
-        class_counts = np.sum([part.class_counts for part in parts], axis=0)
-        return SdemStatistics(words, rows, met, entries, class_counts, gamma, class_gamma, weight, n_lanes)
+        rows, met, entries, counts, *numbers = list(zip(*parts, strict=True))[1:]
+        tables = (rows_added(column, places, len(words)) for column in (rows, met, entries))
+        return SdemStatistics._make([words, *tables, np.sum(counts, axis=0), *(float(sum(n)) for n in numbers)])
 
     def counted(self, state: SdemState, s: SdemStatistics, n_documents: float) -> SdemState:
         words = state.words.copy()

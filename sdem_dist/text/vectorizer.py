@@ -6,7 +6,6 @@ import dataclasses
 import math
 import re
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Literal
 
@@ -85,7 +84,6 @@ TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 
 
 @record
-@dataclass(frozen=True)
 class VectorizerSettings:
     r"""How text becomes a matrix; names have the meaning that they have in scikit-learn's ``CountVectorizer``.
 

@@ -14,7 +14,7 @@ from sklearn.metrics import adjusted_rand_score
 from sdem_dist import MultinomialMixture, cluster_scores, load_model, open_corpus, write_corpus
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
-from sdem_dist.models.mixture import EmForm
+from sdem_dist.models.em import EmForm
 from sdem_dist.reports.model_card import model_facts
 
 

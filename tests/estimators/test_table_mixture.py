@@ -9,7 +9,7 @@ from sklearn.metrics import adjusted_rand_score
 from sklearn.mixture import GaussianMixture as Peer
 
 from sdem_dist import ExponentialMixture, GaussianMixture, load_model
-from sdem_dist.models.mixture import FORMS
+from sdem_dist.models.em import FORMS
 
 IRIS, KINDS = load_iris(return_X_y=True)
 

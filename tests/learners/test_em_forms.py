@@ -19,10 +19,10 @@ from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import NAMED
+from sdem_dist.models.em import EXACT, FORMS, EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
-from sdem_dist.models.mixture import EXACT, FORMS, EmForm
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores
 from sdem_dist.models.word_counts import state_at
 

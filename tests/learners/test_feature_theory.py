@@ -64,7 +64,7 @@ def loss_at(learner, features, coordinates):
         log_prior,
     )
     total = learner.model.loss_weights(model.scores(parameters, features), features, learner.loss)[1].sum()
-    nu = model.prior_weight
+    nu = model.prior_weight[model.variable_of]
     pseudo = (nu * model.centre * theta).sum() - model.blocks[0].family.prior_weight * partitions.sum()
     share = learner.rule.prior_scale * features.weights.sum() / learner.n_documents
     return total - share * (pseudo + learner.model.class_alpha * log_prior.sum())

@@ -10,8 +10,7 @@ from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.models.k_means import Centres, k_means, means, squared_distances, squared_lengths
-from sdem_dist.models.mixture import EmForm
+from sdem_dist.models.em import Centres, EmForm, k_means, means, squared_distances, squared_lengths
 from sdem_dist.testing import check_learner
 
 RNG = np.random.default_rng(0)

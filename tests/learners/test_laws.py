@@ -10,19 +10,19 @@ import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.families import Gaussian, GaussianFull, Poisson
-from sdem_dist.learners.mirror_descent import MirrorSteps
-from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.other_rules import MirrorSteps, Multiplicative
 from sdem_dist.learners.protocol import restored_state
 from sdem_dist.learners.rules import ClosedForm, Merge, StepSizes
 from sdem_dist.learners.safe_step import PaperStep, SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Columns, Survey, Words
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
+from sdem_dist.models.em import EmForm
 from sdem_dist.models.feature_classes import FeatureClasses, started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes, Labels
 from sdem_dist.models.lda import Inference, LdaClasses
-from sdem_dist.models.mixture import EmForm, MixtureWeights, PosteriorClasses, PosteriorMixture
+from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture
 from sdem_dist.models.naive_bayes import NaiveBayes
 from sdem_dist.models.regression import JointGaussian
 from sdem_dist.models.topic_heads import (

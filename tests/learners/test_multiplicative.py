@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sdem_dist import MultiplicativeMixtureClassifier, TrainingError
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.learners.multiplicative import Multiplicative
+from sdem_dist.learners.other_rules import Multiplicative
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.mixture import MixtureWeights, PosteriorClasses, PosteriorMixture

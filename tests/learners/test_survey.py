@@ -9,7 +9,7 @@ import scipy.sparse as sp
 from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.surveys import Survey, examples_of
-from sdem_dist.models.nonnegative_rows import RowTransform, row_sums, scale_of
+from sdem_dist.models.mixture import RowTransform, row_sums, scale_of
 
 RNG = np.random.default_rng(0)
 X = RNG.poisson(1.0, (90, 5)).astype(float)

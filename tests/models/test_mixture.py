@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import logsumexp
 
-from sdem_dist.models.mixture import MixtureWeights, class_scores, multiplied, posterior_sums
-from sdem_dist.models.nonnegative_rows import RowTransform
+from sdem_dist.models.mixture import MixtureWeights, RowTransform, class_scores, multiplied, posterior_sums
 
 
 def sums_at(weights, X, y, n_classes, document_weights=None):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -22,7 +21,6 @@ class Sums(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class ClassMeans(OnePass[Sums, Documents]):
     """The learner of `Sums`. `OnePass` has prepare and update, for learners that look at documents once."""
 

@@ -1,20 +1,23 @@
-"""Families of categories: the categorical, the Bernoulli and the multinomial."""
+"""Families of numbers that are not negative: categories, counts, waiting times."""
 
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import expit, gammaln, logit
+from scipy.special import digamma, expit, gammaln, logit
 
 from sdem_dist.families.family import Family
 from sdem_dist.records import record
 
 _MARGIN = 1e-10
+"""Least probability or mean."""
+_LARGEST = 1e100
 
 
 @record
-@dataclass(frozen=True)
 class Categorical(Family):
     """Values 0 to ``n_categories - 1``; T(x) says which of 1, 2, ... it is, and category 0 is what remains.
+
+    Theta is ``ln(p_c / p_0)``, the log-partition ``ln(1 + sum_c exp(theta_c))``.
 
     Attributes
     ----------
@@ -53,7 +56,6 @@ class Categorical(Family):
         return np.concatenate([1.0 - p.sum(axis=-1, keepdims=True), p], axis=-1)
 
     def to_natural(self, mu: np.ndarray) -> np.ndarray:
-        """Return ``ln(p_c / p_0)``."""
         p = self._probabilities(mu)
         return np.asarray(np.log(p[..., 1:]) - np.log(p[..., :1]))
 
@@ -62,19 +64,16 @@ class Categorical(Family):
         return np.asarray(top + np.log(np.exp(-top) + np.exp(theta - top[..., None]).sum(axis=-1)))
 
     def to_expectation(self, theta: np.ndarray) -> np.ndarray:
-        """Return the probabilities of categories 1, 2, ..., times `trials`."""
         return np.asarray(self.trials * np.exp(theta - self._log_sum(theta)[..., None]))
 
     def log_partition(self, theta: np.ndarray) -> np.ndarray:
-        """Return ``trials * ln(1 + sum_c exp(theta_c))``."""
         return np.asarray(self.trials * self._log_sum(theta))
 
     def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
         """Keep all probabilities off 0, taking from the others what that needs."""
         p = self._probabilities(mu)
-        outside = np.asarray(p < _MARGIN / 2).any(
-            axis=-1
-        )  # half, so that rounding does not put a projected point outside
+        # Half of the margin, so that rounding does not put a projected point outside.
+        outside = np.asarray(p < _MARGIN / 2).any(axis=-1)
         spare = np.maximum(p - _MARGIN, 0.0)
         inside = _MARGIN + spare * (1.0 - _MARGIN * self.n_categories) / spare.sum(axis=-1, keepdims=True)
         return np.where(np.expand_dims(outside, -1), self.trials * inside[..., 1:], mu), int(outside.sum())
@@ -90,61 +89,6 @@ class Categorical(Family):
 
 
 @record
-@dataclass(frozen=True)
-class Bernoulli(Family):
-    """Values 0 and 1; T(x) = x, mu is the probability of 1 and theta its logit.
-
-    Attributes
-    ----------
-    alpha : float
-        Pseudo-count of each of the two values.
-    threshold : float or None
-        Take any number, as 1 where it is above the threshold and as 0 elsewhere.
-    """
-
-    alpha: float = 1.0
-    threshold: float | None = None
-
-    @property
-    def centre(self) -> np.ndarray:
-        return np.array([0.5])
-
-    @property
-    def prior_weight(self) -> float:
-        return 2.0 * self.alpha
-
-    def statistics(self, x: np.ndarray) -> np.ndarray:
-        return np.asarray(x if self.threshold is None else x > self.threshold, np.float64)
-
-    def to_natural(self, mu: np.ndarray) -> np.ndarray:
-        """Return ``ln(mu / (1 - mu))``."""
-        return np.asarray(logit(mu))
-
-    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
-        """Return ``1 / (1 + exp(-theta))``."""
-        return np.asarray(expit(theta))
-
-    def log_partition(self, theta: np.ndarray) -> np.ndarray:
-        """Return ``ln(1 + exp(theta))``."""
-        return np.asarray(np.logaddexp(0.0, theta[..., 0]))
-
-    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
-        """Keep probabilities off 0 and 1."""
-        inside = np.clip(mu, _MARGIN, 1.0 - _MARGIN)
-        return inside, int(np.count_nonzero(inside != mu))
-
-    def unfit(self, x: np.ndarray) -> np.ndarray:
-        """Return what is neither 0 nor 1; with a threshold, infinities."""
-        if self.threshold is not None:
-            return np.asarray(np.isinf(x).any(axis=-1))
-        return np.asarray(~(np.isnan(x) | (x == 0) | (x == 1)).all(axis=-1))
-
-    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        return np.asarray(rng.random(theta.shape) < expit(theta), np.float64)
-
-
-@record
-@dataclass(frozen=True)
 class Multinomial(Categorical):
     """Vectors of counts with one known sum; T(x) is the counts but the first, which the others determine.
 
@@ -180,3 +124,126 @@ class Multinomial(Categorical):
 
     def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
         return np.asarray(rng.multinomial(self.length, self._probabilities(self.to_expectation(theta))), np.float64)
+
+
+@record
+class Bernoulli(Family):
+    """Values 0 and 1; T(x) = x, mu is the probability of 1 and theta its logit.
+
+    Attributes
+    ----------
+    alpha : float
+        Pseudo-count of each of the two values.
+    threshold : float or None
+        Take any number, as 1 where it is above the threshold and as 0 elsewhere.
+    """
+
+    alpha: float = 1.0
+    threshold: float | None = None
+
+    @property
+    def centre(self) -> np.ndarray:
+        return np.array([0.5])
+
+    @property
+    def prior_weight(self) -> float:
+        return 2.0 * self.alpha
+
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x if self.threshold is None else x > self.threshold, np.float64)
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        return np.asarray(logit(mu))
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        return np.asarray(expit(theta))
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        return np.asarray(np.logaddexp(0.0, theta[..., 0]))
+
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        inside = np.clip(mu, _MARGIN, 1.0 - _MARGIN)
+        return inside, int(np.count_nonzero(inside != mu))
+
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return what is neither 0 nor 1; with a threshold, infinities."""
+        if self.threshold is not None:
+            return np.asarray(np.isinf(x).any(axis=-1))
+        return np.asarray(~(np.isnan(x) | (x == 0) | (x == 1)).all(axis=-1))
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.asarray(rng.random(theta.shape) < expit(theta), np.float64)
+
+
+@dataclass(frozen=True)
+class PositiveMean(Family):
+    """T(x) = x, and mu is the mean.
+
+    Attributes
+    ----------
+    alpha : float
+        Observations of the value 1 that the conjugate Gamma prior stands for.
+    """
+
+    alpha: float = 1.0
+
+    @property
+    def centre(self) -> np.ndarray:
+        return np.ones(1)
+
+    @property
+    def prior_weight(self) -> float:
+        return self.alpha
+
+    def statistics(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(x, np.float64)
+
+    def check(self, mu: np.ndarray) -> tuple[np.ndarray, int]:
+        inside = np.maximum(mu, _MARGIN)
+        return inside, int(np.count_nonzero(inside != mu))
+
+    def unfit(self, x: np.ndarray) -> np.ndarray:
+        """Return what is negative or too large to be summed; weighted counts need not be whole."""
+        return np.asarray(~(np.isnan(x) | ((x >= 0) & (x <= _LARGEST))).all(axis=-1))
+
+
+@record
+class Exponential(PositiveMean):
+    """Numbers from 0 on; T(x) = x, mu is the mean and theta minus the rate, ``-1 / mu``."""
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        return np.asarray(-1.0 / mu)
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        return np.asarray(-1.0 / theta)
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        return np.asarray(-np.log(-theta[..., 0]))
+
+    def posterior_of_theta(self, mu: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        shape, rate = weight + 1.0, weight * mu[..., 0]
+        log_volume = gammaln(shape) - shape * np.log(rate)
+        return -(shape / rate)[..., None], np.log(rate) - digamma(shape), log_volume
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.asarray(rng.exponential(-1.0 / theta))
+
+
+@record
+class Poisson(PositiveMean):
+    """Counts 0, 1, 2, ..., or weights in their place; T(x) = x, mu is the mean and theta its logarithm."""
+
+    def log_base(self, x: np.ndarray) -> np.ndarray:
+        return np.asarray(-gammaln(x[..., 0] + 1.0))
+
+    def to_natural(self, mu: np.ndarray) -> np.ndarray:
+        return np.asarray(np.log(mu))
+
+    def to_expectation(self, theta: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(theta))
+
+    def log_partition(self, theta: np.ndarray) -> np.ndarray:
+        return np.asarray(np.exp(theta[..., 0]))
+
+    def sample(self, theta: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        return np.asarray(rng.poisson(np.exp(theta)), np.float64)

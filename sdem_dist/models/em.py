@@ -1,28 +1,90 @@
-"""k-means: hard EM of spherical Gaussians of one variance, and its start; of rows of length 1 spherical k-means."""
+"""Forms of EM, and k-means: hard EM of spherical Gaussians of one variance; of rows of length 1 spherical k-means."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.models.mixture import EmForm, EStep
+from sdem_dist.losses import marginal_log_likelihood
 from sdem_dist.records import Field, record
 
+FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
+COOLING = 0.8
+"""Factor of the temperature of annealing after each epoch, until it is 1."""
+DECAY = 0.7
+"""Steps of online EM are ``(rounds + 2) ** -DECAY``: between 1/2 and 1, as stochastic approximation asks for."""
 TRIES = 10
 """Starts of k-means on a sample; the best is kept."""
 ITERATIONS = 30
 """Iterations of each, at most."""
 
 
-class Clustered(NamedTuple):
-    """What k-means found in some rows."""
+@record
+class EmForm:
+    """Which EM."""
 
-    centres: np.ndarray  # shape (n_clusters, n_columns), float64
-    labels: np.ndarray  # shape (n_rows,), int64: the nearest centre of each row
-    inertia: float  # sum of weighted squared distances to it
+    kind: str = "soft"
+    """"soft": the posterior of the components (Dempster, Laird and Rubin 1977). "hard": the most probable one,
+    classification EM. "stochastic": one drawn from the posterior (both Celeux and Govaert 1992). "generalised": the
+    M-step goes some way to its maximum. "online": stepwise EM, a step for a batch (Cappe and Moulines 2009).
+    "variational": parameters have a posterior too (Attias 2000)."""
+    step: float = 1.0  # of "generalised": the share of the way, above 0 and at most 1
+    annealing: float = 1.0
+    """Temperature of the first epoch; posteriors are raised to one over it (Ueda and Nakano 1998)."""
+
+    def __post_init__(self) -> None:
+        if self.kind not in FORMS:
+            raise ValueError(f"em must be one of {FORMS}, and is {self.kind!r}")
+
+    @property
+    def rises(self) -> bool:
+        """Whether no iteration may lower the objective."""
+        return self.kind not in ("stochastic", "online") and self.annealing == 1.0
+
+    def temperature(self, epoch: int) -> float:
+        return max(1.0, self.annealing * COOLING**epoch)
+
+    def rho(self, n_documents: float, batch: float) -> float:
+        """Return the step of online EM, from the documents seen and those of a batch."""
+        return float((n_documents / batch + 2.0) ** -DECAY)
+
+    def responsibilities(
+        self, scores: np.ndarray, temperature: float, keys: np.ndarray
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the shares of components in documents, and what the objective gains by each document.
+
+        `scores`: shape (n, n_components), ``ln p(component, document)``; -inf where a component cannot be.
+        `keys`: uint64 of shape (n,), random keys of the documents, of which "stochastic" makes its draws.
+        Returns `shares`, shape (n, n_components): rows add up to 1; zeros where no component can be.
+        Returns `values`, shape (n,): ``ln p(document)``; of "hard" the largest score; at a temperature t ``t ln sum
+        exp(scores / t)``.
+        """
+        if self.kind == "hard":
+            return np.eye(scores.shape[1])[scores.argmax(axis=1)], scores.max(axis=1)
+        scores = scores / temperature
+        total = marginal_log_likelihood(scores)
+        shares = np.exp(scores - np.where(np.isneginf(total), 0.0, total)[:, None])
+        if self.kind == "stochastic":
+            below = np.cumsum(shares, axis=1)
+            drawn = (keys >> np.uint64(11)) * 2.0**-53 * below[:, -1]
+            shares = np.eye(scores.shape[1])[(below[:, :-1] <= drawn[:, None]).sum(axis=1)]
+        return shares, temperature * total
+
+
+EXACT = EmForm()
+"""Plain EM."""
+
+
+class EStep(NamedTuple):
+    """An E-step over the rows of a lane."""
+
+    form: EmForm
+    temperature: float
+    keys: np.ndarray  # random keys of the rows, uint64
+    unlabelled_weight: float = 1.0  # weight of a row without a label
 
 
 def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) -> np.ndarray:
@@ -39,10 +101,12 @@ def squared_lengths(X: sp.csr_matrix) -> np.ndarray:
     return np.bincount(rows, np.square(X.data, dtype=np.float64), X.shape[0])
 
 
-def sums_by_label(X: sp.csr_matrix, labels: np.ndarray, weights: np.ndarray, n_clusters: int) -> np.ndarray:
-    """Return weighted sums of the rows of each label, shape (n_clusters, n_columns)."""
+def sums_by_label(
+    X: sp.csr_matrix, labels: np.ndarray, weights: np.ndarray, n_clusters: int
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return weighted sums of the rows of each label, shape (n_clusters, n_columns), and of their weights."""
     members = sp.csr_matrix((weights, (labels, np.arange(len(labels)))), shape=(n_clusters, len(labels)))
-    return np.asarray((members @ X).toarray())
+    return np.asarray((members @ X).toarray()), np.bincount(labels, weights, n_clusters)
 
 
 def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: bool) -> np.ndarray:
@@ -52,6 +116,14 @@ def means(sums: np.ndarray, counts: np.ndarray, before: np.ndarray, spherical: b
         lengths = np.sqrt((centres**2).sum(axis=1, keepdims=True))
         centres = centres / np.where(lengths > 0, lengths, 1.0)
     return np.where((counts > 0)[:, None], centres, before)
+
+
+class Clustered(NamedTuple):
+    """Clusters of some rows."""
+
+    centres: np.ndarray  # shape (n_clusters, n_columns), float64
+    labels: np.ndarray  # shape (n_rows,), int64: the nearest centre of each row
+    inertia: float  # sum of weighted squared distances to it
 
 
 def k_means(
@@ -67,10 +139,18 @@ def k_means(
     norms = squared_lengths(X)
     best: Clustered | None = None
     for number in range(tries):
-        rng = np.random.default_rng([seed, number])
-        clusters = _lloyd(X, norms, weights, _spread_out(X, norms, weights, n_clusters, rng), spherical)
-        if best is None or clusters.inertia < best.inertia:
-            best = clusters
+        centres = _spread_out(X, norms, weights, n_clusters, np.random.default_rng([seed, number]))
+        labels = np.full(X.shape[0], -1)
+        for _ in range(ITERATIONS):
+            before, labels = labels, squared_distances(X, norms, centres).argmin(axis=1)
+            if (labels == before).all():
+                break
+            centres = means(*sums_by_label(X, labels, weights, n_clusters), centres, spherical)
+        distances = squared_distances(X, norms, centres)
+        labels = distances.argmin(axis=1)
+        inertia = float((weights * distances[np.arange(len(labels)), labels]).sum())
+        if best is None or inertia < best.inertia:
+            best = Clustered(centres, labels, inertia)
     assert best is not None
     return best
 
@@ -79,35 +159,20 @@ def _spread_out(
     X: sp.csr_matrix, norms: np.ndarray, weights: np.ndarray, n_clusters: int, rng: np.random.Generator
 ) -> np.ndarray:
     """Return rows as centres by greedy k-means++: each the best of a few drawn in proportion to squared distances."""
-    chosen, n_tries = [_drawn(weights, rng, 1)[0]], 2 + int(np.log(n_clusters))
+
+    def drawn(masses: np.ndarray, n: int) -> np.ndarray:  # where all masses are 0, any row
+        total = np.cumsum(masses if masses.any() else np.ones(len(masses)))
+        return np.minimum(np.searchsorted(total, rng.random(n) * total[-1], side="right"), len(masses) - 1)
+
+    chosen, n_tries = [drawn(weights, 1)[0]], 2 + int(np.log(n_clusters))
     nearest = squared_distances(X, norms, X[chosen].toarray())[:, 0]
     while len(chosen) < n_clusters:
-        tried = _drawn(weights * nearest, rng, n_tries)
+        tried = drawn(weights * nearest, n_tries)
         distances = np.minimum(squared_distances(X, norms, X[tried].toarray()), nearest[:, None])
         which = int((weights[:, None] * distances).sum(axis=0).argmin())
         chosen.append(tried[which])
         nearest = distances[:, which]
     return np.asarray(X[chosen].toarray())
-
-
-def _drawn(masses: np.ndarray, rng: np.random.Generator, n: int) -> np.ndarray:
-    """Return rows drawn in proportion to masses; where all are 0, any."""
-    total = np.cumsum(masses if masses.any() else np.ones(len(masses)))
-    return np.minimum(np.searchsorted(total, rng.random(n) * total[-1], side="right"), len(masses) - 1)
-
-
-def _lloyd(X: sp.csr_matrix, norms: np.ndarray, weights: np.ndarray, centres: np.ndarray, spherical: bool) -> Clustered:
-    labels = np.full(X.shape[0], -1)
-    for _ in range(ITERATIONS):
-        distances = squared_distances(X, norms, centres)
-        before, labels = labels, distances.argmin(axis=1)
-        if (labels == before).all():
-            break
-        sums = sums_by_label(X, labels, weights, len(centres))
-        centres = means(sums, np.bincount(labels, weights, len(centres)), centres, spherical)
-    distances = squared_distances(X, norms, centres)
-    labels = distances.argmin(axis=1)
-    return Clustered(centres, labels, float((weights * distances[np.arange(len(labels)), labels]).sum()))
 
 
 class KMeansState(NamedTuple):
@@ -127,7 +192,6 @@ class KMeansStatistics(NamedTuple):
 
 
 @record
-@dataclass(frozen=True)
 class Nearest:
     """The nearest centre of each document."""
 
@@ -141,7 +205,6 @@ class Nearest:
 
 
 @record
-@dataclass(frozen=True)
 class Centres:
     """Clusters by their centres.
 
@@ -203,9 +266,10 @@ class Centres:
         return squared_distances(X, squared_lengths(X), state.centres)
 
     def posterior(self, state: KMeansState, documents: Any, step: EStep) -> KMeansStatistics:
+        """Return the sums of documents by their nearest centre (E-step)."""
         labels, weights = self.distances(state, documents).argmin(axis=1), documents.weights
         sums = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)
-        return KMeansStatistics(sums, np.bincount(labels, weights, self.n_clusters), float(weights.sum()))
+        return KMeansStatistics(*sums, float(weights.sum()))
 
     def add(self, parts: Sequence[KMeansStatistics]) -> KMeansStatistics:
         return KMeansStatistics._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
