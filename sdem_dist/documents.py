@@ -132,13 +132,7 @@ class CorpusLike(Protocol):
 
     @property
     def n_documents(self) -> int: ...
-
     @property
-    def cache_key(self) -> str:
-        """Name the content: equal keys mean equal documents."""
-
-    def read(self, start: int, stop: int) -> Documents | DenseDocuments:
-        """Return the documents at stored positions ``start:stop``."""
-
-    def place(self, document: int) -> str:
-        """Return where the document at a stored position is, for people."""
+    def cache_key(self) -> str: ...  # names the content: equal keys mean equal documents
+    def read(self, start: int, stop: int) -> Documents | DenseDocuments: ...  # those at stored positions ``start:stop``
+    def place(self, document: int) -> str: ...  # where the document at a stored position is, for people

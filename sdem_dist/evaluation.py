@@ -30,12 +30,10 @@ def scored(
 ) -> Scored:
     """Return documents with what they cost.
 
-    `scores`: shape (n_documents, n_classes), float64: what decides between classes.
+    `scores`: shape (n_documents, n_classes): what decides between classes.
     `labels`: shape (n_documents,), integers: -1 where there is none: such a document counts nowhere.
-    `weights`: shape (n_documents,), float64.
-    `lengths`: shape (n_documents,), float64: words of each document, or the sum of their weights.
-    `log_joint`: shape (n_documents, n_classes), float64: ``ln p(y, d)`` without the multinomial coefficient, or a lower
-    bound of it. None: the scores.
+    `lengths`: shape (n_documents,): words of each document, or the sum of their weights.
+    `log_joint`: ``ln p(y, d)`` without the multinomial coefficient, or a lower bound of it; None: the scores.
     """
     joint, hidden = scores if log_joint is None else log_joint, labels < 0
     labels, weights = np.where(hidden, 0, labels), np.where(hidden, 0.0, weights)

@@ -78,9 +78,7 @@ def all_ascii(data, start, stop):
 
 
 @jit_inline
-def _copy_lower(data, start, stop, lower, out, n):
-    """Copy ASCII, with capitals turned to small letters if asked, to ``out[n:]``."""
-    target, source = out[n : n + stop - start], data[start:stop]
+def _copy_ascii(source, lower, target):
     if lower:
         for i in range(source.size):
             c = source[i]
@@ -111,9 +109,8 @@ class Rules(NamedTuple):
 
 @jit
 def rewrite(texts, rules, rewritten):
-    """Copy texts one after another, with every code point replaced as a table says.
+    """Copy texts to others, whose data are large enough, with every code point replaced as the rules say.
 
-    `texts`: Pieces. `rules`: Rules. `rewritten`: Pieces, overwritten; its data are large enough.
     Returns whether there was no code point ``rules.stop_at``.
     """
     data, starts, stops = texts
@@ -124,7 +121,7 @@ def rewrite(texts, rules, rewritten):
         start, stop = starts[d], stops[d]
         out_starts[d] = n
         if entry_of.size == 0 or all_ascii(data, start, stop):
-            _copy_lower(data, start, stop, lower, out, n)
+            _copy_ascii(data[start:stop], lower, out[n : n + stop - start])
             n += stop - start
         else:
             i = start
@@ -154,17 +151,13 @@ def rewrite(texts, rules, rewritten):
 
 @jit
 def characters(data, starts, stops, is_space, around_words, ids, segments, text_segments):
-    """Cut texts into code points.
+    """Cut texts into code points; return the numbers of these and of segments.
 
-    `data`, `starts`, `stops`: as in `rewrite`. `is_space`: bool of shape (1114112,).
+    `is_space`: bool of shape (1114112,).
     `around_words`: every word, with a space before and after it, is a segment of its own (scikit-learn's "char_wb");
     otherwise every text is one, in which runs of two or more spaces become one ("char").
-    `ids`: ndarray of int32, overwritten, the code points.
-    `segments`: ndarray of int64, overwritten, segment ``s`` is ``ids[segments[s]:segments[s + 1]]``; the first is 0
-    already.
-    `text_segments`: int64 of shape (n_texts + 1,), overwritten, the segments of text ``d`` are ``text_segments[d]``
-    up to ``text_segments[d + 1]``; the first is 0 already.
-    Returns `n_ids`, `n_segments` (int).
+    `ids`: int32, overwritten, the code points. `segments`, `text_segments`: int64, overwritten but the first 0: segment
+    ``s`` is ``ids[segments[s]:segments[s + 1]]``, and text ``d`` has those from ``text_segments[d]`` on.
     """
     n = n_segments = 0
     for d in range(starts.size):

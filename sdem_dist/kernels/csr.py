@@ -45,11 +45,7 @@ def weighed_squares(data, indices, indptr, factors):
 
 @jit
 def add_scores(data, indices, indptr, table, out):
-    """Add ``sum_j data[j] * table[indices[j]]`` to each document's row of `out`.
-
-    `data`, `indices`, `indptr`: CSR arrays of the documents. `table`: float64 of shape (n_words, n_classes).
-    `out`: float64 of shape (n_documents, n_classes), changed in place.
-    """
+    """Add ``sum_j data[j] * table[indices[j]]`` to each document's row of `out`, float64 as the table."""
     for d in range(indptr.size - 1):
         start, stop = indptr[d], indptr[d + 1]
         add_rows_at(data[start:stop], indices[start:stop], table, out[d])
@@ -57,12 +53,7 @@ def add_scores(data, indices, indptr, table, out):
 
 @jit
 def add_statistics(data, indices, indptr, loss_weights, out):
-    """Add every document's counts, weighted by column, to the rows of its words.
-
-    `data`, `indices`, `indptr`: CSR arrays of the documents.
-    `loss_weights`: float64 of shape (n_documents, n_classes).
-    `out`: float64 of shape (n_words, n_classes), changed in place.
-    """
+    """Add every document's counts, times its loss weights of columns, to its words' rows of `out`, all float64."""
     for d in range(indptr.size - 1):
         for j in range(indptr[d], indptr[d + 1]):
             add_row(data[j], loss_weights[d], out[indices[j]])
@@ -95,8 +86,7 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
     """Yield the first document and the first after it of runs that a kernel takes one at a time.
 
     An interrupt is heard between compiled calls only, so none may take over a second or two. A document is never cut.
-
-    `costs`: shape (n_documents,), nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
+    `costs`: of each document, nanoseconds, about. Raises KeyboardInterrupt: this thread is to end.
     """
     if 0.0 < costs.sum() < SECOND:  # the usual case, and quickly checked
         check_stop_event()
@@ -129,11 +119,9 @@ def measured(documents, n_words):
 
 @jit
 def gather(source, offsets, order, size, starts, out):
-    """Copy rows.
+    """Copy rows: `source` and `out` are bytes, an element has `size` of them.
 
-    `source`, `out`: ndarray of uint8, row ``r`` is ``source[size * offsets[r]:size * offsets[r + 1]]``.
-    `offsets`, `order`: ndarray of int64, where rows begin and the last ends, and which of them are copied.
-    `size`: bytes of an element. `starts`: ndarray of int64, row ``order[i]`` goes to ``out[size * starts[i]:]``.
+    Row ``r`` has the elements ``offsets[r]:offsets[r + 1]`` of `source`; row ``order[i]`` goes to ``out[starts[i]:]``.
     """
     for i in range(order.size):
         row = order[i]
@@ -153,12 +141,10 @@ def add_each(counts, places):
 def deal_groups(order, starts, classes, counts, totals, k):
     """Return the fold of each group: in `order`, each goes where classes, and all documents, are spread most evenly.
 
-    The sum over folds and classes of squared shares grows least there.
+    The sum over folds and classes of squared shares grows least there. All arrays are int64.
 
-    `order`: int64 of shape (n_groups,).
-    `starts`: int64 of shape (n_groups + 1,), where each group's entries begin in `classes` and `counts`.
-    `classes`, `counts`: int64 of shape (n_entries,), a class of a group's documents, and how many have it.
-    `totals`: int64 of shape (n_classes,), documents of each class. `k`: int. Returns int16 of shape (n_groups,).
+    `classes`, `counts`: of entries, a class of a group's documents and how many have it; group ``g`` has the entries
+    ``starts[g]:starts[g + 1]``. `totals`: documents of each class. `k`: folds.
     """
     folds = np.empty(order.size, np.int16)
     held, sizes = np.zeros((k, totals.size)), np.zeros(k)

@@ -26,11 +26,7 @@ def _add(a, row, out):
 
 @jit
 def row_products(X, table, out):
-    """Write ``X @ table`` into `out`.
-
-    `X`: float32 or float64 of shape (n, d). `table`: shape (d, k), X's dtype.
-    `out`: shape (n, k), X's dtype, overwritten.
-    """
+    """Write ``X @ table`` into `out`, all float32 or all float64."""
     n, d = X.shape
     fours = d - d % 4
     out[:] = 0
@@ -48,11 +44,7 @@ def row_products(X, table, out):
 
 @jit
 def add_transposed_products(X, R, out):
-    """Add ``X.T @ R`` to `out`, in blocks of 512 rows, which are added up in X's dtype.
-
-    `X`: float32 or float64 of shape (n, d). `R`: shape (n, k), X's dtype.
-    `out`: float64 of shape (d, k), changed in place.
-    """
+    """Add ``X.T @ R`` to `out`, float64, in blocks of 512 rows, which are added up in the dtype of X and R."""
     n, d = X.shape
     block = np.empty((d, R.shape[1]), X.dtype)
     for first in range(0, n, 512):
@@ -75,10 +67,9 @@ def add_transposed_products(X, R, out):
 
 @jit
 def normalise_rows(logits, added, factors, logs):
-    """Turn logits, in place, into their softmax times factors: NumPy is slow where rows have only a few columns.
+    """Turn logits plus `added` into their softmax times factors (shape (n,), or (0,) for 1), in place; `logs`: ln sums.
 
-    `logits`: float32 or float64 of shape (n, k). `added`: shape (k,), added to every row first.
-    `factors`: float64 of shape (n,), or (0,) for 1. `logs`: float64 of shape (n,), overwritten, ln of the rows' sums.
+    NumPy is slow where rows have only a few columns.
     """
     for i in range(logits.shape[0]):
         row, top, total = logits[i], -np.inf, 0.0

@@ -30,18 +30,13 @@ def gather_beta(words, shift, inverse, indices, first, beta):
 
 
 @jit
-def positions_of(counts, how):
-    if how.occurrences != EACH:
-        return np.arange(counts.size), counts
-    positions = np.repeat(np.arange(counts.size), counts.astype(np.int64))
-    return positions, np.ones(positions.size)
-
-
-@jit
 def infer(beta, counts, how, key, first, theta, scores):
     """Replace `beta` by responsibilities; fill `theta` (n_topics, n_chosen) and `scores` (n_chosen,) of a document."""
     n_words, n_topics, n_chosen = beta.shape
-    positions, repeats = positions_of(counts, how)
+    positions, repeats = np.arange(n_words), counts
+    if how.occurrences == EACH:
+        positions = np.repeat(np.arange(n_words), counts.astype(np.int64))
+        repeats = np.ones(positions.size)
     sampled = np.empty(n_chosen)
     block, q, theta_k = np.empty((n_words, n_topics)), np.empty((n_words, n_topics)), np.empty(n_topics)
     if how.method == GIBBS or how.n_particles > 0:
@@ -165,12 +160,9 @@ def add_expected_statistics(documents, keys, table, shift, objective, how, rows,
 def score_documents(documents, ids, table, shift, seed, how, scores, thetas):
     """Fill the class scores ln p(d | class) and topic proportions of documents.
 
-    `documents`: Counted.
-    `ids`: shape (n_words,), integers, word of the corpus of each row of the table: random numbers depend on what a
-    document holds, not on where it stands.
-    `table`, `shift`, `how`: as for `add_expected_statistics`. `seed`: uint64.
-    `scores`: float64 of shape (n_documents, n_classes), overwritten.
-    `thetas`: float64 of shape (n_documents, n_topics, n_classes), overwritten.
+    `ids`: shape (n_words,), word of the corpus of each row of the table: random numbers depend on what a document
+    holds, not on where it stands. `table`, `shift`, `how`: as for `add_expected_statistics`.
+    `scores`, `thetas`: float64 of shape (n_documents, n_classes) and (n_documents, n_topics, n_classes), overwritten.
     """
     data, indices, indptr = documents
     words, totals = table.words, table.totals
@@ -191,11 +183,8 @@ def estimate_documents(documents, topics, alpha, n_particles, seed, out):
     """Estimate ln p(document) for each document, see `sdem_dist.kernels.topics.left_to_right`.
 
     `documents`: Counted; a fraction of an occurrence counts as one of that weight.
-    `topics`: float64 of shape (n_words, n_topics), p(word | topic).
-    `alpha`: shape (n_topics,), of the Dirichlet prior. `n_particles`: int.
-    `seed`: uint64, of the order of a document's words and of all draws for it, with what it holds: not its place or
-    its neighbours.
-    `out`: float64 of shape (n_documents,), overwritten.
+    `topics`: float64 of shape (n_words, n_topics), p(word | topic). `alpha`: shape (n_topics,), of the Dirichlet prior.
+    `seed`: uint64; what a document draws depends on it and on what it holds, not on its place or its neighbours.
     """
     data, indices, indptr = documents
     for d in range(out.size):
@@ -271,11 +260,8 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
 def bound_documents(documents, table, shift, alpha, n_sweeps, thetas, bounds):
     """Fill lower bounds of ln p(d | class), from topic proportions that inference has found.
 
-    `documents`: Counted. `table`: Table, as for `score_documents`. `shift`, `alpha`: float.
-    `n_sweeps`: int.
     `thetas`: float64 of shape (n_documents, n_topics, n_classes), posterior means of the proportions, about: where
-    sweeps begin.
-    `bounds`: float64 of shape (n_documents, n_classes), overwritten.
+    sweeps begin. `bounds`: float64 of shape (n_documents, n_classes), overwritten. The rest: as for `score_documents`.
     """
     data, indices, indptr = documents
     n_topics, n_classes = thetas.shape[1:]

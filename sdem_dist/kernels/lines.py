@@ -55,13 +55,11 @@ def is_utf8(data, start, stop):
 
 @jit
 def lines(data, start, label, text, bounds):
-    """Find lines, and two columns of each; TABs separate columns.
+    """Find lines from `start` on, and two columns of each, which TABs separate; return their number and where it stops.
 
-    `data`: ndarray of uint8, whole lines. `start`: where the first line begins.
     `label`, `text`: numbers of the two columns, from 0, or from the end if negative.
     `bounds`: int64 of shape (n, 8), overwritten, of every line: where it begins and ends (without line end), its
     columns, 1 if it is UTF-8, where the two columns begin and end; -1 and -1 for a column that is not there.
-    Returns `n_lines`, `stop` (int), how many lines were found, at most n, and where the next one begins.
     """
     i, size, n = start, data.size, 0
     tabs = np.empty(64, np.int64)
@@ -105,12 +103,7 @@ def lines(data, start, label, text, bounds):
 
 @jit
 def tab_fields(data, begins, ends, starts, stops):
-    """Find all columns of lines, which TABs separate.
-
-    `data`: ndarray of uint8.
-    `begins`, `ends`: int64 of shape (n_lines,), where lines are; all have as many columns as `starts` has rows.
-    `starts`, `stops`: int64 of shape (n_columns, n_lines), overwritten, where the columns are.
-    """
+    """Write where the columns of lines start and stop, of shape (n_columns, n_lines): all have as many."""
     for i in range(len(begins)):
         k, first, end = 0, begins[i], ends[i]
         for j in range(first, end):

@@ -111,20 +111,18 @@ def run_documents(documents, lists, counts, schedule, t, margin):
         t += schedule.corpus_scale * weight
         first, last = documents.indptr[d], documents.indptr[d + 1]
         values, words = documents.data[first:last], documents.indices[first:last]
-        length, square, order = _by_length(values, words, lists)
+        length, square, entries = 0.0, 0.0, 0
+        for j in range(values.size):
+            x = np.float64(values[j])
+            length += x
+            square += x * x
+            entries += lists.used[words[j]]
+        # Words with the shortest lists come first.
+        order = np.arange(words.size) if entries <= ENTRIES else np.argsort(lists.used[words])
         n_words_used, n_touched = _add_lists(values, words, order, lists, sums, touched)
         n_candidates = 1 if n_words_used == words.size else CANDIDATES
-        own = sums[label] + logs[label, 0] - np.float32(length) * logs[label, 1]
-        _find_best(
-            np.float32(length),
-            label,
-            logs,
-            bounds,
-            sums,
-            touched[:n_touched],
-            best[:n_candidates],
-            candidates[:n_candidates],
-        )
+        own, rivals = sums[label] + logs[label, 0] - np.float32(length) * logs[label, 1], candidates[:n_candidates]
+        _find_best(np.float32(length), label, logs, bounds, sums, touched[:n_touched], best[:n_candidates], rivals)
         if n_words_used < words.size:
             own += _rest(values, words, order[n_words_used:], label, n_classes, lists)
             for c in range(n_candidates):
@@ -150,18 +148,6 @@ def _bound(block, logs, bounds):
     bounds[block, 0], bounds[block, 1] = -np.inf, np.inf
     for k in range(block * BLOCK, min((block + 1) * BLOCK, logs.shape[0])):
         bounds[block, 0], bounds[block, 1] = max(bounds[block, 0], logs[k, 0]), min(bounds[block, 1], logs[k, 1])
-
-
-@jit_inline
-def _by_length(values, words, lists):
-    """Return the sum of a document's entries and of their squares, and its words by the lengths of their lists."""
-    length, square, entries = 0.0, 0.0, 0
-    for j in range(values.size):
-        x = np.float64(values[j])
-        length += x
-        square += x * x
-        entries += lists.used[words[j]]
-    return length, square, np.arange(words.size) if entries <= ENTRIES else np.argsort(lists.used[words])
 
 
 @jit_inline
@@ -247,13 +233,9 @@ def _move(values, words, k, rho, least, lists, n_classes):
 
 @jit
 def moved(lists, firsts, changes, n_classes):
-    """Return the pairs whose counts differ from those of a state, ascending, and by how much.
+    """Return the pairs whose counts differ from those of a state, ascending, and by how much, float64.
 
-    `lists`: Lists.
-    `firsts`: int64 of shape (n_features + 1,), the state's pairs of word ``w`` are ``firsts[w]:firsts[w + 1]``; they
-    are the first of its list, in this order.
-    `changes`: float64 of shape (n_pairs,), the state's. `n_classes`: int.
-    Returns `pairs`, `differences`, float64 of shape (n_moved,).
+    `changes`: the state's; of word ``w`` they are ``firsts[w]:firsts[w + 1]``, the first of its list in this order.
     """
     size, n = lists.used.sum(), 0
     pairs, differences = np.empty(size), np.empty(size)
@@ -272,12 +254,9 @@ def moved(lists, firsts, changes, n_classes):
 
 @jit
 def add_rises(documents, starts, classes, rises, out):
-    """Add ``sum_j x_j rises`` over the lists of each document's words to its row of `out`.
+    """Add ``sum_j x_j rises`` over the lists of each document's words to its row of `out`, float64.
 
-    `documents`: Counted.
-    `starts`: int64 of shape (n_features + 1,), the list of word ``w`` is ``starts[w]:starts[w + 1]``.
-    `classes`: int32 of shape (n_entries,). `rises`: float64 of the same shape.
-    `out`: float64 of shape (n_documents, n_classes), changed in place.
+    The list of word ``w`` are the entries ``starts[w]:starts[w + 1]`` of `classes` and `rises`.
     """
     for d in range(documents.indptr.size - 1):
         row = out[d]

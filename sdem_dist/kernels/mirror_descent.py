@@ -284,13 +284,9 @@ def inferred(room, words, counts, topics, totals, how):
 
 @jit
 def infer_documents(documents, topics, how, out, likelihoods):
-    """Find the topic proportions of documents.
+    """Find topic proportions, `out`, and ln p(words | theta_L), `likelihoods` (equation 9, without the coefficient).
 
-    `documents`: Counted, of which `indices` are rows of `topics`.
-    `topics`: float64 of shape (n_words, n_topics), phi. `how`: Descent.
-    `out`: float64 of shape (n_documents, n_topics), overwritten, theta_L.
-    `likelihoods`: float64 of shape (n_documents,), overwritten, ln p(words | theta_L), without the multinomial
-    coefficient (equation 9).
+    `documents`: Counted, of which `indices` are rows of `topics`, float64 of shape (n_words, n_topics).
     """
     data, indices, indptr = documents
     n_topics, longest = topics.shape[1], 0

@@ -212,10 +212,7 @@ def move(values, words, rows, rho, step, columns, least, totals):
 
 @jit_inline
 def move_rows(values, words, rows, rho, step, least, totals, room):
-    """Add a document's weighted entries to all columns: as `move`, for many columns, whose counts lie side by side.
-
-    `room` is two flat arrays of float32, each of a row or more.
-    """
+    """Add a document's weighted entries to all columns; `room`: two flat arrays of float32, each of a row or more."""
     n_columns, floor = rows.shape[1] // 2, np.float32(least)
     new, logs = room
     rhos, gains = np.empty(n_columns, np.float32), np.zeros(n_columns)
@@ -324,13 +321,10 @@ def damped_changes(changes, met, before, damping):
 def shifts(before, changes, of_mean, factor, entries, totals, floor):
     """Return how far changes move the score of the mean document, and the slope of that by additions of that document.
 
-    `before`, `changes`: float64 of shape (n_words, n_columns).
-    `of_mean`: float64 of shape (n_columns,), how often the mean document is added to the changes.
-    `factor`: multiplies both. `entries`: float64 of shape (n_words,), of the mean document.
-    `totals`: float64 of shape (n_columns,), sums of all words' counts before. `floor`: least count.
-    Returns `moved`, shape (n_columns,): ``sum_w x_w d ln N_w - L d ln M``.
-    Returns `slopes`, shape (n_columns,): the derivative of that by an addition of the mean document, after the
-    changes.
+    `before`, `changes`: float64 of shape (n_words, n_columns). `entries`: of the mean document, shape (n_words,).
+    `of_mean`: how often the mean document is added to the changes of each column. `factor`: multiplies both.
+    `totals`: sums of all words' counts before. `floor`: least count.
+    Returns ``sum_w x_w d ln N_w - L d ln M`` of each column, and its derivative by an addition of the mean document.
     """
     n_words, n_columns = before.shape
     moved, slopes, gains = np.zeros(n_columns), np.zeros(n_columns), np.zeros(n_columns)

@@ -139,11 +139,9 @@ def _weight(count, form):
 def weigh(data, indices, indptr, factors, form, norm, scale, out):
     """Turn the entries of documents into weights.
 
-    `data`, `indices`, `indptr`: CSR arrays of the documents.
     `factors`: float32 of shape (n_features,), of each column; 0 leaves it out.
     `form`: `COUNTS`: x. `LOG`: ln(1 + x). `BINARY`: 1. `TFIDF`: 1 + ln x, at least 0.
-    `norm`: Euclidean length of each document; 0 leaves it as it is.
-    `scale`: multiplies every entry of documents that keep their length.
+    `norm`: Euclidean length of each document; 0: every entry is multiplied by `scale` instead.
     `out`: ndarray of float32, overwritten, as long as `data`.
     """
     small = np.empty(SMALL)

@@ -24,10 +24,8 @@ def text_sizes(parents, lasts, offsets, separator, sizes):
 def spell(nodes, tree, words, separator, bounds, out):
     """Write the bytes of the n-gram of ``nodes[i]`` to ``out[bounds[i]:bounds[i + 1]]``, one after another.
 
-    `nodes`: ndarray of integers. `tree`: pair of ndarray, parent, -1 for none, and last word of every node.
-    `words`: pair of ndarray, the bytes of all words, and where each begins and the last ends.
-    `separator`: byte between words, -1 for none. `bounds`: ndarray of int64.
-    `out`: ndarray of uint8, overwritten, longer than the last bound by `PADDING`.
+    `tree`: parent, -1 for none, and last word of every node. `words`: the bytes of all words, and where each begins and
+    the last ends. `separator`: byte between words, -1 for none. `out`: longer than the last bound by `PADDING`.
     """
     parents, lasts = tree
     spelled, offsets = words
@@ -82,9 +80,8 @@ def murmur(data, bounds, hashes):
 def arrange(indptr, nodes, counts, columns, rows):
     """Write rows of counts with the node ``j`` in column ``columns[j]``, ascending; equal columns are added up.
 
-    `indptr`, `nodes`, `counts`: ndarray of int64, int32, integers.
-    `columns`: ndarray of integers, negative for nodes to leave out.
-    `rows`: tuple of ndarray, overwritten, as long as `indptr`, `nodes` and `counts`. Returns the entries written.
+    Negative columns leave nodes out. `rows`: three arrays as long as `indptr`, `nodes` and `counts`, overwritten.
+    Returns the entries written.
     """
     new_indptr, new_indices, new_counts = rows
     longest = 0
@@ -259,14 +256,11 @@ def _counted(level, base, first_entry, n_entries, tally, entries):
 
 @jit
 def count(segments, tallied, form, tree, done, level, entries):
-    """Count the n-grams of documents.
+    """Count the n-grams of documents; return how many nodes need room before it can go on, 0 if all is done.
 
-    `segments`: Segments. `tallied`: bool of shape (n_documents,), the document is counted in the tree's tally.
-    `form`: Form. `tree`: Tree.
-    `done`: int64 of shape (4,), changed in place, nodes of the tree, entries, the document to go on with, and its
-    segment.
-    `level`: ndarray of int32, overwritten, as long as the longest segment. `entries`: Entries.
-    Returns how many nodes need room before it can go on, 0 if all is done.
+    `tallied`: bool of shape (n_documents,), the document is counted in the tree's tally.
+    `done`: int64 of shape (4,), changed: nodes of the tree, entries, the document to go on with, and its segment.
+    `level`: int32, overwritten, as long as the longest segment.
     """
     ids, bounds, documents = segments
     indptr, indices, counts = entries
@@ -304,10 +298,7 @@ def count(segments, tallied, form, tree, done, level, entries):
 def insert(ids, offsets, tree, done, nodes):
     """Add n-grams that are given, and those that they begin with, to a tree.
 
-    `ids`: ndarray of int32.
-    `offsets`: int64 of shape (n_grams + 1,), N-gram ``g`` is ``ids[offsets[g]:offsets[g + 1]]``; one with a negative
-    word gets no node.
-    `nodes`: int32 of shape (n_grams,), overwritten, node of every n-gram, -1 for none.
+    N-gram ``g`` is ``ids[offsets[g]:offsets[g + 1]]``, and gets the node ``nodes[g]``, -1 if it has a negative word.
     The others, and what is returned, are as for `count`.
     """
     level, pair = np.empty(2, np.int32), np.empty(2, np.int32)

@@ -46,10 +46,9 @@ def walk(parents, lasts, tally, places, n_nodes, n_places, longest):
 
     That takes a few passes over all nodes. What is needed of a node travels with its number, since nodes lie anywhere.
 
-    `parents`, `lasts`: ndarray of int32, parent, a node of a lower number or -1, and last word of every node.
-    `tally`: ndarray of int64, its first column is negative for n-grams that no text has.
-    `places`: ndarray of int32, the place of every word of the tree, no two the same.
-    `n_nodes`, `n_places`: places are below the latter.
+    `parents`, `lasts`: parent, a node of a lower number or -1, and last word of every node.
+    `tally`: its first column is negative for n-grams that no text has.
+    `places`: the place of every word of the tree, no two the same, below `n_places`.
     `longest`: words of the longest n-grams; all of these are in texts.
     """
     starts = np.zeros(n_places + 1, np.int32)
@@ -108,8 +107,7 @@ def merge(walks, limits, spelled, merged):
     Of the next steps of all walks the deepest come first, since the others have left that part of the tree; of these
     those whose word has the first place.
 
-    `walks`: Walks. `limits`: pair of int, least and largest number of documents of an n-gram that is kept.
-    `spelled`: Spelled. `merged`: Merged. Returns `n_steps`, `n_kept` (int).
+    `limits`: least and largest number of documents of an n-gram that is kept. Returns the steps, and the n-grams kept.
     """
     steps, bounds, tallies = walks
     deepest = 0
@@ -156,11 +154,7 @@ def merge(walks, limits, spelled, merged):
 
 @jit
 def spell(path, spelled, out):
-    """Write the n-grams of a merged path that are kept, one after another.
-
-    `path`: int32 of shape (n, 2). `spelled`: Spelled.
-    `out`: ndarray of uint8, overwritten, longer than all of them by `PADDING`.
-    """
+    """Write the n-grams of a merged path that are kept, one after another, to bytes longer than them by `PADDING`."""
     data, offsets, separator, end = spelled
     deepest = 0
     for i in range(path.shape[0]):

@@ -125,13 +125,10 @@ def _add(data, start, length, slot, table, n_words):
 def words(texts, splitting, grow, table, done, marks, found):
     """Find the words of texts: runs of code points of one kind.
 
-    `texts`: Pieces. `splitting`: Splitting. `grow`: new words are added to the table; otherwise they are `UNKNOWN`.
-    `table`: Table.
-    `done`: int64 of shape (4,), changed in place, words in the table, words found, the text to go on with, and the
-    byte to go on with.
-    `marks`: ndarray of uint8, overwritten, longer than the longest text by `PADDING`.
-    `found`: pair of ndarray, overwritten, the number of every word of the texts, int32; and where those of each text
-    begin and the last end, shape (n_texts + 1,), int64.
+    `grow`: new words are added to the table; otherwise they are `UNKNOWN`.
+    `done`: int64 of shape (4,), changed: words in the table, words found, the text to go on with, and its byte.
+    `marks`: uint8, overwritten, longer than the longest text by `PADDING`.
+    `found`: the number of every word of the texts, int32, and where those of each text begin and the last end, int64.
     Returns how many bytes of the table need room before it can go on, 0 if all is done.
     """
     data, starts, stops = texts
@@ -187,10 +184,7 @@ def words(texts, splitting, grow, table, done, marks, found):
 
 @jit
 def intern(texts, grow, table, done, ids):
-    """Look up whole texts as words, adding new ones if the table may grow.
-
-    Parameters and what is returned are as for `words`.
-    """
+    """Look up whole texts as words, adding new ones if the table may grow; the rest is as for `words`."""
     data, starts, stops = texts
     n_words = done[0]
     for d in range(done[2], starts.size):

@@ -7,14 +7,14 @@ import numpy as np
 
 from sdem_dist.errors import TrainingError
 from sdem_dist.kernels.csr import weighed_squares
-from sdem_dist.kernels.losses import Schedule
+from sdem_dist.kernels.losses import Objective, Schedule
 from sdem_dist.kernels.multinomial import add_changes, damped_changes, shifts
 from sdem_dist.kernels.rows import column_sums
 from sdem_dist.learners.sdem import At, SdEM
 from sdem_dist.losses import kernel_form, named
 from sdem_dist.models.em import EXACT, EmForm, EStep
 from sdem_dist.models.heads import Labels, Unit
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, Steps
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics
 from sdem_dist.records import record
 
 STEPS = {"hinge": 0.2, "ncll": 1.0}
@@ -52,17 +52,9 @@ class StepSizes:
     def of_lane(self, model: Any, n_documents: float, corpus_scale: float) -> Schedule:
         """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
         gain = 1.0 / n_documents if self.correction else 0.0
-        return Schedule(
-            start=self.start,
-            class_start=self.class_start,
-            decay=self.decay,
-            word_gain=gain * model.alpha,
-            class_gain=gain * model.class_alpha,
-            corpus_scale=float(corpus_scale),
-            floor=self.floor,
-            class_floor=self.class_floor,
-            mean_square=self.mean_square,
-        )
+        gains, floors = (gain * model.alpha, gain * model.class_alpha), (self.floor, self.class_floor)
+        rates = self.start, self.class_start, self.decay
+        return Schedule(*rates, *gains, float(corpus_scale), *floors, self.mean_square)
 
 
 def paper_steps(decay: float = DECAY) -> StepSizes:
@@ -189,8 +181,8 @@ class Merge:
             return sums._replace(met=met, entries=entries, weight=local.weight, n_lanes=local.weight)
         schedule = self.steps.of_lane(model, sdem.n_documents, at.scale(n))
         form = kernel_form(sdem.loss, 2 if isinstance(model.head, Labels) else model.n_classes)
-        steps = Steps(schedule, self.steps.correction, form, self.tolerance)
-        changes, counts, end = model.run(state, local, at.order(n), at.keys(n), steps)
+        objective = Objective(form, self.tolerance, np.asarray(model.head.component_class, np.int64))
+        changes, counts, end = model.run(state, local, at, schedule, objective, self.steps.correction)
         met, entries = np.zeros((2, len(changes)))
         if at.lane.round_documents > n:  # a lane that is alone needs no merging
             met, entries = np.any(changes, axis=1).astype(np.float64), local.sums_of_words(data)

@@ -56,10 +56,7 @@ def gaussian_block(
 def categorical_blocks(
     summary: ColumnSummary, columns: np.ndarray, alpha: float, least: object = None
 ) -> tuple[Block, ...]:
-    """Return columns as categorical variables, those with as many categories together.
-
-    Raises ValueError: a column has too many categories, or `least` is not a number for each.
-    """
+    """Return columns as categorical variables, those with as many categories together; `least`: of each column."""
     high = np.maximum(summary.high[columns], 1.0)
     if (high >= MOST_CATEGORIES).any():
         column = int(columns[high.argmax()])
@@ -137,10 +134,7 @@ def weights_at_examples(
 def weights_of_features(
     model: FeatureModel, mu: np.ndarray, counts: np.ndarray, component_class: tuple[int, ...]
 ) -> MixtureWeights:
-    """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows.
-
-    `model`: one block over all columns, as they are. `mu`, `counts`: of the components.
-    """
+    """Return the discriminative parameters that are a mixture of exponentials, or of Gaussians over expanded rows."""
     (block,) = model.blocks
     parameters = model.to_natural(mu, np.log(counts / counts.sum()))
     theta = block.shaped(parameters.theta)
@@ -169,9 +163,7 @@ def features_at_examples(
 ) -> FeatureState:
     """Return components half way between their class and a random example, in the expectation parameters.
 
-    A class of one component is the class.
-
-    `examples`: shape (n_components, n_columns). `numbers`: components of each class.
+    `examples`: shape (n_components, n_columns). `numbers`: components of each class; a single one is the class.
     """
     component_class = np.repeat(np.arange(len(numbers)), numbers)
     rows = model.features(examples)
@@ -203,10 +195,7 @@ def counts_at_examples(
 def features_by_k_means(
     table: np.ndarray, n_clusters: int, model: FeatureModel, weight: float, seed: int
 ) -> FeatureState:
-    """Return components that are the clusters of k-means of some rows; a missing value has the mean of its column.
-
-    `model`: one block over all columns. `weight`: documents of the corpus.
-    """
+    """Return the clusters of k-means of some rows as components; a missing value has the mean of its column."""
     (block,) = model.blocks
     values, rows = block.values(table)[..., 0], model.features(table)
     gaps = np.isnan(values)

@@ -46,10 +46,7 @@ class OnePass(ABC, Generic[_Summary, _Batch]):
 
 
 def _joined(n: Any, mean: Any, squares: Any, other_n: Any, other_mean: Any, other_squares: Any) -> Any:
-    """Join numbers, means and sums of squared deviations, without the cancellation of sums of squares.
-
-    Chan, Golub and LeVeque 1983.
-    """
+    """Join numbers, means and sums of squared deviations, as stable as Chan, Golub and LeVeque 1983 do."""
     total, shift = n + other_n, other_mean - mean
     share = other_n / np.where(total > 0, total, 1.0)
     with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
@@ -248,10 +245,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
 
 
 def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:
-    """Return the positions of examples of each class, as ints; where documents are fewer, some are repeated.
-
-    A class without documents, as a fold may have one, gets examples of all the others.
-    """
+    """Return positions of examples of each class; a class with too few repeats them, one without has the others'."""
     finite = np.isfinite(survey.keys)
     of_all = survey.positions[finite][np.argsort(survey.keys[finite], kind="stable")]
     return [

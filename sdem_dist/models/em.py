@@ -241,10 +241,7 @@ class Centres:
         return KMeansState(centres, np.zeros(self.n_clusters), 0.0)
 
     def prepare(self, documents: Documents | DenseDocuments, *, frequent_first: bool = False) -> Documents:
-        """Return rows as k-means sees them: sparse, float64, of length 1 if it is spherical.
-
-        Raises ValueError: a value is missing.
-        """
+        """Return rows as k-means sees them: sparse, float64, of length 1 if it is spherical."""
         if isinstance(documents, DenseDocuments):
             values = np.asarray(documents.values, np.float64)
             if np.isnan(values).any():

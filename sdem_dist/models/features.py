@@ -81,10 +81,7 @@ class FeatureParameters(NamedTuple):
 
 @record
 class FeatureModel:
-    """p(y) times, for every variable, p(variable | y); missing variables (NaN) are summed out.
-
-    A variable of several columns is missing where one of them is.
-    """
+    """p(y) times, for every variable, p(variable | y); variables with a missing value (NaN) are summed out."""
 
     blocks: tuple[Block, ...]
 
@@ -140,10 +137,7 @@ class FeatureModel:
     def features(
         self, table: np.ndarray, labels: np.ndarray | None = None, weights: np.ndarray | None = None
     ) -> Features:
-        """Return rows of a table as statistics.
-
-        Raises ValueError: a value is not one of its column's family.
-        """
+        """Return rows of a table as statistics; raise ValueError where a value is not one of its column's family."""
         n = len(table)
         parts, absent, base = [], [], np.zeros(n)
         for block in self.blocks:
@@ -211,10 +205,7 @@ class FeatureModel:
         return np.asarray(scores)
 
     def log_densities(self, parameters: FeatureParameters, row: np.ndarray) -> np.ndarray:
-        """Return ln p(variable | class) of a row at the first column of each variable, shape (n_columns, n_classes).
-
-        0 where a variable is missing, and at its other columns.
-        """
+        """Return ln p(variable | class) of a row, by column and class: at a variable's first column, elsewhere 0."""
         densities = np.zeros((len(row), len(parameters.theta)))
         thetas, first = self.split(parameters.theta), 0
         for block, theta in zip(self.blocks, thetas, strict=True):
@@ -231,10 +222,7 @@ class FeatureModel:
         return densities
 
     def weighted_statistics(self, loss_weights: np.ndarray, features: Features, mu: np.ndarray) -> np.ndarray:
-        """Return statistics times loss weights, summed over rows, shape (n_classes, n_statistics).
-
-        Missing variables count with their mean given the class, ``E[T | y]`` (Table 2).
-        """
+        """Return statistics times loss weights, summed over rows; missing ones count as ``E[T | y]`` (Table 2)."""
         sums = np.einsum("nk,ns->ks", loss_weights, features.statistics)
         if features.missing.shape[1]:
             absent = np.einsum("nk,nv->kv", loss_weights, features.missing)

@@ -94,12 +94,9 @@ class Classes:
 
 
 def by_class(scores: np.ndarray, component_class: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Return what classes score, and the posteriors of their components.
+    """Return ``ln p(y, x) = ln sum_z p(z, y, x)`` of classes, and ``p(z | y, x)`` of components in their class.
 
-    `scores`: shape (n, n_components), ``ln p(z, y, x)``.
-    Returns `scores`, shape (n, n_classes): ``ln p(y, x) = ln sum_z p(z, y, x)``.
-    Returns `posteriors`, shape (n, n_components): ``p(z | y, x)`` for the class y of each component; zeros for a
-    class of score -inf.
+    `scores`: shape (n, n_components), ``ln p(z, y, x)``. Posteriors are zeros in a class of score -inf.
     """
     starts = first_components(component_class)
     top = np.maximum.reduceat(scores, starts, axis=1)

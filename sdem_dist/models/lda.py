@@ -1,7 +1,7 @@
 """A classifier whose classes are LDA models: how documents score the classes, and their topics under each."""
 
 from dataclasses import field, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -10,12 +10,12 @@ from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels import lda as kernel
 from sdem_dist.kernels import topics
 from sdem_dist.kernels.csr import Counted, runs
-from sdem_dist.kernels.losses import Moment, Objective, Table
+from sdem_dist.kernels.losses import Moment, Objective, Schedule, Table
 from sdem_dist.kernels.randomness import log_normal, mixed
 from sdem_dist.kernels.topics import MOVES, check_number
 from sdem_dist.losses import Loss, Nll, kernel_form
 from sdem_dist.models import word_counts
-from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, Steps, WordCounts, lengths
+from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths
 from sdem_dist.records import record
 
 _NO_COMPONENTS = np.empty(0, np.int64)
@@ -83,21 +83,13 @@ class LdaClasses(WordCounts):
     """Classes that are LDA models: a column of the table is a topic of a class, ``topic * n_classes + class``.
 
     `n_topics`: of each class.
-    `alpha`, `class_alpha`: pseudo-count of every word in a topic and of every class in the conjugate priors.
     `noise`: the start is multiplied by ``exp(noise * normal)``, once and before lanes part. Otherwise each lane would
     number the topics in its own way, and averaging would erase them.
-    `log_prior`: fixed ln p(y); None learns it.
     """
 
     n_topics: int = 2
-    alpha: float = 1.0
-    class_alpha: float = 1.0
     inference: Inference = field(default_factory=Inference)
     noise: float = 0.1
-    log_prior: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        word_counts.check_log_prior(self.log_prior, self.n_classes)
 
     @property
     def n_columns(self) -> int:
@@ -128,7 +120,7 @@ class LdaClasses(WordCounts):
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> LdaParameters:
         """Return what defines p(word | topic, class) of the given words, and the class prior (M-step)."""
-        prior = word_counts.log_class_prior(state, self.log_prior)
+        prior = self.log_class_prior(state)
         return LdaParameters(state.words[words], state.totals, float(state.gamma), self.n_features, prior)
 
     def scored(self, state: SdemState, local: LocalDocuments, temperature: float, seed: int) -> Scored:
@@ -155,18 +147,16 @@ class LdaClasses(WordCounts):
         return word_counts.at_one_theta(local, rows, class_counts)
 
     def run(
-        self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
+        self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective, literal: bool
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
-        before = state.words[local.words]
-        words = before.copy()
-        table, moment = word_counts.working_table(state, words, self.log_prior, self.n_features)
-        objective, how = Objective(steps.loss, steps.tolerance, _NO_COMPONENTS), self.inference.how
-        for a, b in runs(_costs(local.documents, self.inference, self.n_columns)[order]):
-            visited = local.visited(order[a:b])
-            end = kernel.run_documents(visited, keys, table, steps.schedule, moment, objective, how)
-            moment = Moment(*end)
-        return words - before, table.class_counts - state.class_counts, moment
+        """Run sdEM over a lane's documents; return how N of their words and C move from `state`, and where it ends."""
+        n, how = local.documents.n_documents, self.inference.how
+        keys, costs = at.keys(n), _costs(local.documents, self.inference, self.n_columns)
+
+        def run(documents: Any, table: Table, moment: Moment) -> Any:
+            return kernel.run_documents(documents, keys, table, steps, moment, objective, how)
+
+        return self.stepped(state, local, at.order(n), costs, run)
 
 
 def check_occurrences(documents: Documents, inference: Inference) -> None:

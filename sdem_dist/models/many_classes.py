@@ -130,10 +130,7 @@ class VeryManyClasses:
     n_classes: int
 
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return the sums of `evaluation.classifier_sums`; for held-out documents those for a temperature.
-
-        A batch yields a few documents at a time, with whether each class has a count above the prior's.
-        """
+        """Return the sums of `classifier_sums`, or for held-out documents those for a temperature; see `scored`."""
         sums = []
         for d, trained in (part for batch in batches for part in batch):
             if not held_out:
@@ -163,15 +160,12 @@ class VeryManyClasses:
 
 @record
 class SparseCounts:
-    """Naive Bayes of words that keeps only counts that differ from the prior's.
-
-    `alpha`, `class_alpha`: pseudo-count of a word, where no other start is given, and of a class.
-    """
+    """Naive Bayes of words that keeps only counts that differ from the prior's."""
 
     n_features: int
     head: VeryManyClasses
-    alpha: float = 1.0
-    class_alpha: float = 1.0
+    alpha: float = 1.0  # pseudo-count of a word, where no other start is given
+    class_alpha: float = 1.0  # pseudo-count of a class
 
     state_type = ManyClassState
     cache_key = "many classes"
@@ -206,10 +200,7 @@ class SparseCounts:
         return ManyClassState(prior, nothing, nothing, totals, np.full(self.n_classes, self.class_alpha), 0.0)
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> Documents:
-        """Return labelled documents with entries that kernels are compiled for.
-
-        Raises ValueError: there are no labels.
-        """
+        """Return labelled documents with entries that kernels are compiled for."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         d, kind = documents, documents.data.dtype
@@ -264,7 +255,7 @@ class SparseCounts:
     def scored(
         self, state: ManyClassState, batch: Any, temperature: float, seed: int
     ) -> Iterator[tuple[Scored, np.ndarray]]:
-        """Yield documents with their scores, exactly, a few at a time."""
+        """Yield a few documents with exact scores at a time, and whether each class has a count above the prior's."""
         parameters, trained = self.parameters(state), np.zeros(self.n_classes, bool)
         # A class that was only ever a rival has lost counts and gained none.
         trained[state.split()[1][state.changes > 0]] = True

@@ -48,10 +48,7 @@ class RowTransform:
         return n if self.n_features(n) == n_features else -1
 
     def dense(self, X: np.ndarray) -> np.ndarray:
-        """Return rows of a table, shape (n, n_features), of X's dtype.
-
-        Expanded: ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9).
-        """
+        """Return rows; expanded they are ``[1, x_1, ..., x_d, x_1 x_1, x_1 x_2, ..., x_d x_d]`` (equation 9)."""
         if self.scale:
             X = X * (self.scale / _not_zero(X.sum(axis=1, dtype=np.float64))).astype(X.dtype)[:, None]
         if not self.expand:
@@ -87,10 +84,7 @@ def normalised_sum(documents: DenseDocuments | Documents) -> np.ndarray:
 
 
 def scale_of(mean_row: np.ndarray) -> float:
-    """Return the scale with which two rows have a product of `INNER_PRODUCT` on average.
-
-    `mean_row`: shape (n_columns,): mean of the rows divided by their sums.
-    """
+    """Return the scale with which two rows, of this mean after division by their sums, have `INNER_PRODUCT`."""
     length = float(np.sqrt((mean_row**2).sum()))
     return float(np.sqrt(INNER_PRODUCT)) / length if length > 0 else 1.0
 
@@ -328,10 +322,7 @@ class PosteriorMixture:
         return MultiplicativeState(*weights, *weights, *weights, -np.inf, 1.0, 1.0, 0.0, np.empty(0))
 
     def prepare(self, documents: DenseDocuments | Documents, *, frequent_first: bool = False) -> SortedDocuments:
-        """Sort labelled documents by class and transform them.
-
-        Raises ValueError: there are no labels, or a table has a value that is negative or missing.
-        """
+        """Sort labelled documents by class and transform them; no value may be negative or missing."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
         if isinstance(documents, DenseDocuments) and not (documents.values >= 0).all():

@@ -14,7 +14,7 @@ from scipy.special import digamma
 from sdem_dist.documents import Documents
 from sdem_dist.evaluation import scored
 from sdem_dist.kernels.csr import add_scores, add_statistics, runs
-from sdem_dist.kernels.losses import Moment, Objective
+from sdem_dist.kernels.losses import Moment, Objective, Schedule
 from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss, one_hot
@@ -24,14 +24,10 @@ from sdem_dist.models.word_counts import (
     LocalDocuments,
     SdemState,
     SdemStatistics,
-    Steps,
     WordCounts,
     at_one_theta,
-    check_log_prior,
     lengths,
-    log_class_prior,
     state_at,
-    working_table,
 )
 from sdem_dist.records import record
 
@@ -51,17 +47,8 @@ class NaturalParameters(NamedTuple):
 class NaiveBayes(WordCounts):
     """Naive Bayes of words, whose classes may be mixtures of components, or labels against the rest.
 
-    `alpha`, `class_alpha`: pseudo-count of every word and of every column, in the conjugate priors. Where documents are
-    counted, classes have no prior; components have one, so that none dies out.
-    `log_prior`: fixed ln p of each column; None learns it.
+    Where documents are counted, classes have no prior; components have one, so that none dies out.
     """
-
-    alpha: float = 1.0
-    class_alpha: float = 1.0
-    log_prior: tuple[float, ...] | None = None
-
-    def __post_init__(self) -> None:
-        check_log_prior(self.log_prior, self.n_columns)
 
     def start(self, first: int, last: int, seed: int = 0) -> SdemState:
         return self.start_at(np.full(last - first, self.alpha))
@@ -78,7 +65,7 @@ class NaiveBayes(WordCounts):
         rows = np.ascontiguousarray(rows)
         take_logarithms(rows.reshape(-1))  # in place: memory need not hold the table of a wide model twice
         with np.errstate(divide="ignore"):  # ln 0 = -inf: a class without documents, or alpha = 0
-            return NaturalParameters(rows, np.log(totals), log_class_prior(state, self.log_prior))
+            return NaturalParameters(rows, np.log(totals), self.log_class_prior(state))
 
     def parameters(self, state: SdemState, words: np.ndarray | slice = slice(None)) -> NaturalParameters:
         """Return what predicts: theta(mu), or of labels the log-odds, their columns' theta less those of their rest."""
@@ -151,28 +138,24 @@ class NaiveBayes(WordCounts):
         return state._replace(words=words, totals=words.sum(axis=0), class_counts=counts, t=state.t + s.weight)
 
     def run(
-        self, state: SdemState, local: LocalDocuments, order: np.ndarray, keys: np.ndarray, steps: Steps
+        self, state: SdemState, local: LocalDocuments, at: Any, steps: Schedule, objective: Objective, literal: bool
     ) -> tuple[np.ndarray, np.ndarray, Moment]:
-        """Run sdEM over documents in `order`; return how N of their words and C move from `state` and where it ends."""
-        objective = Objective(steps.loss, steps.tolerance, np.asarray(self.head.component_class, np.int64))
-        costs = (20.0 if steps.literal else 2.0) * np.diff(local.documents.indptr)[order] * self.n_columns
-        if steps.literal:
-            before = state.words[local.words]
-            words = before.copy()
-            table, moment = working_table(state, words, self.log_prior, self.n_features)
-            for a, b in runs(costs):
-                visited = local.visited(order[a:b])
-                moment = Moment(*run_paper_steps(visited, table, steps.schedule, moment, objective))
-            return words - before, table.class_counts - state.class_counts, moment
+        """Run sdEM over a lane's documents; return how N of their words and C move from `state`, and where it ends."""
+        order = at.order(local.documents.n_documents)
+        costs = (20.0 if literal else 2.0) * np.diff(local.documents.indptr) * self.n_columns
+        if literal:
+            return self.stepped(
+                state, local, order, costs, lambda d, table, moment: run_paper_steps(d, table, steps, moment, objective)
+            )
         table_words, used = state.words, local.words
         if not isinstance(table_words, np.ndarray):  # blocks of a wide table
             table_words, used = table_words[used], np.arange(len(used), dtype=np.uint32)
         rows = with_logarithms(table_words, used)
-        table, moment = working_table(state, rows, self.log_prior, self.n_features)
+        table, moment = self.working_table(state, rows)
         members = local.targets if isinstance(self.head, Labels) else NO_MEMBERS
         t, blend_credit = moment.t, np.full(max(1, members.shape[1]), 0.5)
-        for a, b in runs(costs):
-            t = run_documents(local.visited(order[a:b]), members, table, steps.schedule, t, blend_credit, objective)
+        for a, b in runs(costs[order]):
+            t = run_documents(local.visited(order[a:b]), members, table, steps, t, blend_credit, objective)
         return changes_of(rows, table_words, used), table.class_counts - state.class_counts, moment._replace(t=t)
 
 
@@ -192,21 +175,14 @@ def joint_scores(parameters: NaturalParameters, documents: Documents) -> np.ndar
 
 
 def weighted_statistics(loss_weights: np.ndarray, documents: Documents, n_words: int) -> np.ndarray:
-    """Return the documents' counts, weighted by column and summed: shape (n_words, n_columns), float64.
-
-    `loss_weights`: float64 of shape (n_documents, n_columns).
-    `n_words`: rows of the result; ``documents.indices`` are below it.
-    """
+    """Return the documents' counts, weighted by column and summed: shape (n_words, n_columns), float64."""
     rows = np.zeros((n_words, loss_weights.shape[1]))
     add_statistics(documents.data, documents.indices, documents.indptr, loss_weights, rows)
     return rows
 
 
 def pseudo_count(alpha: str | float, n_features: int) -> float:
-    """Return alpha as a number: "laplace" is 1 (P1), "log" ln |W| (P2).
-
-    0 becomes 1e-10, as with scikit-learn's ``force_alpha=False``.
-    """
+    """Return "laplace" as 1 (P1), "log" as ln |W| (P2), and 0 as 1e-10, as scikit-learn's ``force_alpha=False``."""
     if alpha == "laplace":
         return 1.0
     if alpha == "log":

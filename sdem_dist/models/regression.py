@@ -155,10 +155,7 @@ class JointGaussian(DenseModel):
         return started(np.array([n_documents]), self.variables.centre[None])
 
     def prepare(self, documents: DenseDocuments, *, frequent_first: bool = False) -> Rows:
-        """Return the documents, standardised.
-
-        Raises ValueError: a row has no target.
-        """
+        """Return the documents, standardised; each must have a target."""
         values = self.variables.blocks[0].values(documents.values)[:, 0]
         if np.isnan(values[:, -1]).any():
             raise ValueError(f"row {int(np.isnan(values[:, -1]).argmax())} has no target")
@@ -195,8 +192,7 @@ class JointGaussian(DenseModel):
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         """Return, for conditional loss, a joint of the target given the features at mu and the features of the prior.
 
-        So the prior does not move the features' part: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` that
-        does not concern the features.
+        So the prior does not move the features: ``KL(prior || this)`` is the part of ``KL(prior || mu)`` without them.
         """
         if not isinstance(loss, Ncll):
             return mu

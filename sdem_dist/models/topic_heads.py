@@ -11,7 +11,7 @@ import numpy as np
 from scipy.special import log_expit, logit, xlogy
 
 from sdem_dist.evaluation import classifier_metrics, classifier_sums, joined, scored
-from sdem_dist.kernels import topic_outputs as kernel
+from sdem_dist.kernels import topic_steps as kernel
 from sdem_dist.label_scores import OF_THRESHOLDS, best_thresholds, decisions_of, finish, fitting_sums, label_sums
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.word_counts import LocalDocuments, lengths
@@ -48,7 +48,7 @@ class TopicHead(ABC):
     n_classes: int = 0
     gamma: float = 1.0
 
-    kind: ClassVar[int]  # that of `sdem_dist.kernels.topic_outputs`
+    kind: ClassVar[int]  # that of `sdem_dist.kernels.topic_steps`
     learns: ClassVar[Literal["labels", "targets", "nothing"]]  # what documents bring
     runaway: ClassVar[float] = np.inf  # an entry of U past which training has diverged
 

@@ -10,7 +10,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels import mirror_descent, topic_steps
 from sdem_dist.kernels.csr import Counted, runs
 from sdem_dist.kernels.mirror_descent import FLOOR, Descent
-from sdem_dist.kernels.topic_outputs import Response
+from sdem_dist.kernels.topic_steps import Response
 from sdem_dist.kernels.topics import check_number
 from sdem_dist.models.topic_heads import TopicHead, TopicParameters, TopicScores
 from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, localised, rows_added, words_of

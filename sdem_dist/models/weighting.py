@@ -52,10 +52,7 @@ class Weighting:
         return self.min_df > 1 or self.orders is not None
 
     def factors(self, document_frequency: np.ndarray, vocabulary: Sequence[str] | None = None) -> np.ndarray:
-        """Return what multiplies each column, float32 of shape (n_features,).
-
-        `document_frequency`: shape (n_features,), of the training corpus. `vocabulary`: where `orders` chooses n-grams.
-        """
+        """Return what multiplies each column, float32, from its documents; `vocabulary` where `orders` chooses."""
         idf = np.ones(len(document_frequency))
         if self.form == "tfidf":
             idf = np.log((1.0 + self.n_documents) / (1.0 + document_frequency)) + 1.0

@@ -3,14 +3,14 @@
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels.csr import Visited, column_sums
+from sdem_dist.kernels.csr import Visited, column_sums, runs
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
-from sdem_dist.kernels.losses import LossForm, Moment, Schedule, Table
+from sdem_dist.kernels.losses import Moment, Table
 from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
 from sdem_dist.kernels.rows import column_sums as sums_of_columns
 from sdem_dist.models.heads import Classes, Labels
@@ -161,15 +161,6 @@ def rows_added(parts: Sequence[np.ndarray], places: Sequence[np.ndarray], n_rows
     return total
 
 
-class Steps(NamedTuple):
-    """How a lane of sequential sdEM steps."""
-
-    schedule: Schedule
-    literal: bool  # steps are the paper's, to the letter
-    loss: LossForm
-    tolerance: float
-
-
 def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
     """Return the first word of a block of the vocabulary and the first after it."""
     return n_features * block // n_blocks, n_features * (block + 1) // n_blocks
@@ -181,13 +172,22 @@ class WordCounts:
 
     A block of a state holds the rows of some neighbouring words and their sums. What does not belong to words (class
     counts, gamma, t) is in every block alike, since every block's update computes it from the same numbers.
+
+    `alpha`, `class_alpha`: pseudo-count of every word and of every class, or column, in the conjugate priors.
+    `log_prior`: fixed ln p of each class, or column; None learns it.
     """
 
     n_features: int
     head: Classes | Labels
+    alpha: float = 1.0
+    class_alpha: float = 1.0
+    log_prior: tuple[float, ...] | None = None
 
     state_type = SdemState
     tempered = True
+
+    def __post_init__(self) -> None:
+        check_log_prior(self.log_prior, self.n_counts)
 
     @property
     def n_classes(self) -> int:
@@ -230,10 +230,7 @@ class WordCounts:
             raise ValueError("array 'class_counts' has no class of a probability above zero")
 
     def prepare(self, documents: Documents, *, frequent_first: bool = False) -> LocalDocuments:
-        """Renumber words compactly, in few bytes an entry.
-
-        Raises ValueError: there are no labels, or the model does not take the entries.
-        """
+        """Renumber words compactly, in few bytes an entry; classes need labels, and `Labels` need targets."""
         labels, targets = documents.labels, NO_TARGETS
         if self.head.clusters:
             labels = np.zeros(documents.n_documents, np.int32)
@@ -261,6 +258,32 @@ class WordCounts:
         words[s.words] += s.rows
         counts, t = state.class_counts + s.class_counts, state.t + s.weight
         return state._replace(words=words, totals=sums_of_columns(words), class_counts=counts, t=t)
+
+    def log_class_prior(self, state: SdemState) -> np.ndarray:
+        """Return normalised ln p(y) of classes, or components: the fixed one, or theta(mu) of the categorical."""
+        if self.log_prior is not None:
+            return np.asarray(self.log_prior)
+        counts = state.class_counts + state.class_gamma
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return np.asarray(np.log(counts) - np.log(counts.sum()))
+
+    def working_table(self, state: SdemState, words: np.ndarray) -> tuple[Table, Moment]:
+        """Return what a lane's kernel changes, with the lane's rows in `words`, and where it starts."""
+        counts = state.class_counts.copy()
+        prior = np.zeros(len(counts)) if self.log_prior is None else np.array(self.log_prior)
+        table = Table(words, state.totals.copy(), counts, prior, self.log_prior is None, self.n_features)
+        return table, Moment(float(state.gamma), float(state.class_gamma), float(state.t))
+
+    def stepped(
+        self, state: SdemState, local: LocalDocuments, order: np.ndarray, costs: np.ndarray, run: Callable[..., Any]
+    ) -> tuple[np.ndarray, np.ndarray, Moment]:
+        """Run a kernel over documents in `order`; return how N of their words and C move, and where it ends."""
+        before = state.words[local.words]
+        words = before.copy()
+        table, moment = self.working_table(state, words)
+        for a, b in runs(costs[order]):
+            moment = Moment(*run(local.visited(order[a:b]), table, moment))
+        return words - before, table.class_counts - state.class_counts, moment
 
     def initial_block(self, block: int, n_blocks: int, seed: int) -> SdemState:
         return self.start(*bounds(self.n_features, block, n_blocks), seed)
@@ -301,22 +324,3 @@ def check_log_prior(log_prior: tuple[float, ...] | None, n_columns: int) -> None
     """Raise ValueError unless a fixed ln p(y) is one of each class, or component."""
     if log_prior is not None and len(log_prior) != n_columns:
         raise ValueError(f"log_prior has {len(log_prior)} numbers for {n_columns} classes")
-
-
-def log_class_prior(state: SdemState, fixed: tuple[float, ...] | None) -> np.ndarray:
-    """Return normalised ln p(y) of the classes, or the components: the fixed one, or theta(mu) of the categorical."""
-    if fixed is not None:
-        return np.asarray(fixed)
-    counts = state.class_counts + state.class_gamma
-    with np.errstate(divide="ignore", invalid="ignore"):
-        return np.asarray(np.log(counts) - np.log(counts.sum()))
-
-
-def working_table(
-    state: SdemState, words: np.ndarray, log_prior: tuple[float, ...] | None, n_features: int
-) -> tuple[Table, Moment]:
-    """Return what a lane's kernel changes, with the lane's rows in `words`, and where it starts."""
-    counts = state.class_counts.copy()
-    prior = np.zeros(len(counts)) if log_prior is None else np.array(log_prior)
-    table = Table(words, state.totals.copy(), counts, prior, log_prior is None, n_features)
-    return table, Moment(float(state.gamma), float(state.class_gamma), float(state.t))

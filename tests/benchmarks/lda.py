@@ -111,7 +111,7 @@ def sampler_rates(split: Split, n_topics: int, repeats: int, sweeps: int = 20) -
     corpus = MemoryCorpus(split.X, np.zeros(n, np.int32), ("all",), random_state=0)
     gibbs = Inference("gibbs", "each", 1.0 / n_topics, sweeps, sweeps - 1)
     learner = SdEM(
-        LdaClasses(split.X.shape[1], Classes(1), n_topics, 0.1, inference=gibbs), float(n), Merge(local=False)
+        LdaClasses(split.X.shape[1], Classes(1), 0.1, n_topics=n_topics, inference=gibbs), float(n), Merge(local=False)
     )
     documents, lane = learner.prepare(corpus.read(0, n)), Lane(0, 0, 0, 0, n, n)
     state = learner.init()

@@ -22,8 +22,21 @@ from sdem_dist.kernels.mirror_descent import (
     infer_documents,
     objective,
 )
-from sdem_dist.kernels.topic_outputs import GAUSSIAN, LABELS, NONE, ORDERED, POISSON, SOFTMAX, Response
-from sdem_dist.kernels.topic_steps import Progress, Rates, TopicDocuments, Topics, add_gradients, run_batches
+from sdem_dist.kernels.topic_steps import (
+    GAUSSIAN,
+    LABELS,
+    NONE,
+    ORDERED,
+    POISSON,
+    SOFTMAX,
+    Progress,
+    Rates,
+    Response,
+    TopicDocuments,
+    Topics,
+    add_gradients,
+    run_batches,
+)
 
 ASCENDING = np.arange(256).astype(np.uint32)
 SEARCHES = LINE_SEARCH, LINE_SEARCH_L1

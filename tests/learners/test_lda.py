@@ -27,7 +27,7 @@ def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
     X, y = random_counts(seed=2)
     steps = margin_steps(0.3, Unit(20.0, 25.0), 0.5, 1.0)
     rule = Merge(steps, merge == "mean")
-    topics = LdaClasses(X.shape[1], Classes(3), 1, alpha=0.5, inference=Inference(method=inference))
+    topics = LdaClasses(X.shape[1], Classes(3), alpha=0.5, n_topics=1, inference=Inference(method=inference))
     found = []
     for model in (topics, NaiveBayes(X.shape[1], Classes(3), 0.5)):
         made = SdEM(model, float(len(y)), rule, loss)
