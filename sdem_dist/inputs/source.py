@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from typing import Any, Literal, cast
 
@@ -20,7 +20,7 @@ from sdem_dist.counted import counted
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.inputs import validation as checks
-from sdem_dist.inputs.raw_text import are_texts, learned_counts, refuse_other_texts, text_column
+from sdem_dist.inputs.raw_text import are_texts, learned_counts, text_column
 from sdem_dist.inputs.spec import Estimator, Source
 from sdem_dist.inputs.validation import seed_of, some
 from sdem_dist.inputs.weighted import coded, members_of
@@ -42,12 +42,9 @@ def source_of(
 ) -> Source:
     """Return documents in memory, or a corpus, as the estimator takes them, checked.
 
-    `estimator`: its `spec` says what documents have to be and to bring. With ``use="train"`` it records the features.
     `X`: array-like, sparse matrix, dask array or Corpus; or a Source, which was checked when it was made.
-    `y`: array-like.
-    `sample_weight`: array-like of shape (n_samples,).
     `client`: distributed.Client: a cluster can read a corpus only.
-    `classes`: array-like of shape (n_classes,): all classes, where `y` may have fewer: of the batches of `partial_fit`.
+    `classes`: all classes, where `y` may have fewer: of the batches of `partial_fit`.
     Raises ValueError, CorpusError: what is wrong, where, and what to do.
     """
     sparse = estimator._layout == "sparse"
@@ -56,14 +53,11 @@ def source_of(
         if use != "train":
             X = estimator.vectorize(cast("Sequence[str]", X))
         else:
-            X, *facts = learned_counts(estimator, X, sample_weight, classes is not None)
-            of_texts = dict(zip(("vocabulary", "vectorizer", "transformer"), facts, strict=True))
+            X, of_texts = learned_counts(estimator, X, sample_weight, classes is not None)
     if isinstance(X, Source):
         source = X
     else:
-        checks.refuse_no_documents(X)
-        if sparse:
-            refuse_other_texts(X)
+        checks.refuse_no_documents(X, counts=sparse)
         if isinstance(X, Corpus):
             source = _of_corpus(estimator, X, y, sample_weight, use)
         elif client is not None:
@@ -73,7 +67,25 @@ def source_of(
         else:
             source = _in_memory(estimator, X, y, sample_weight, use, classes)
         if estimator.spec.target == "labels" and classes is None:
-            _check_classes(source, use)
+            present = np.flatnonzero(source.class_counts)
+            if source.members is None and use == "score" and not len(present):
+                raise ValueError(
+                    "none of the documents to be scored has a label: accuracy and losses need some that have"
+                )
+            if source.members is None and use == "train" and len(present) < 2:
+                problem = (
+                    f"has one class only ({some(source.classes[present])}): a classifier needs at least two classes"
+                )
+                on_disk = isinstance(source.corpus, Corpus)
+                raise CorpusError(problem, path=source.name) if on_disk else ValueError(f"y {problem}")
+            if source.members is None and use == "train" and len(present) < len(source.classes):
+                empty = np.setdiff1d(np.arange(len(source.classes)), present)
+                n_empty = counted(len(empty), "class", "classes")
+                warnings.warn(
+                    f"{n_empty} without a document of a weight above zero ({some(source.classes[empty])}): the model learns "
+                    "nothing about them, so its probabilities and words of these classes mean nothing",
+                    stacklevel=4,
+                )
             if use == "train":
                 warn_of_lookalikes(source.classes.tolist())
     source = replace(source, **of_texts)
@@ -85,7 +97,7 @@ def source_of(
 
 def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: object, use: Use) -> Source:
     spec, target, name, header = estimator.spec, estimator.spec.target, type(estimator).__name__, corpus.header
-    several, path = header.label_sets is not None, corpus.path
+    several, path, unlabelled = header.label_sets is not None, corpus.path, estimator.unlabelled
     if use != "score" and estimator._weights_are_relative:
         corpus = corpus.relative()
     if not corpus.weight:
@@ -95,6 +107,8 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
             "a corpus brings its labels or targets, and weights where it has them: leave y and sample_weight at None"
         )
     check_layout(estimator, corpus)
+    n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
+    n_hidden = 0 if several or use == "score" or header.layout == DENSE else n_inside - sum(header.class_counts)
     problem = ""
     if target == "labels" and not header.classes:
         problem = f"has no labels, which {name} needs " + (
@@ -107,8 +121,23 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
         problem = f"has several labels per document, and {name} learns one: {advice}"
     elif target == "labels" and several and use != "train" and not estimator.several_labels:
         problem = SEVERAL
-    elif target == "labels":
-        problem = _problem_of_unlabelled(estimator, corpus, use)
+    elif (
+        target == "labels" and use == "train" and unlabelled is not None and str(unlabelled) in map(str, header.classes)
+    ):
+        problem = (
+            f"has a class {unlabelled!r}, which unlabelled names: a corpus has to know documents without a label when it is "
+            f"written, by write_corpus(..., unlabelled={unlabelled!r})"
+        )
+    elif target == "labels" and n_hidden and not estimator._takes_hidden:
+        advice = (
+            "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier "
+            "with components='multinomial' (unlabelled=-1)"
+        )
+        if spec.unlabelled:
+            advice = "takes only if unlabelled is set (unlabelled=-1)"
+        elif spec.label_sets:
+            advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
+        problem = f"has {n_hidden:,} documents without a label, which {name} {advice}"
     elif target == "numbers" and header.layout != DENSE and not header.n_targets:
         problem = (
             f"has no targets, which {name} needs: ingest it with --targets, or write it with write_corpus(targets=)"
@@ -125,29 +154,6 @@ def _of_corpus(estimator: Estimator, corpus: Corpus, y: object, sample_weight: o
     if use != "train":
         estimator._check_compatible(source)
     return source
-
-
-def _problem_of_unlabelled(estimator: Estimator, corpus: Corpus, use: Use) -> str:
-    """Return what is wrong where documents have no label and the estimator takes none such, or has it as a class."""
-    spec, header, unlabelled = estimator.spec, corpus.header, estimator.unlabelled
-    if use == "train" and unlabelled is not None and str(unlabelled) in map(str, header.classes):
-        return (
-            f"has a class {unlabelled!r}, which unlabelled names: a corpus has to know documents without a label when it is "
-            f"written, by write_corpus(..., unlabelled={unlabelled!r})"
-        )
-    n_inside = header.n_documents if corpus.mask is None else int(corpus.mask.sum())
-    n_hidden = 0 if header.label_sets is not None else n_inside - sum(header.class_counts)
-    if use == "score" or not n_hidden or header.layout == DENSE or estimator._takes_hidden:
-        return ""
-    advice = (
-        "does not take: MultinomialNB and SupervisedLDAClassifier do, and EMMixtureClassifier and SdemMixtureClassifier with "
-        "components='multinomial' (unlabelled=-1)"
-    )
-    if spec.unlabelled:
-        advice = "takes only if unlabelled is set (unlabelled=-1)"
-    elif spec.label_sets:
-        advice = "takes only if documents have sets of labels (--label-separator ,; in Python a list for each)"
-    return f"has {n_hidden:,} documents without a label, which {type(estimator).__name__} {advice}"
 
 
 def described(corpus: Corpus | MemoryCorpus, *, labelled: bool = False) -> Source:
@@ -185,8 +191,14 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
     X, y = checks.gathered(X, sparse), checks.gathered(y, False) if target != "nothing" else None
     how, several = dict[str, Any](), False
     if target == "labels":
-        checks.refuse_no_labels(estimator, y)
-        several = spec.label_sets and are_label_sets(y)
+        if isinstance(y, Iterator):
+            raise ValueError(f"y is {checks.kind_of(y)}, not a list or an array: pass list(...) of the labels")
+        several = are_label_sets(y)
+        if several and not spec.label_sets:
+            raise ValueError(
+                f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label, such "
+                "as y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
+            )
         if several and not reset and not estimator.several_labels:
             raise ValueError(f"y {SEVERAL}")
         how = {} if several else {"y": checks.checked_labels(estimator, y)}
@@ -209,7 +221,13 @@ def _in_memory(estimator: Estimator, X: object, y: object, sample_weight: object
         columns["targets"], single = checked, checked.ndim == 1  # as in scikit-learn, a column gives a column
     elif checked is not None:
         rows = np.concatenate([rows, np.asarray(checked, np.float64)[:, None]], axis=1)
-    weights, trained_rows = _weights(estimator, sample_weight, rows, use)
+    weights, trained_rows = None if sample_weight is None else check_sample_weight(sample_weight, rows), None
+    if weights is not None and use != "score" and (weights > 0).any():  # the corpus refuses weights that are negative
+        trained_rows = np.flatnonzero(weights)  # documents of weight 0 count nowhere
+        if estimator._weights_are_relative:  # exactly 1 where all are alike
+            alike = np.ptp(weights[trained_rows]) == 0
+            weights = np.sign(weights) if alike else weights / weights[trained_rows].mean()
+        trained_rows = None if len(trained_rows) == len(weights) else trained_rows
     shuffle = use != "score" if target == "labels" else sparse and reset and spec.shuffled
     seed = seed_of(estimator.random_state) if shuffle else 0
     columns |= {"weights": weights, "rows": trained_rows, "random_state": seed, "shuffle": shuffle}
@@ -250,61 +268,17 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     return positions, model_classes
 
 
-def _weights(
-    estimator: Estimator, sample_weight: object, X: object, use: Use
-) -> tuple[np.ndarray | None, np.ndarray | None]:
-    """Return the documents' weights, and the rows that are trained on: those of weight 0 count nowhere; None is all."""
-    if sample_weight is None:
-        return None, None
-    weights = check_sample_weight(sample_weight, X)
-    if use == "score" or not (weights > 0).any():  # the corpus refuses weights that are negative
-        return weights, None
-    rows = np.flatnonzero(weights)
-    if estimator._weights_are_relative:  # exactly 1 where all are alike
-        weights = np.sign(weights) if np.ptp(weights[rows]) == 0 else weights / weights[rows].mean()
-    return weights, None if len(rows) == len(weights) else rows
-
-
-def _check_classes(source: Source, use: Use) -> None:
-    present = np.flatnonzero(source.class_counts)
-    if source.members is not None:
-        return
-    if use == "score" and not len(present):
-        raise ValueError("none of the documents to be scored has a label: accuracy and losses need some that have")
-    if use == "train" and len(present) < 2:
-        problem = f"has one class only ({some(source.classes[present])}): a classifier needs at least two classes"
-        raise (
-            CorpusError(problem, path=source.name) if isinstance(source.corpus, Corpus) else ValueError(f"y {problem}")
-        )
-    if use == "train" and len(present) < len(source.classes):
-        empty = np.setdiff1d(np.arange(len(source.classes)), present)
-        what = f"{counted(len(empty), 'class', 'classes')} without a document of a weight above zero"
-        warnings.warn(
-            f"{what} ({some(source.classes[empty])}): "
-            "the model learns nothing about them, so its probabilities and words of these classes mean nothing",
-            stacklevel=5,
-        )
-
-
-def _listed_for_texts(estimator: Estimator, X: object) -> bool:
-    """Whether a model of texts gets a list of single values: those that are no texts are then named by their place."""
-    return isinstance(X, list | tuple) and bool(X) and np.ndim(X[0]) == 0 and estimator.vectorizer_ is not None
-
-
 def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
-    `X`: {array-like, sparse matrix} of shape (n_samples, n_features), texts, or Documents: what a corpus returned is
-    not checked again.
-    Raises ValueError: they are a path or raw text, or unfit numbers.
+    `X`: array-like, sparse matrix, texts, or Documents: what a corpus returned is not checked again.
     """
     if isinstance(X, Documents):
         documents = checks.as_documents(X)
     else:
         X = text_column(X)
-        checks.refuse_no_documents(X)
-        refuse_other_texts(X)
-        if are_texts(X) or _listed_for_texts(estimator, X):
+        checks.refuse_no_documents(X, counts=True)
+        if are_texts(X):
             counts = estimator.vectorize(cast("Sequence[str]", X))
             narrow = counts.data.astype(np.min_scalar_type(int(counts.data.max(initial=0))))
             documents = replace(checks.as_documents(counts), data=narrow)

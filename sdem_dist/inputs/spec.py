@@ -133,8 +133,7 @@ class Trained(NamedTuple):
     learner: AnyModelLearner
     state: Any
     history: list[dict[str, float]]
-    warnings: tuple[str, ...] = ()
-    """What a user should be told after the fit."""
+    warnings: tuple[str, ...] = ()  # for the user, after the fit
 
 
 class Estimator(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from reprlib import repr as brief
 from typing import TYPE_CHECKING, Any
@@ -16,7 +16,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
 from sdem_dist.corpus.checks import VALUE_RULE, check_structure, first_invalid
-from sdem_dist.corpus.labels import are_label_sets, is_missing, plain_label
+from sdem_dist.corpus.labels import is_missing, plain_label
 from sdem_dist.counted import counted, one_line
 from sdem_dist.documents import Documents
 from sdem_dist.errors import CorpusError
@@ -24,19 +24,42 @@ from sdem_dist.errors import CorpusError
 if TYPE_CHECKING:
     from sdem_dist.inputs.spec import Estimator, Source
 
+FEW_CLASSES = 10
+"""Up to this many classes labels are not doubted, however few the documents."""
+ONLY_CHOOSING = ("min_df", "max_df", "max_features")
+"""Settings of text that only choose the vocabulary, which is compared itself."""
+
 
 def is_dask(X: object) -> bool:
     return hasattr(X, "__dask_graph__")
 
 
-def refuse_no_documents(X: object) -> None:
-    """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing."""
+def kind_of(value: object) -> str:
+    return f"a {type(value).__name__.replace('_', ' ')}"
+
+
+def refuse_address(client: object) -> None:
+    if isinstance(client, str):
+        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
+
+
+def begins_with_text(values: Iterable[object]) -> bool:
+    """Say whether the first value that is not missing is a text."""
+    return isinstance(next((v for v in values if not is_missing(v)), None), str)
+
+
+def refuse_no_documents(X: Any, *, counts: bool = False) -> None:
+    """Raise ValueError for what has no documents: paths, texts, bytes, bags, generators, `ingest` reports, nothing.
+
+    `counts`: or none of counts: lists of words, and a DataFrame with columns of texts.
+    """
     has_items = isinstance(X, list | tuple) or (isinstance(X, np.ndarray) and X.ndim > 0)
-    first: Any = X[:1] if has_items else ()  # type: ignore[index]
+    first = X[:1] if has_items else ()
+    word = X if isinstance(X, str) and not any(c.isspace() for c in X) else ""
     problem = ""
     if type(X).__name__ == "IngestReport":  # importing its module takes long
-        problem = f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"  # type: ignore[attr-defined]
-    elif isinstance(X, Path) or (isinstance(X, str) and _is_path(X)):
+        problem = f"X is the report of an ingest: pass sdem_dist.open_corpus({X.path!r})"
+    elif isinstance(X, Path) or "/" in word or Path(word).suffix or os.path.exists(word):
         problem = (
             f"{X!s} is a path: open a corpus with sdem_dist.open_corpus and pass what that returns; "
             "sdem_dist.ingest makes a corpus of a file of documents"
@@ -51,32 +74,26 @@ def refuse_no_documents(X: object) -> None:
     elif X is None:
         problem = "X is None: pass the documents"
     elif isinstance(X, Iterator | set | frozenset | dict) and not sp.issparse(X):  # some sparse matrices are dicts
-        problem = f"X is {_kind(X)}, not a list or an array: pass list(...) of the documents"
+        problem = f"X is {kind_of(X)}, not a list or an array: pass list(...) of the documents"
     elif isinstance(X, list | tuple) and not X:
         problem = "X holds no documents"
     elif isinstance(X, bytes) or any(isinstance(value, bytes) for value in first):
         problem = "X holds bytes, not texts: decode them, such as [text.decode('utf-8') for text in X]"
+    elif not counts or is_dask(X):
+        pass
+    elif hasattr(X, "iloc") and getattr(X, "ndim", 0) == 2:
+        names = [name for name in X.columns if X[name].ndim == 1 and begins_with_text(X[name])]
+        if names:
+            columns = f"column {names[0]!r}" if len(names) == 1 else f"columns {', '.join(map(repr, names[:5]))}"
+            # The column with the longest texts among the first rows: the others may be labels.
+            longest = max(names, key=lambda name: sum(len(v) for v in X[name].head(100) if isinstance(v, str)))
+            problem = f"X is a DataFrame with texts in {columns}: pass one column, such as df[{longest!r}]"
+    elif isinstance(X, list | tuple) or (getattr(X, "ndim", 0) == 1 and getattr(X, "dtype", None) in (object, None)):
+        longer = next((v for v in X if not isinstance(v, list | tuple) or len(v) > 1), None)
+        if isinstance(longer, list | tuple) and any(isinstance(word, str) for word in longer):
+            problem = "documents are lists of words: join them, such as [' '.join(words) for words in X]"
     if problem:
         raise ValueError(problem)
-
-
-def refuse_no_labels(estimator: Estimator, y: object) -> None:
-    """Raise ValueError for a generator, and for several labels per document where the estimator learns one."""
-    if isinstance(y, Iterator):
-        raise ValueError(f"y is {_kind(y)}, not a list or an array: pass list(...) of the labels")
-    if are_label_sets(y) and not estimator.spec.label_sets:
-        raise ValueError(
-            f"y has several labels per document, or lists of labels, and {type(estimator).__name__} learns one label, such as "
-            "y = ['sport', 'money']: MultiLabelNB and SupervisedLDAClassifier learn several"
-        )
-
-
-def _is_path(text: str) -> bool:
-    return not any(c.isspace() for c in text) and ("/" in text or bool(Path(text).suffix) or os.path.exists(text))
-
-
-def _kind(value: object) -> str:
-    return f"a {type(value).__name__.replace('_', ' ')}"
 
 
 def gathered(X: object, sparse: bool) -> object:
@@ -94,40 +111,49 @@ def gathered(X: object, sparse: bool) -> object:
 def validated(
     estimator: Estimator, X: object, y: object = "no_validation", *, reset: bool, **accepted: object
 ) -> tuple[Any, np.ndarray | None]:
-    """Return `X` and `y` as scikit-learn's `validate_data` does: numbers, of as many features as the estimator has.
-
-    Raises ValueError: as it does; of texts the message says what to do, and does not hold them all.
-    """
-    if sp.issparse(X):
+    """Return `X` and `y` as scikit-learn's `validate_data` does; of texts the message says what to do."""
+    name, is_sparse, takes_counts = type(estimator).__name__, sp.issparse(X), estimator._layout == "sparse"
+    if is_sparse:
         check_structure(X, "X")
-    how = (
-        {"accept_sparse": "csr", "dtype": "numeric"}
-        if estimator._layout == "sparse"
-        else {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
-    )
+    how: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if takes_counts:
+        how = {"accept_sparse": "csr", "dtype": "numeric"}
     try:
         checked = validate_data(estimator, X, y, reset=reset, **how, **accepted)
     except (TypeError, ValueError):
-        if estimator._layout == "sparse" and (row := _nan_row(X)) is not None:
+        if takes_counts and (row := _nan_row(X)) is not None:
             raise ValueError(
-                f"Input X contains NaN, in row {row} (from 0): {type(estimator).__name__} takes counts, so put 0 there, or "
-                "leave the document out"
+                f"Input X contains NaN, in row {row} (from 0): {name} takes counts, so put 0 there, or leave the document out"
             ) from None
-        if sp.issparse(X) and hasattr(estimator, "components"):
-            raise ValueError(f"X is a sparse matrix: {_advice(estimator)}, and sparse matrices") from None
-        if (text := _first_text(X)) is None:
+        advice = f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
+        if not takes_counts:
+            advice = f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
+        if not takes_counts and hasattr(estimator, "components"):
+            takes = 'takes tables of numbers; components="multinomial" takes texts'
+            advice = f"{name} of {estimator.components} components {takes}"
+        if is_sparse and hasattr(estimator, "components"):
+            raise ValueError(f"X is a sparse matrix: {advice}, and sparse matrices") from None
+        values = np.asarray(X, object if isinstance(X, list | tuple) else None)  # a list may be ragged
+        texts = (v for v in (values.ravel() if values.dtype.kind in "OU" else ()) if isinstance(v, str))
+        if (text := next(texts, None)) is None:
             raise
-        raise ValueError(f"X holds raw text ({brief(text)}): {_advice(estimator)}") from None
+        raise ValueError(f"X holds raw text ({brief(str(text))}): {advice}") from None
     return (checked, None) if isinstance(y, str) and y == "no_validation" else checked
 
 
+def _nan_row(X: object) -> int | None:
+    if sp.issparse(X):
+        rows = sp.coo_matrix(X)
+        nan_rows = rows.row[rows.data != rows.data]
+        return int(nan_rows.min()) if len(nan_rows) else None
+    values = np.asarray(X) if hasattr(X, "dtype") else np.empty(0)
+    if values.dtype.kind != "f" or values.ndim != 2:
+        return None
+    return next(iter(np.flatnonzero(np.isnan(values).any(axis=1)).tolist()), None)
+
+
 def checked_csr(estimator: Estimator, X: object) -> sp.csr_matrix:
-    """Return a matrix as CSR with distinct ascending indices and without stored zeros.
-
-    Random numbers depend on a document's content, so stored zeros must not count.
-
-    Raises ValueError: a count is negative or beyond float32; the message names the row.
-    """
+    """Return a matrix as CSR with distinct ascending indices and without stored zeros; random numbers depend on it."""
     if isinstance(X, np.ndarray) and X.dtype == np.float16:
         X = X.astype(np.float32)  # scipy.sparse has no half floats
     rows = sp.csr_matrix(X)
@@ -153,11 +179,7 @@ def as_documents(rows: sp.csr_matrix | Documents) -> Documents:
 
 
 def checked_labels(estimator: Estimator, y: object) -> object:
-    """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts.
-
-    Raises ValueError: a label is None, NaN or pandas' NA and `unlabelled` names nothing, or texts are mixed with what
-    is not `unlabelled`.
-    """
+    """Return labels that `validate_data` takes, such that none is changed: NumPy makes texts of numbers among texts."""
     dtype, unlabelled, may_be_unlabelled = getattr(y, "dtype", None), estimator.unlabelled, estimator.spec.unlabelled
     if isinstance(dtype, np.dtypes.StringDType):
         y = np.asarray(y, object)  # scikit-learn does not know it
@@ -172,11 +194,9 @@ def checked_labels(estimator: Estimator, y: object) -> object:
         of_texts = bool(texts.any())
         numbers = not of_texts and len(missing) < len(values)
         if unlabelled is None or is_missing(unlabelled) or (numbers and isinstance(unlabelled, str)):
-            example, advice = (
-                "" if of_texts else -1,
-                f"leave such documents out: {type(estimator).__name__} takes labelled ones",
-            )
+            advice = f"leave such documents out: {type(estimator).__name__} takes labelled ones"
             if may_be_unlabelled:
+                example = "" if of_texts else -1
                 advice = f"set unlabelled={example!r}, and None and NaN count as no label; or leave such documents out"
             raise ValueError(f"y has no label at position {missing[0]} (from 0) but {values[missing[0]]}: {advice}")
         values = values.copy()
@@ -219,39 +239,8 @@ def some(values: np.ndarray) -> str:
     return examples + (", ..." if len(values) > 5 else "")
 
 
-def _nan_row(X: object) -> int | None:
-    if sp.issparse(X):
-        rows = sp.coo_matrix(X)
-        nan_rows = rows.row[rows.data != rows.data]
-        return int(nan_rows.min()) if len(nan_rows) else None
-    values = np.asarray(X) if hasattr(X, "dtype") else np.empty(0)
-    if values.dtype.kind != "f" or values.ndim != 2:
-        return None
-    return next(iter(np.flatnonzero(np.isnan(values).any(axis=1)).tolist()), None)
-
-
-def _first_text(X: object) -> str | None:
-    values = np.asarray(X, object if isinstance(X, list | tuple) else None)  # a list may be ragged
-    if values.dtype.kind not in "OU":
-        return None
-    return next((str(v) for v in values.ravel() if isinstance(v, str)), None)
-
-
-def _advice(estimator: Estimator) -> str:
-    name = type(estimator).__name__
-    if estimator._layout == "dense":
-        if hasattr(estimator, "components"):
-            return f'{name} of {estimator.components} components takes tables of numbers; components="multinomial" takes texts'
-        return f"{name} takes tables of numbers: make numbers of it first (MixedNB takes pandas tables with categories)"
-    return f"{name} takes counts of words, or one column of texts: a list, an array or a Series, such as X[:, 0]"
-
-
 def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
-    """Return the classes of a model that is fitted batch by batch.
-
-    `known`: those of the batches before; None at the first.
-    `classes`: array-like: what this call says of them.
-    """
+    """Return the classes of a model that is fitted batch by batch; `known` are those of the batches before, if any."""
     if known is None:
         if classes is None:
             raise ValueError("classes must be passed on the first call to partial_fit.")
@@ -264,24 +253,12 @@ def classes_of_batches(known: np.ndarray | None, classes: object) -> np.ndarray:
 
 
 def seed_of(random_state: object) -> int:
-    """Return an integer seed from what scikit-learn accepts as ``random_state``.
-
-    Raises ValueError: an integer that is negative or has more than 63 bits, or something that is not a random state.
-    """
+    """Return an integer seed from what scikit-learn accepts as ``random_state``, or raise ValueError."""
     if isinstance(random_state, int | np.integer):
         if 0 <= random_state < 2**63:
             return int(random_state)
         raise ValueError(f"random_state must be between 0 and 2**63 - 1, got {random_state!r}")
     return int(check_random_state(random_state).randint(2**31 - 1))
-
-
-def refuse_address(client: object) -> None:
-    if isinstance(client, str):
-        raise ValueError(f"client is the address {client!r}: pass a distributed.Client of it")
-
-
-FEW_CLASSES = 10
-"""Up to this many classes labels are not doubted, however few the documents."""
 
 
 def doubt(n_classes: int, n_documents: int, example: object) -> str:
@@ -292,12 +269,7 @@ def doubt(n_classes: int, n_documents: int, example: object) -> str:
 
 
 def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
-    """Return the distinct labels, sorted.
-
-    `labels`: shape (n_documents,).
-    `training`: warn where they are doubtful.
-    Raises ValueError, CorpusError: they are no labels, such as numbers with a fraction, or dates.
-    """
+    """Return the distinct labels, sorted; ValueError: they are none. In training warn where they are doubtful."""
     if labels.dtype.kind not in "biuU":  # other dtypes are classes: a check takes long
         with warnings.catch_warnings():
             # Ours says more, and comes where scikit-learn's does, or with fewer documents.
@@ -314,17 +286,12 @@ def check_labels(labels: np.ndarray, *, training: bool) -> np.ndarray:
     return classes
 
 
-ONLY_CHOOSING = ("min_df", "max_df", "max_features")
-"""Settings of text that only choose the vocabulary, which is compared itself."""
-_INGEST_AGAIN = "ingest it with the {} of the training corpus (sdem ingest --vocabulary-from)"
-
-
 def check_classes(classes: np.ndarray, source: Source) -> None:
     """Raise CorpusError if a corpus numbers its classes in another way than a model does."""
     if source.classes.tolist() != classes.tolist():
         raise CorpusError(
-            f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(classes)}); "
-            + _INGEST_AGAIN.format("classes")
+            f"the classes of {source.name} ({some(source.classes)}) are not the model's ({some(classes)}); ingest it with the "
+            "classes of the training corpus (sdem ingest --vocabulary-from)"
         )
 
 
@@ -339,9 +306,8 @@ def check_words(estimator: Estimator, source: Source) -> None:
         odd = [name for name in trained if name not in ONLY_CHOOSING and settings.get(name) != trained[name]]
         # numbers that others made from text do not tell how
         if odd and (settings.get("kind") == "matrix") == (trained.get("kind") == "matrix"):
-            problem = (
-                f"the numbers of {source.name} were made from text in another way than the model's ({', '.join(odd)})"
-            )
-            what = "settings"
+            way, what = f"in another way than the model's ({', '.join(odd)})", "settings"
+            problem = f"the numbers of {source.name} were made from text {way}"
     if problem:
-        raise CorpusError(f"{problem}; {_INGEST_AGAIN.format(what)}")
+        advice = f"ingest it with the {what} of the training corpus (sdem ingest --vocabulary-from)"
+        raise CorpusError(f"{problem}; {advice}")

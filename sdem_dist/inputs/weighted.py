@@ -22,22 +22,17 @@ if TYPE_CHECKING:
 
     from sdem_dist.models.weighting import Weighting
 
-
 BaseCorpusT = TypeVar("BaseCorpusT", bound=BaseCorpus)
 
 
 @dataclass(frozen=True, repr=False)
 class Weigh:
-    """A transform: counts as a model weighs them.
-
-    `trained_on`: Corpus, MemoryCorpus or ndarray of shape (n_features,), where document frequencies come from:
-    workers read those of a corpus on disk for themselves.
-    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
-    """
+    """A transform: counts as a model weighs them."""
 
     weighting: Weighting
     trained_on: Corpus | MemoryCorpus | np.ndarray
-    words: list[str] | None = None
+    """Where document frequencies come from: workers read those of a corpus on disk for themselves."""
+    words: list[str] | None = None  # where the weighting chooses among n-grams and no corpus on disk has them
 
     def __getstate__(self) -> dict[str, object]:
         return {"weighting": self.weighting, "trained_on": self.trained_on, "words": self.words}  # not the factors
@@ -52,12 +47,12 @@ class Weigh:
 
     @cached_property
     def factors(self) -> np.ndarray:
-        source, words = self.trained_on, self.words
-        if isinstance(source, np.ndarray):
-            return self.weighting.factors(source, words)
-        if words is None and self.weighting.orders is not None:
-            words = source.vocabulary()
-        return self.weighting.factors(source.document_frequency, words)
+        words, frequency = self.words, self.trained_on
+        if not isinstance(frequency, np.ndarray):
+            if words is None and self.weighting.orders is not None:
+                words = frequency.vocabulary()
+            frequency = frequency.document_frequency
+        return self.weighting.factors(frequency, words)
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> Documents:
         return self.weighting.apply(cast(Documents, documents), self.factors)
@@ -67,18 +62,15 @@ class Weigh:
 class HoldOut:
     """A transform: only the documents that are held out of training, and that have a label where others have one.
 
-    A range holds those of its documents that are held out, so it may be empty. Words that only held-out documents have
-    are left out, like unknown words of new documents: they would take a share of a document's length, and make it seem
-    less sure. A word of held-out documents in two ranges stays.
-
-    `share`: of the documents; 1: all that the corpus has.
-    `frequency`: shape (n_features,): how many documents each word has that are trained on or held out; of a
-    corpus on disk workers read it for themselves.
+    Words that only held-out documents of a range have are left out, like unknown words of new documents: they would
+    take a share of a document's length.
     """
 
     seed: int
-    share: float
+    share: float  # of the documents; 1: all that the corpus has
     frequency: np.ndarray | BaseCorpus
+    """Shape (n_features,): how many documents each word has that are trained on or held out; of a corpus on disk
+    workers read it for themselves."""
 
     def __repr__(self) -> str:
         return f"held out {self.seed} {self.share}"
@@ -94,18 +86,15 @@ class HoldOut:
             held_out &= documents.weights > 0
         documents = documents.taken(np.flatnonzero(held_out))
         frequency = self.frequency if isinstance(self.frequency, np.ndarray) else self.frequency.document_frequency
-        is_known = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
-        indptr = offsets_of(is_known)[documents.indptr]
-        return replace(documents, data=documents.data[is_known], indices=documents.indices[is_known], indptr=indptr)
+        is_trained = (frequency > np.bincount(documents.indices, minlength=len(frequency)))[documents.indices]
+        indptr = offsets_of(is_trained)[documents.indptr]
+        return replace(documents, data=documents.data[is_trained], indices=documents.indices[is_trained], indptr=indptr)
 
 
 def held_out_documents(
     corpus: BaseCorpusT, seed: int = 0, share: float = 1.0, frequency: np.ndarray | None = None
 ) -> BaseCorpusT:
-    """Return the documents of a corpus that are held out of training, see `HoldOut`; by default all that it has.
-
-    `frequency`: None: that of the corpus.
-    """
+    """Return the documents of a corpus that are held out of training, see `HoldOut`; by default all that it has."""
     return corpus.transformed(HoldOut(seed, share, corpus if frequency is None else frequency))
 
 
@@ -118,12 +107,9 @@ def unweighed(corpus: CorpusLike) -> CorpusLike:
 
 @dataclass(frozen=True, repr=False)
 class Members:
-    """A transform: the labels of documents, of which each may have several, as targets of zeros and ones.
+    """A transform: the labels of documents, of which each may have several, as targets of zeros and ones."""
 
-    `members`: sparse matrix of shape (n_sets, n_labels), uint8, which label is in which set.
-    """
-
-    members: sp.csr_matrix
+    members: sp.csr_matrix  # shape (n_sets, n_labels), uint8: which label is in which set
 
     def __repr__(self) -> str:
         return f"with {self.members.shape[1]} labels"
@@ -135,9 +121,8 @@ class Members:
 def coded(y: object, classes: np.ndarray | None) -> tuple[np.ndarray, list[LabelSet], list[ClassLabel]]:
     """Return the labels of documents in memory as positions in a list of sets, the list, and all labels.
 
-    `y`: indicator matrix, dense or sparse, or sequence of collections of labels.
-    `classes`: shape (n_labels,): the labels of a fitted model: the columns of an indicator matrix are these.
-    Raises ValueError: a label is not among those of the model, or there is none at all.
+    `y`: indicator matrix, dense or sparse, or sequence of collections of labels; its columns are the `classes`, those
+    of a fitted model.
     """
     names = None if classes is None else classes.tolist()
     try:
@@ -158,10 +143,7 @@ def coded(y: object, classes: np.ndarray | None) -> tuple[np.ndarray, list[Label
 
 
 def members_of(corpus: Corpus, classes: np.ndarray | None) -> tuple[sp.csr_matrix, list[ClassLabel]]:
-    """Return which label is in which class of a corpus, and the labels: those of a fitted model, or those that occur.
-
-    Raises CorpusError: a label is not among those of the model.
-    """
+    """Return which label is in which class of a corpus, and the labels: a fitted model's, or those that occur."""
     sets = [label if isinstance(label, tuple) else (label,) for label in corpus.header.classes]
     names = list(all_labels(sets)) if classes is None else classes.tolist()
     try:

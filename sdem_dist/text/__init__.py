@@ -7,11 +7,4 @@ from sdem_dist.text.sources import Reading
 from sdem_dist.text.transform import count_texts
 from sdem_dist.text.vectorizer import VectorizerSettings
 
-__all__ = [
-    "IngestReport",
-    "Reading",
-    "VectorizerSettings",
-    "collect_docstrings",
-    "count_texts",
-    "ingest",
-]
+__all__ = ["IngestReport", "Reading", "VectorizerSettings", "collect_docstrings", "count_texts", "ingest"]

@@ -68,12 +68,8 @@ def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, dtype: type | np.d
 class NgramTrie:
     """N-grams; a node's parent is the n-gram without its last word.
 
-    `lengths`: shortest and longest n-gram that counts.
-    `whole_if_short`: a segment shorter than the shortest n-gram counts as one. `tallies`: documents may be tallied.
-    `parents`, `lasts`: ndarray of int32, parent, -1 for none, and last word of every node; behind the last node there
-    is room.
-    `tally`: int64 of shape (n, 3), or (n, 1) without tallies, second and third column: in how many documents a node
-    is, and how often.
+    `tally`: int64 of shape (n, 3), second and third column: in how many documents a node is, and how often; without
+    tallies (n, 1).
     """
 
     def __init__(self, lengths: tuple[int, int], whole_if_short: bool = False, *, tallies: bool = True) -> None:
@@ -83,20 +79,17 @@ class NgramTrie:
         self.tally = np.empty((_SLOTS, 3 if tallies else 1), np.int64)
         self._slots = np.zeros((_SLOTS, 2), np.int64)
         self._node_of_word = np.full(_SLOTS, -1, np.int32)
-        self._n_entries = 0
-        self._grows = True
-        self._scratch = Scratch()
+        self._n_entries, self._grows, self._scratch = 0, True, Scratch()
 
     def view(self) -> NgramTrie:
         """Return a tree of the same nodes that does not grow, and counts for itself."""
         other = NgramTrie(self.lengths, self._whole_if_short, tallies=False)
         for name in ("n_nodes", "parents", "lasts", "_slots", "_node_of_word"):
             setattr(other, name, getattr(self, name))
-        other.tally = np.full((self.n_nodes, 1), -1, np.int64)
-        other._grows = False
+        other.tally, other._grows = np.full((self.n_nodes, 1), -1, np.int64), False
         return other
 
-    def count(self, tokens: Segments, n_words: int, tallied: np.ndarray) -> CsrCounts:
+    def count(self, tokens: Segments, n_words: int, tallied: np.ndarray | None = None) -> CsrCounts:
         """Count documents, in memory that the next call overwrites.
 
         `n_words`: words are below it.
@@ -107,11 +100,11 @@ class NgramTrie:
         indptr, done = np.zeros(n_documents + 1, np.int64), np.array([self.n_nodes, 0, 0, 0])
         nodes, counts = (self._scratch.array(name, most, np.int32) for name in ("nodes", "counts"))
         level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
-        self._know_words(n_words)
-        if self.tally.shape[1] == 1:
+        if tallied is None or self.tally.shape[1] == 1:
             tallied = np.zeros(n_documents, bool)
         entries = kernels.Entries(indptr, nodes, counts)
         form = kernels.Form(*self.lengths, self._whole_if_short, self._grows, self._n_entries)
+        self._make_room(0, n_words)
         while needed := kernels.count(tokens, tallied, form, self._tree(), done, level, entries):
             self._make_room(needed)
         self.n_nodes, self._n_entries = int(done[0]), self._n_entries + int(done[1])
@@ -120,8 +113,7 @@ class NgramTrie:
     def insert(self, ids: np.ndarray, offsets: np.ndarray, n_words: int) -> np.ndarray:
         """Add the n-grams ``ids[offsets[g]:offsets[g + 1]]``; return their nodes, int32, -1 for those without any."""
         nodes, done = np.empty(len(offsets) - 1, np.int32), np.array([self.n_nodes, 0, 0, 0])
-        self._know_words(n_words)
-        self._make_room(self.n_nodes + len(nodes))
+        self._make_room(self.n_nodes + len(nodes), n_words)
         while needed := kernels.insert(ids, offsets, self._tree(), done, nodes):
             self._make_room(needed)
         self.n_nodes = int(done[0])
@@ -134,25 +126,19 @@ class NgramTrie:
     def _tree(self) -> kernels.Tree:
         return kernels.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
 
-    def _know_words(self, n_words: int) -> None:
-        known = len(self._node_of_word)
-        if n_words > known:
+    def _make_room(self, n_nodes: int, n_words: int = 0) -> None:
+        if n_words > (n_before := len(self._node_of_word)):
             self._node_of_word = grow_array(self._node_of_word, n_words)
-            self._node_of_word[known:] = -1
-
-    def _make_room(self, needed: int) -> None:
-        while 4 * needed > 3 * len(self._slots):
+            self._node_of_word[n_before:] = -1
+        while 4 * n_nodes > 3 * len(self._slots):
             slots = np.zeros((2 * len(self._slots), 2), np.int64)
             kernels.rehash(self._slots, slots)
             self._slots = slots
-        self.parents, self.lasts, self.tally = (grow_array(a, needed) for a in (self.parents, self.lasts, self.tally))
+        self.parents, self.lasts, self.tally = (grow_array(a, n_nodes) for a in (self.parents, self.lasts, self.tally))
 
 
 class LearningCounter:
-    """Counts whatever comes; the counts name the nodes of a tree that grows.
-
-    `tallies`: texts may be tallied.
-    """
+    """Counts whatever comes; the counts name the nodes of a tree that grows."""
 
     def __init__(self, settings: VectorizerSettings, *, tallies: bool = True) -> None:
         self.tokenizer = tokenizer_of(settings)
@@ -162,8 +148,8 @@ class LearningCounter:
         """Count texts, some at a time; those `tallied` have part in the terms' documents and occurrences."""
         parts = []
         for first, stop in pieces(texts.sizes, PIECE):
-            tokens = self.tokenizer.tokens(texts.part(first, stop))
-            mask = np.zeros(stop - first, bool) if tallied is None else tallied[first:stop]
+            tokens = self.tokenizer.tokens(texts.take(slice(first, stop)))
+            mask = None if tallied is None else tallied[first:stop]
             part = self.tree.count(tokens, self.tokenizer.spelling.n_words, mask)
             parts.append(CsrCounts(part.indptr, part.nodes.copy(), part.counts.copy()))
         return parts
@@ -181,8 +167,8 @@ class Vocabulary:
     @classmethod
     def of(cls, settings: VectorizerSettings, terms: Sequence[str]) -> Vocabulary:
         """Return the vocabulary of terms in the order of columns."""
-        tokenizer = tokenizer_of(settings)
-        tree = NgramTrie(tokenizer.lengths, tokenizer.whole_if_short, tallies=False)
+        counter = LearningCounter(settings, tallies=False)
+        tokenizer, tree = counter.tokenizer, counter.tree
         nodes = tree.insert(*tokenizer.parts_of(list(terms)), tokenizer.spelling.n_words)
         columns = np.full(tree.n_nodes, -1, np.int32)
         columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
@@ -190,11 +176,7 @@ class Vocabulary:
 
 
 class FixedCounter:
-    """Counts the terms of a vocabulary, and passes over others.
-
-    `n_words`, `n_unknown`: words, or characters, met so far, and those of them that no term has; stop words are not
-    counted.
-    """
+    """Counts the terms of a vocabulary, and how many words no term has; stop words are not among them."""
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.n_words = self.n_unknown = 0
@@ -204,44 +186,35 @@ class FixedCounter:
     def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
         parts, vocabulary = [], self._vocabulary
         for first, stop in pieces(texts.sizes, PIECE):
-            tokens = self._tokenizer.tokens(texts.part(first, stop))
+            tokens = self._tokenizer.tokens(texts.take(slice(first, stop)))
             self.n_words += len(tokens.ids)
             self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
-            part = self._tree.count(tokens, 0, np.zeros(stop - first, bool))
-            parts.append(arranged([part], vocabulary.columns, dtype))
+            parts.append(arranged([self._tree.count(tokens, 0)], vocabulary.columns, dtype))
         return joined(parts).matrix(vocabulary.n_features)
 
 
 class HashingCounter:
-    """Counts terms by the columns of scikit-learn's ``FeatureHasher``, without signs.
-
-    `settings`: of kind "hashing".
-    """
+    """Counts terms by the columns of scikit-learn's ``FeatureHasher``, without signs."""
 
     def __init__(self, settings: VectorizerSettings) -> None:
         self._settings, self._n_features = settings, settings.n_features or 1
-        self._forget()
+        self._counter: LearningCounter | None = None
+        self._columns = np.zeros(0, np.int32)  # of the terms met so far
 
     def count(self, texts: Texts, dtype: type = np.int64) -> sp.csr_matrix:
         parts = []
         for first, stop in pieces(texts.sizes, PIECE):
-            counts = self._counter.parts(texts.part(first, stop))
-            parts.append(arranged(counts, self._hashed(), dtype))
-            if self._counter.tree.n_nodes > MOST_HASHED:
-                self._forget()
+            if self._counter is None or self._counter.tree.n_nodes > MOST_HASHED:
+                self._counter, self._columns = LearningCounter(self._settings, tallies=False), np.zeros(0, np.int32)
+            counts = self._counter.parts(texts.take(slice(first, stop)))
+            tree, n_nodes = self._counter.tree, self._counter.tree.n_nodes
+            spelling, nodes = self._counter.tokenizer.spelling, (tree.parents[:n_nodes], tree.lasts[:n_nodes])
+            data, bounds = spelling.texts(*nodes, len(self._columns))
+            hashes = np.empty(len(bounds) - 1, np.int32)
+            kernels.murmur(data, bounds, hashes)
+            columns = np.abs(hashes.astype(np.int64))
+            # the one number without a positive counterpart, as FeatureHasher takes it
+            columns[hashes == np.iinfo(np.int32).min] = 2**31 - 1 - (self._n_features - 1)
+            self._columns = np.concatenate([self._columns, (columns % self._n_features).astype(np.int32)])
+            parts.append(arranged(counts, self._columns, dtype))
         return joined(parts).matrix(self._n_features)
-
-    def _forget(self) -> None:
-        self._counter = LearningCounter(self._settings, tallies=False)
-        self._columns = np.zeros(0, np.int32)
-
-    def _hashed(self) -> np.ndarray:
-        tree, spelling = self._counter.tree, self._counter.tokenizer.spelling
-        data, bounds = spelling.texts(tree.parents[: tree.n_nodes], tree.lasts[: tree.n_nodes], len(self._columns))
-        hashes = np.empty(len(bounds) - 1, np.int32)
-        kernels.murmur(data, bounds, hashes)
-        columns = np.abs(hashes.astype(np.int64))
-        # the one number without a positive counterpart, as FeatureHasher takes it
-        columns[hashes == np.iinfo(np.int32).min] = 2**31 - 1 - (self._n_features - 1)
-        self._columns = np.concatenate([self._columns, (columns % self._n_features).astype(np.int32)])
-        return self._columns

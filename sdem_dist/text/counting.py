@@ -1,44 +1,44 @@
-"""The first pass of an ingest: documents of a part of the sources are counted into files, with terms of its own."""
+"""Both passes of an ingest: documents are counted into files, then get the columns of the corpus, and places in it."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
 from sdem_dist.corpus import open_corpus
+from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.folds import group_hashes
-from sdem_dist.corpus.shuffle import GOLDEN, mixed
+from sdem_dist.corpus.labels import column_of
+from sdem_dist.corpus.manifest import ClassLabel, LabelSet, index_dtype
+from sdem_dist.corpus.publishing import MEMORY_LIMIT
+from sdem_dist.corpus.rows import Canonical
+from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
-from sdem_dist.storage.encoding import JsonObject, encode_strings
-from sdem_dist.storage.kept import once
-from sdem_dist.storage.threads import in_threads
-from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, joined
+from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
+from sdem_dist.storage.kept import SUMMARY, at_hand, once
+from sdem_dist.storage.threads import in_threads, n_cores
+from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, arranged, joined
 from sdem_dist.text.files import BLOCK_BYTES
-from sdem_dist.text.readers.svmlight import read_svmlight
-from sdem_dist.text.sources import MATRIX_DOCUMENTS, Reading
+from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit
-from sdem_dist.text.terms import Runs, load_arrays, save_arrays
-from sdem_dist.text.texts import Texts, pieces, sample_scripts
-from sdem_dist.text.validation import RowValidator
+from sdem_dist.text.terms import Runs, TermColumns, load_arrays, save_arrays
+from sdem_dist.text.texts import Records, Texts, pieces, sample_scripts
+from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     import scipy.sparse as sp
 
 Progress = Callable[[str, int, int | None], None]  # takes a stage, documents done, and documents in all where known
-NumberedSplit = tuple[int, InputSplit]
 _SPLIT_BITS = 40  # documents of a split are fewer than 2**40
-
-
-def silent(stage: str, done: int, total: int | None) -> None:
-    """Report nothing."""
 
 
 def held_out_mask(split: int, first: int, n_documents: int, fraction: float, random_state: int) -> np.ndarray:
@@ -61,57 +61,45 @@ def _trains(held_out: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
 
 
 class Beside(NamedTuple):
-    """What stands beside the counts of consecutive documents."""
+    """What stands beside the counts of consecutive documents; each array has a value for every document."""
 
-    labels: np.ndarray  # shape (n_documents,), int32: codes of classes in the order in which the part has them
-    held_out: np.ndarray  # shape (n_documents,), bool
-    weights: np.ndarray | None = None  # shape (n_documents,), float64
-    groups: np.ndarray | None = None  # shape (n_documents,), uint64: hashes of groups
-    id_offsets: np.ndarray | None = None
-    ids: np.ndarray = np.zeros(0, np.uint8)
-    """`ids` and `id_offsets`: joined bytes of ids, and where each begins and the last ends."""
+    labels: np.ndarray  # int32: codes of classes in the order in which the part has them
+    held_out: np.ndarray  # bool
+    weights: np.ndarray | None  # float64
+    groups: np.ndarray | None  # uint64: hashes of groups
+    ids: np.ndarray | None  # object: str
 
 
-@dataclass(frozen=True)
-class CountedBlock:
+class CountedBlock(NamedTuple):
     counts: CsrCounts  # columns are the terms of a run, or those of the corpus
     n_columns: int
-    run: int | None
-    """`n_columns` and `run`: columns of the counts, and the number of the run; None: columns are known."""
+    run: int  # its number, or -1 where columns are those of the corpus
     beside: Beside
-
-
-def block_path(folder: Path, block: int) -> Path:
-    return folder / f"block-{block:06d}"
 
 
 def save_block(path: Path, block: CountedBlock) -> None:
     """Write a block, without pickle."""
-    counts, values = block.counts, block.counts.counts
+    counts, values, beside = block.counts, block.counts.counts, block.beside
     if values.dtype.kind != "f" and len(values):  # the smallest dtype halves the files or better
         values = values.astype(np.min_scalar_type(int(values.max())))
-    numbers = np.array([block.n_columns, -1 if block.run is None else block.run])
-    columns = [np.zeros(0) if column is None else column for column in block.beside]
-    save_arrays(path, numbers, counts.indptr, counts.nodes, values, *columns)
+    none = np.zeros(0)
+    weights, groups = (none if column is None else column for column in (beside.weights, beside.groups))
+    ids = (none, none) if beside.ids is None else encode_strings(beside.ids.tolist())
+    numbers = np.array([block.n_columns, block.run])
+    save_arrays(
+        path, numbers, counts.indptr, counts.nodes, values, beside.labels, beside.held_out, weights, groups, *ids
+    )
 
 
 def load_block(path: Path) -> CountedBlock:
-    (n_columns, run), *counts, labels, held_out, weights, groups, id_offsets, ids = load_arrays(path, 10)
-
-    def optional(column: np.ndarray) -> np.ndarray | None:
-        return column if len(column) else None
-
-    beside = Beside(labels, held_out, optional(weights), optional(groups), optional(id_offsets), ids)
-    return CountedBlock(CsrCounts(*counts), int(n_columns), None if run < 0 else int(run), beside)
+    (n_columns, run), *counts, labels, held_out, weights, groups, id_bytes, id_offsets = load_arrays(path, 10)
+    ids = np.array(decode_strings(id_bytes, id_offsets), object) if len(id_offsets) else None
+    beside = Beside(labels, held_out, weights if len(weights) else None, groups if len(groups) else None, ids)
+    return CountedBlock(CsrCounts(*counts), int(n_columns), int(run), beside)
 
 
 class TextSpool:
-    """Collects the texts of an ingest in a file, and gives back those of any documents.
-
-    Memory holds eight bytes a document.
-
-    `path`: a file that does not exist.
-    """
+    """The texts of an ingest in a new file, and those of any documents from it; memory holds eight bytes a document."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -132,8 +120,8 @@ class TextSpool:
         if not offsets[-1]:
             return np.zeros(0, np.uint8), offsets
         data = np.memmap(self._path, np.uint8, "r")
-        joined = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
-        return np.frombuffer(joined, np.uint8), offsets
+        texts = b"".join(data[a:b].tobytes() for a, b in zip(starts.tolist(), stops.tolist(), strict=True))
+        return np.frombuffer(texts, np.uint8), offsets
 
 
 @dataclass
@@ -145,21 +133,26 @@ class Tally:
     n_held_out: int = 0
     n_training: int = 0  # neither held out nor of weight 0: these make the vocabulary
     classes: dict[str, int] = field(default_factory=dict)  # code of every class name, in the order in which they came
-    n_columns: int = 0
-    first_column: int = np.iinfo(np.int64).max
-    """`n_columns` and `first_column`: of numbers: one past the highest column met, and the lowest; 0 and a large number
-    before any. `n_columns` is that of hashing, too."""
-    whole: bool = True  # all values are whole numbers
+    n_columns: int = 0  # of hashing, or one past the highest column of numbers
+    first_column: int = np.iinfo(np.int64).max  # the lowest column of numbers; a large number before any
+    integral: bool = True  # all values are whole numbers
     scripts: list[int] = field(default_factory=lambda: [0, 0, 0])  # sums of `sample_scripts`
 
-    def take(self, labels: list[str], held_out: np.ndarray, trains: np.ndarray) -> np.ndarray:
+    def add(self, records: Records, held_out: np.ndarray) -> np.ndarray:
         """Count the next documents; return their labels' codes, int32."""
-        for label in dict.fromkeys(labels):
+        for label in dict.fromkeys(records.labels):
             self.classes.setdefault(label, len(self.classes))
-        self.n_documents += len(labels)
+        self.n_blocks += 1
+        self.n_documents += len(held_out)
         self.n_held_out += int(held_out.sum())
-        self.n_training += int(trains.sum())
-        return np.fromiter(map(self.classes.__getitem__, labels), np.int32, len(labels))
+        if (matrix := records.matrix) is None:
+            self.scripts = (self.scripts + sample_scripts(records.texts)).tolist()
+        else:
+            self.integral = self.integral and bool((matrix.data == np.floor(matrix.data)).all())
+            self.n_columns = max(self.n_columns, matrix.shape[1])
+            if matrix.nnz:
+                self.first_column = min(self.first_column, int(matrix.indices.min()))
+        return np.fromiter(map(self.classes.__getitem__, records.labels), np.int32, len(held_out))
 
     def merge(self, part: Tally) -> None:
         self.n_documents += part.n_documents
@@ -169,7 +162,7 @@ class Tally:
             self.classes.setdefault(label, len(self.classes))
         self.n_columns = max(self.n_columns, part.n_columns)
         self.first_column = min(self.first_column, part.first_column)
-        self.whole = self.whole and part.whole
+        self.integral = self.integral and part.integral
         self.scripts = (np.array(self.scripts) + part.scripts).tolist()
 
 
@@ -177,7 +170,6 @@ class Tally:
 class Counting:
     settings: VectorizerSettings
     reading: Reading
-    numeric: bool  # the sources hold numbers
     on_error: Literal["raise", "skip"]
     known_classes: frozenset[str] | None
     targets: bool
@@ -188,23 +180,24 @@ class Counting:
     random_state: int
 
     @property
+    def numeric(self) -> bool:
+        """Whether the sources hold numbers."""
+        return self.settings.kind == "matrix"
+
+    @property
     def learns(self) -> bool:
+        """Whether terms are taken from the sources."""
         return self.settings.kind == "count" and self.reference is None
+
+    @property
+    def tallies(self) -> bool:
+        """Whether a term may be left out: documents are held out, or there are limits."""
+        return self.held_out > 0 or self.settings.chooses_terms
 
     def gate(self) -> RowValidator:
         """Return what decides about records, and has refused none yet."""
         separator, unlabelled = self.reading.label_separator, self.reading.missing_label
         return RowValidator(self.on_error, self.known_classes, self.targets, separator=separator, unlabelled=unlabelled)
-
-    def mask(self, split: int, first: int, n_documents: int) -> np.ndarray:
-        return held_out_mask(split, first, n_documents, self.held_out, self.random_state)
-
-
-def _counter(counting: Counting) -> HashingCounter | FixedCounter | None:
-    """Return a counter of terms whose columns are known."""
-    if counting.settings.kind == "hashing":
-        return HashingCounter(counting.settings)
-    return None if counting.learns else FixedCounter(_vocabulary(str(counting.reference), counting.reference_uid))
 
 
 @lru_cache(2)
@@ -214,60 +207,56 @@ def _vocabulary(path: str, uid: str | None) -> Vocabulary:
     return Vocabulary.of(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
 
-_TextJob = tuple[Path, Texts, Beside]  # one block to count, and the file that is to hold the result
-
-
-def count_text(
+def count_documents(
     counting: Counting,
-    splits: Iterable[NumberedSplit],
+    splits: Iterable[tuple[int, InputSplit]],
     folder: Path,
     gate: RowValidator,
-    runs: Runs | None,
-    progress: Progress = silent,
+    progress: Progress = lambda stage, done, total: None,
     n_jobs: int | None = 1,
     spool: TextSpool | None = None,
-) -> Tally:
-    """Count the terms of text into files in `folder`; `runs` learns them, and `spool` takes the texts."""
-    settings = counting.settings
-    tally = Tally(n_columns=settings.n_features or 0)
+) -> tuple[Tally, Runs | None]:
+    """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too."""
+    settings, tally = counting.settings, Tally(n_columns=counting.settings.n_features or 0)
+    runs = Runs(folder, settings, n_jobs or n_cores(), tallies=counting.tallies) if counting.learns else None
     # what a block can add to the terms is bounded
-    size = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
+    most_bytes = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
 
-    def jobs() -> Iterator[_TextJob]:
+    def jobs() -> Iterator[tuple[Path, Records, Beside]]:
         for number, split in splits:
             row = 0
             for records in split.read(gate):
-                for first, stop in pieces(records.texts.sizes, size):
-                    block = records.take(np.arange(first, stop))
-                    tally.scripts = (tally.scripts + sample_scripts(block.texts)).tolist()
-                    held_out = counting.mask(number, row, stop - first)
+                for first, stop in pieces(records.texts.sizes, most_bytes):
+                    block = records if stop - first == len(records.texts) else records.take(np.arange(first, stop))
+                    held_out = held_out_mask(number, row, stop - first, counting.held_out, counting.random_state)
+                    row += stop - first
                     if spool is not None:
                         spool.add(block.texts)
-                    ids, id_offsets = (
-                        (np.zeros(0, np.uint8), None)
-                        if block.ids is None
-                        else encode_strings(list(map(str, block.ids)))
-                    )
+                    path = folder / f"block-{tally.n_blocks:06d}"
                     groups = None if block.groups is None else group_hashes(block.groups)
-                    labels = tally.take(block.labels, held_out, _trains(held_out, block.weights))
-                    beside = Beside(labels, held_out, block.weights, groups, id_offsets, ids)
-                    yield block_path(folder, tally.n_blocks), block.texts, beside
-                    tally.n_blocks += 1
-                    row += stop - first
+                    ids = None if block.ids is None else np.array(list(map(str, block.ids)), object)
+                    yield path, block, Beside(tally.add(block, held_out), held_out, block.weights, groups, ids)
 
-    def worker() -> Callable[[_TextJob], int]:
-        run, counter = None, _counter(counting)
+    def worker() -> Callable[[tuple[Path, Records, Beside]], int]:
+        run: int | None = None
+        counter: HashingCounter | FixedCounter | None = None
+        if settings.kind == "hashing":
+            counter = HashingCounter(settings)
+        elif counting.reference is not None and not counting.numeric:
+            counter = FixedCounter(_vocabulary(counting.reference, counting.reference_uid))
 
-        def count(job: _TextJob) -> int:
+        def count(job: tuple[Path, Records, Beside]) -> int:
             nonlocal run
-            path, texts, beside = job
+            path, block, beside = job
             if runs is not None:
                 run, learning = runs.counter(run)
-                counts = joined(learning.parts(texts, _trains(beside.held_out, beside.weights)))
-                save_block(path, CountedBlock(counts, 0, run, beside))
-            elif counter is not None:
-                save_block(path, _block_of_matrix(counter.count(texts), beside))
-            return len(texts)
+                save_block(path, CountedBlock(joined(learning.parts(block.texts, ~beside.held_out)), 0, run, beside))
+            else:
+                matrix = block.matrix if counter is None else counter.count(block.texts)
+                assert matrix is not None
+                counts = CsrCounts(matrix.indptr, matrix.indices, matrix.data)
+                save_block(path, CountedBlock(counts, matrix.shape[1], -1, beside))
+            return len(beside.labels)
 
         return count
 
@@ -277,38 +266,7 @@ def count_text(
         for n_documents in counted:
             done += n_documents
             progress("counting", done, None)
-    return tally
-
-
-def _block_of_matrix(counts: sp.csr_matrix, beside: Beside) -> CountedBlock:
-    return CountedBlock(CsrCounts(counts.indptr, counts.indices, counts.data), counts.shape[1], None, beside)
-
-
-def count_matrices(
-    counting: Counting,
-    splits: Iterable[NumberedSplit],
-    folder: Path,
-    gate: RowValidator,
-    progress: Progress = silent,
-) -> Tally:
-    """Copy rows of numbers into files in `folder`, without explicit zeros and repeated columns."""
-    tally = Tally()
-    for number, split in splits:
-        row = 0
-        for counts, labels in read_svmlight(split.source, gate, min(counting.block_documents, MATRIX_DOCUMENTS)):
-            counts.sum_duplicates()
-            counts.eliminate_zeros()
-            held_out = counting.mask(number, row, len(labels))
-            tally.whole = tally.whole and bool((counts.data == np.floor(counts.data)).all())
-            tally.n_columns = max(tally.n_columns, counts.shape[1])
-            if counts.nnz:
-                tally.first_column = min(tally.first_column, int(counts.indices.min()))
-            beside = Beside(tally.take(labels, held_out, ~held_out), held_out)
-            save_block(block_path(folder, tally.n_blocks), _block_of_matrix(counts, beside))
-            tally.n_blocks += 1
-            row += len(labels)
-            progress("counting", tally.n_documents, None)
-    return tally
+    return tally, runs
 
 
 def counts_folder(scratch: Path, number: int, split: InputSplit) -> Path:
@@ -316,18 +274,11 @@ def counts_folder(scratch: Path, number: int, split: InputSplit) -> Path:
 
 
 def count_split(counting: Counting, scratch: Path, number: int, split: InputSplit) -> JsonObject | IngestError:
-    """Count the documents of a split, a task, and write down its terms; return what is known of it.
-
-    A mistake in the source is returned, not raised.
-    """
+    """Count the documents of a split, a task, and write its terms; a mistake in the source is returned."""
 
     def counted(folder: Path) -> JsonObject:
-        gate, runs = counting.gate(), None
-        if counting.numeric:
-            tally = count_matrices(counting, [(number, split)], folder, gate)
-        else:
-            runs = Runs(folder, counting.settings) if counting.learns else None
-            tally = count_text(counting, [(number, split)], folder, gate, runs)
+        gate = counting.gate()
+        tally, runs = count_documents(counting, [(number, split)], folder, gate)
         return {
             "tally": asdict(tally),
             "of_text": {} if counting.targets else {name: gate.texts.get(name, True) for name in tally.classes},
@@ -340,3 +291,109 @@ def count_split(counting: Counting, scratch: Path, number: int, split: InputSpli
         return once(counts_folder(scratch, number, split), counted)
     except IngestError as error:
         return error
+
+
+MAX_RUNS = 3  # runs whose columns are in memory at a time
+Columns = Sequence[np.ndarray] | TermColumns | None
+"""For each run the column of every node, -1 for those left out, int32; None: the counts have columns already."""
+
+
+@dataclass(frozen=True)
+class Placing:
+    n_features: int
+    offset: int  # of numbers: the column that becomes 0
+    integral: bool  # the counts are whole numbers
+    classes: tuple[tuple[str, ClassLabel | LabelSet], ...] | None  # the corpus's class for each label; None for targets
+    seed: int | None  # of the order of documents; None keeps that of the sources
+    held_out: bool  # of the documents held out, or of the others
+
+
+def placed_documents(
+    folder: Path,
+    tally: Tally,
+    placing: Placing,
+    columns: Columns,
+    first: tuple[int, int],
+    file: Path,
+    wrote: Callable[[int], None] = lambda n: None,
+    n_jobs: int | None = 1,
+) -> tuple[SortedDocuments, np.ndarray, int]:
+    """Return the documents of a part of the sources, their positions in it, and how many of them have no word.
+
+    `first`: position of the part's first document in the sources, and in the corpus before it is shuffled.
+    `file`: holds documents beyond some memory. `wrote` is called with the number of the next documents.
+    """
+    if placing.classes is None:
+        classes = np.array(list(tally.classes), np.float64)
+    else:
+        named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(placing.classes)}
+        classes = column_of([named[label] for label in tally.classes])
+    width, positions, n_empty = placing.n_features, list[np.ndarray](), 0
+    columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns.__getitem__)
+
+    def place(number: int) -> tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]:
+        block = load_block(folder / f"block-{number:06d}")
+        counts, chosen = block.counts, block.beside.held_out == placing.held_out
+        rows = np.flatnonzero(chosen)
+        if len(rows) < len(chosen):
+            sizes = np.diff(counts.indptr)
+            entries = np.repeat(chosen, sizes)
+            counts = CsrCounts(offsets_of(sizes[rows]), counts.nodes[entries], counts.counts[entries])
+        if columns_of is not None:
+            counts = arranged([counts], columns_of(block.run), counts.counts.dtype)
+        elif placing.offset or block.n_columns > width:
+            moved = counts.nodes.astype(np.int64) - placing.offset
+            inside = (moved >= 0) & (moved < width)
+            counts = CsrCounts(offsets_of(inside)[counts.indptr], moved[inside], counts.counts[inside])
+        if placing.integral and counts.counts.dtype.kind == "u":
+            dtype = index_dtype(width)
+            indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
+            return block.beside, rows, Canonical(counts.counts, indices, counts.indptr, width)
+        data = counts.counts if placing.integral else counts.counts.astype(np.float32)
+        return block.beside, rows, CsrCounts(counts.indptr, counts.nodes, data).matrix(width)
+
+    def batches() -> Iterator[tuple[Any, ...]]:
+        nonlocal n_empty
+        start = 0
+        with closing(in_threads(range(tally.n_blocks), lambda: place, n_jobs)) as blocks:
+            for beside, rows, counts in blocks:
+                positions.append(start + rows)
+                start += len(beside.labels)
+                if not len(rows):
+                    continue
+                n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
+                of_rows = classes[beside.labels[rows]]
+                labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
+                ids = first[0] + positions[-1] if beside.ids is None else beside.ids[rows]
+                wrote(len(rows))
+                weights, groups = (None if c is None else c[rows] for c in (beside.weights, beside.groups))
+                yield counts, labels, ids, targets, weights, groups
+
+    documents = collect(
+        batches(),
+        file,
+        MEMORY_LIMIT,
+        [name for _, name in placing.classes or ()] or None,
+        None if placing.integral else True,
+        seed=placing.seed,
+        unlabelled=NONE,
+        first=first[1],
+    )
+    return documents, np.concatenate(positions), n_empty
+
+
+def place_split(
+    counts: Path, folder: Path, placing: Placing, terms: TermColumns | None, first: tuple[int, int]
+) -> JsonObject:
+    """Write the counted documents of a split in the order of the corpus; return what they are."""
+
+    def placed(partial_folder: Path) -> JsonObject:
+        with at_hand(counts) as here:
+            summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))
+            columns, file = None if terms is None else replace(terms, folder=here), partial_folder / "unsorted"
+            documents, _, n_empty = placed_documents(here, Tally(**summary["tally"]), placing, columns, first, file)
+            written = documents.write_rows(partial_folder)
+        file.unlink(missing_ok=True)
+        return {**written, "n_empty": n_empty}
+
+    return once(folder, placed)

@@ -41,15 +41,13 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
     IngestError
         If a package is not installed as files.
     """
-    texts, labels = [], []
-    seen: set[str] = set()
+    texts, labels = list[str](), list[str]()
+    distinct: set[str] = set()
     for package, names in PACKAGES.items():
         own_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
-        for file in _source_files(package):
-            for docstring in _docstrings_of(file):
-                if len(docstring) < SHORTEST or docstring in seen:
-                    continue
-                seen.add(docstring)
+        for docstring in (docstring for file in _source_files(package) for docstring in _docstrings_of(file)):
+            if len(docstring) >= SHORTEST and docstring not in distinct:
+                distinct.add(docstring)
                 texts.append(own_names.sub("", docstring))
                 labels.append(package)
     return texts, labels
@@ -60,12 +58,9 @@ def _source_files(package: str) -> list[Path]:
     if spec is None or not spec.submodule_search_locations:
         raise IngestError(f"the package {package} is not installed, so its docstrings cannot be read; pip install it")
     # tests are two fifths of the source to parse, and say little about their package
-    return sorted(
-        file
-        for folder in map(Path, spec.submodule_search_locations)
-        for file in folder.rglob("*.py")
-        if not {"test", "tests"} & set(file.relative_to(folder).parts)
-    )
+    folders = list(map(Path, spec.submodule_search_locations))
+    files = [(file, folder) for folder in folders for file in folder.rglob("*.py")]
+    return sorted(file for file, folder in files if not {"test", "tests"} & set(file.relative_to(folder).parts))
 
 
 def _docstrings_of(file: Path) -> Iterator[str]:
@@ -73,10 +68,9 @@ def _docstrings_of(file: Path) -> Iterator[str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about invalid escapes in other people's code
-            tree = ast.parse(file.read_bytes())
+            pending: list[ast.AST] = [ast.parse(file.read_bytes())]
     except (SyntaxError, ValueError, RecursionError, OSError):
         return
-    pending: list[ast.AST] = [tree]
     while pending:
         node = pending.pop()
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):

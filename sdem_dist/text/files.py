@@ -29,7 +29,11 @@ with suppress(ImportError):  # several times faster, if installed
 
 COMPRESSIONS = (".gz", ".xz", ".zst")
 BLOCK_BYTES = 1 << 22
-MARK = b"\xef\xbb\xbf"  # the byte order mark of UTF-8
+HEAD = 4096
+_UTF8_MARK = b"\xef\xbb\xbf"
+_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
+_PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
+"""PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers."""
 Part = tuple[int, int]  # first byte of some lines of a file, and the one after their last
 
 
@@ -37,21 +41,25 @@ def plain_suffix(path: Path) -> str:
     """Return the lower-case suffix under that of a compression: ".csv" for ``a.CSV.gz``."""
     suffixes = [suffix.lower() for suffix in path.suffixes[-2:]]
     if suffixes and suffixes[-1] in COMPRESSIONS:
-        return suffixes[-2] if len(suffixes) > 1 else ""
+        suffixes.pop()
     return suffixes[-1] if suffixes else ""
 
 
 @contextmanager
 def open_binary(path: Path) -> Iterator[IO[bytes]]:
-    """Open `path` for reading bytes, decompressed according to its suffix; ``-`` is standard input.
-
-    Raises IngestError if the file is missing, cannot be read, is damaged or cut short.
-    """
+    """Open `path` for reading bytes, decompressed according to its suffix; ``-`` is standard input."""
     if str(path) == "-":
         yield sys.stdin.buffer
         return
     try:
-        with _opened(path) as stream:
+        if path.suffix.lower() == ".zst":
+            import pyarrow
+
+            stream = io.BufferedReader(pyarrow.CompressedInputStream(path.open("rb"), "zstd"), 1 << 18)
+        else:
+            unpack = {".gz": open_gzip, ".xz": lzma.open}.get(path.suffix.lower())
+            stream = path.open("rb") if unpack is None else unpack(for_a_reader(path), "rb")
+        with stream:
             yield stream
     except FileNotFoundError as error:
         raise IngestError(f"{path}: there is no such file") from error
@@ -62,42 +70,22 @@ def open_binary(path: Path) -> Iterator[IO[bytes]]:
         raise IngestError(f"{path} cannot be read to its end: {reason}") from error
 
 
-def _opened(path: Path) -> Any:
-    match path.suffix.lower():
-        case ".gz":
-            return open_gzip(for_a_reader(path), "rb")
-        case ".xz":
-            return lzma.open(for_a_reader(path), "rb")
-        case ".zst":
-            import pyarrow
-
-            return io.BufferedReader(pyarrow.CompressedInputStream(path.open("rb"), "zstd"), 1 << 18)
-        case _:
-            return path.open("rb")
-
-
 def is_utf8_name(encoding: str) -> bool:
     return encoding.lower().replace("_", "-") in ("utf-8", "utf8", "utf-8-sig", "utf8-sig")
 
 
-def decoded(path: Path, pieces: Iterable[bytes], encoding: str) -> Iterator[str]:
+def decoded(path: Path, chunks: Iterable[bytes], encoding: str) -> Iterator[str]:
     """Yield the text of bytes; those that `encoding` forbids become U+DC80..U+DCFF, so that readers name the line."""
     try:
         decoder = codecs.getincrementaldecoder("utf-8-sig" if is_utf8_name(encoding) else encoding)("surrogateescape")
     except LookupError as error:
         raise IngestError(f"{path}: {encoding!r} is not an encoding that Python knows, such as 'latin-1'") from error
     try:
-        for piece in pieces:
-            yield decoder.decode(piece)
+        for chunk in chunks:
+            yield decoder.decode(chunk)
         yield decoder.decode(b"", True)
     except UnicodeDecodeError as error:
         raise IngestError(f"{path}: it is not {encoding} text ({error.reason}); name its own encoding") from error
-
-
-HEAD = 4096
-_MARKS = {b"\xff\xfe\0\0": "utf-32", b"\0\0\xfe\xff": "utf-32", b"\xff\xfe": "utf-16", b"\xfe\xff": "utf-16"}
-_PACKED = {b"\x1f\x8b": ".gz", b"\xfd7zXZ\0": ".xz", b"\x28\xb5\x2f\xfd": ".zst", b"PAR1\x15": ".parquet"}
-"""PAR1 alone may be a label; a number, of which Thrift says so by 0x15, comes next in Parquet's pages and footers."""
 
 
 def foreign(start: bytes) -> str | None:
@@ -139,47 +127,39 @@ def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator
     With `part` some lines only, of a file that is not compressed and in UTF-8.
     """
     escaped, held = not is_utf8_name(encoding), list[bytes]()
-
-    def block() -> LineBlock:
-        raw = b"".join([*held, bytes(PADDING)])
-        return LineBlock(raw, len(raw) - PADDING, escaped)
-
-    pieces = _pieces(path, part or (0, 1 << 62), escaped)
+    chunks = _file_pieces(path, part or (0, 1 << 62), is_utf8=not escaped)
     if escaped:
-        pieces = (text.encode("utf-8", "surrogatepass") for text in decoded(path, pieces, encoding))
-    for piece in pieces:
-        cut = piece.rfind(b"\n") + 1
-        if cut == 0:
-            held.append(piece)
-            continue
-        held.append(piece[:cut])
-        yield block()
-        held = [piece[cut:]]
+        chunks = (text.encode("utf-8", "surrogatepass") for text in decoded(path, chunks, encoding))
+    for chunk in chunks:
+        cut = chunk.rfind(b"\n") + 1
+        held.append(chunk[:cut] if cut else chunk)
+        if cut:
+            raw = b"".join([*held, bytes(PADDING)])
+            held = [chunk[cut:]]
+            yield LineBlock(raw, len(raw) - PADDING, escaped)
     if any(held):
-        yield block()
+        raw = b"".join([*held, bytes(PADDING)])
+        yield LineBlock(raw, len(raw) - PADDING, escaped)
 
 
-def _pieces(path: Path, part: Part, as_they_are: bool) -> Iterator[bytes]:
+def _file_pieces(path: Path, part: Part, *, is_utf8: bool) -> Iterator[bytes]:
     """Yield the bytes of a file; of one in UTF-8 without a byte order mark, or an error where it is none."""
-    (start, stop), first = part, b""
+    start, stop = part
+    at_start, first = start == 0 and is_utf8, b""
     with open_binary(path) as raw:
         if start:
             raw.seek(start)
         # from standard input take what has arrived: somebody may be typing
         read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
-        at_start = start == 0 and not as_they_are
-        while start < stop and (piece := read(min(BLOCK_BYTES, stop - start))):
-            start += len(piece)
+        more = True
+        while more:
+            chunk = read(min(BLOCK_BYTES, stop - start)) if start < stop else b""
+            start, more = start + len(chunk), bool(chunk)
             if at_start:
-                first += piece
-                at_start = len(first) < len(MARK)
-                piece = b"" if at_start else _beginning(path, first)
-            yield piece
-    if at_start:
-        yield _beginning(path, first)
-
-
-def _beginning(path: Path, first: bytes) -> bytes:
-    if (problem := foreign(first)) is not None:
-        raise IngestError(f"{'standard input' if str(path) == '-' else path}: {problem}")
-    return first.removeprefix(MARK)
+                first += chunk
+                if more and len(first) < len(_UTF8_MARK):
+                    continue
+                if (problem := foreign(first)) is not None:
+                    raise IngestError(f"{'standard input' if str(path) == '-' else path}: {problem}")
+                at_start, chunk = False, first.removeprefix(_UTF8_MARK)
+            yield chunk

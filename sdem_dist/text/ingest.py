@@ -15,7 +15,7 @@ from sdem_dist.counted import is_count
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.buckets import split
 from sdem_dist.storage.urls import is_url, place
-from sdem_dist.text.counting import Counting, Progress, silent
+from sdem_dist.text.counting import Counting, Progress
 from sdem_dist.text.pipeline import IngestReport, IngestRun, labels_of
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, Reading, numeric_format
 from sdem_dist.text.validation import class_name
@@ -143,24 +143,33 @@ def ingest(
     if client is not None and (keep_text or n_jobs is not None):
         name = "keep_text" if keep_text else "n_jobs"
         raise ValueError(f"{name} is for an ingest by this process: leave client out, or leave {name} out")
-    reference, several = None, reading.label_separator is not None
-    if vocabulary_from is None:
+    reference = None if vocabulary_from is None else open_corpus(vocabulary_from)
+    several, known_classes = reading.label_separator is not None, None
+    if reference is None:
         settings = _settings_for(settings or VectorizerSettings(), form)
     else:
-        reference = open_corpus(vocabulary_from)
-        settings, reading = _settings_of(reference, vocabulary_from, form), _reading_like(reference, reading)
-        targets = targets or reference.header.n_targets > 0
-        several = reference.header.label_sets is not None
-    if reading.label_separator is not None and (targets or (reference is not None and not several)):
+        header = reference.header
+        settings, several, targets = (
+            _settings_of(reference, form),
+            header.label_sets is not None,
+            targets or header.n_targets > 0,
+        )
+        recorded = header.made_by.get("zero_based")
+        if several and reading.label_separator is None:
+            reading = replace(reading, label_separator=header.label_separator or ",")
+        if reading.zero_based == "auto" and recorded is not None:  # a small test set may not use the first column
+            reading = replace(reading, zero_based=recorded)
+        if not targets and header.classes:
+            known_classes = frozenset(map(class_name, labels_of(reference)))
+    if reading.label_separator is not None and (targets or not several):
         raise ValueError("label_separator is for documents with several labels, and these have one, or a number")
     if targets and reading.missing_label is not None:
         raise ValueError("unlabelled is for classes, and these are targets: leave documents without a number out")
     counting = Counting(
         settings,
         reading,
-        form is not None,
         on_error,
-        _known_classes(reference, targets),
+        known_classes,
         targets,
         None if reference is None else reference.path,
         None if reference is None else reference.header.uid,
@@ -178,13 +187,13 @@ def ingest(
         destinations,
         counting,
         reference,
-        vocabulary_from=None if vocabulary_from is None else str(vocabulary_from),
-        n_jobs=n_jobs,
-        shard_documents=shard_documents,
-        overwrite=overwrite,
-        keep_text=keep_text,
-        progress=progress or silent,
-        executor=executor,
+        None if vocabulary_from is None else str(vocabulary_from),
+        n_jobs,
+        shard_documents,
+        overwrite,
+        keep_text,
+        progress or (lambda stage, done, total: None),
+        executor,
     )
     report = run.run()
     report.path, report.held_out_path = str(path), None if held_out_path is None else str(held_out_path)
@@ -229,9 +238,9 @@ def _settings_for(settings: VectorizerSettings, form: str | None) -> VectorizerS
     return VectorizerSettings(kind="matrix")
 
 
-def _settings_of(reference: Corpus, path: str | Path, form: str | None) -> VectorizerSettings:
+def _settings_of(reference: Corpus, form: str | None) -> VectorizerSettings:
     """Return the settings that a corpus was made with, which have to suit sources of a numeric format, or of text."""
-    recorded = reference.header.vectorizer
+    path, recorded = reference.path, reference.header.vectorizer
     if recorded is None and form is None:
         raise IngestError(
             f"{path} does not say how text became its numbers, so new text cannot be counted the same way"
@@ -246,20 +255,3 @@ def _settings_of(reference: Corpus, path: str | Path, form: str | None) -> Vecto
         kinds = ("text", "numbers") if form is None else ("numbers", "text")
         raise IngestError(f"the sources hold {kinds[0]}, but {path} was made from {kinds[1]}")
     return settings
-
-
-def _reading_like(reference: Corpus, reading: Reading) -> Reading:
-    """Return how sources are read, with what only the corpus knows that they follow."""
-    header = reference.header
-    if reading.label_separator is None and header.label_sets is not None:
-        reading = replace(reading, label_separator=header.label_separator or ",")
-    recorded = header.made_by.get("zero_based")
-    if reading.zero_based == "auto" and recorded is not None:  # a small test set may not use the first column
-        reading = replace(reading, zero_based=recorded)
-    return reading
-
-
-def _known_classes(reference: Corpus | None, targets: bool) -> frozenset[str] | None:
-    if reference is None or targets or not reference.header.classes:
-        return None
-    return frozenset(map(class_name, labels_of(reference)))

@@ -2,7 +2,8 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import groupby
 from typing import NamedTuple
 
 from sdem_dist.text.vectorizer import VectorizerSettings, stemming, stopped_words, token_spans
@@ -18,14 +19,6 @@ class Mark(NamedTuple):
     value: float
 
 
-class Spelled(NamedTuple):
-    """A token, or a character, as the vectorizer sees it, and where it stands in the text."""
-
-    token: str
-    start: int
-    stop: int
-
-
 def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> list[Mark]:
     """Return the tokens, or characters, with their shares of the values of terms, in the order of the text.
 
@@ -35,10 +28,10 @@ def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> li
     `occurrences`: what `terms` yields of the text.
     `values`: of terms in this text, as the vocabulary spells them.
     """
-    found = [(term, places) for term, places in occurrences if term in values]
-    times = Counter(term for term, _ in found)
+    of_values = [(term, places) for term, places in occurrences if term in values]
+    times = Counter(term for term, _ in of_values)
     shares: dict[tuple[int, int], float] = {}
-    for term, places in found:
+    for term, places in of_values:
         for place in places:
             shares[place] = shares.get(place, 0.0) + values[term] / times[term] / len(places)
     return [Mark(start, stop, value) for (start, stop), value in sorted(shares.items())]
@@ -46,70 +39,39 @@ def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> li
 
 def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
     """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand."""
-    shortest, longest = settings.ngram_range
-    if settings.analyzer == "char_wb":
-        for word in _padded_words(_characters(text, settings)):
-            for n in range(shortest, longest + 1):
-                yield from _runs(word, min(n, len(word)), "")
-                if n >= len(word):  # a short word counts once
-                    break
-        return
-    units, between = (_characters(text, settings), "") if settings.analyzer == "char" else (_words(text, settings), " ")
-    for n in range(shortest, longest + 1):
-        yield from _runs(units, n, between)
-
-
-def _runs(units: Sequence[Spelled], n: int, between: str) -> Iterator[Occurrence]:
-    for i in range(len(units) - n + 1):
-        run = units[i : i + n]
-        yield between.join(u.token for u in run), [(u.start, u.stop) for u in run if u.stop > u.start]
-
-
-def _words(text: str, settings: VectorizerSettings) -> list[Spelled]:
-    stopped, stem = stopped_words(settings), stemming(settings)
-    found = []
-    whole, origins = _rewritten(text, settings)
-    for first, last in token_spans(settings.token_pattern, whole):
-        token = whole[first:last]
-        if token not in stopped and first < last:
-            found.append(Spelled(token, origins[first][0], origins[last - 1][1]))
-    if stem is None:
-        return found
-    stems = stem([word.token for word in found])
-    return [word._replace(token=stemmed) for word, stemmed in zip(found, stems, strict=True)]
-
-
-def _characters(text: str, settings: VectorizerSettings) -> list[Spelled]:
-    """Return characters, runs of white space as one blank."""
-    whole, origins = _rewritten(text, settings)
-    found = [Spelled(c, *origin) for c, origin in zip(whole, origins, strict=True)]
-    kept: list[Spelled] = []
-    for match in re.finditer(r"\s\s+|.", whole, re.DOTALL):
-        first, last = match.span()
-        run = last - first > 1
-        kept.append(Spelled(" ", found[first].start, found[last - 1].stop) if run else found[first])
-    return kept
-
-
-def _padded_words(characters: Sequence[Spelled]) -> Iterator[list[Spelled]]:
-    """Yield words with a blank at either end, as the analyzer "char_wb" has them."""
-    word: list[Spelled] = []
-    for character in [*characters, Spelled(" ", 0, 0)]:
-        if not character.token.isspace():
-            word.append(character)
-        elif word:
-            first, last = word[0].start, word[-1].stop
-            yield [Spelled(" ", first, first), *word, Spelled(" ", last, last)]
-            word = []
+    rewritten, origins = _rewritten(text, settings)
+    if settings.analyzer == "word":
+        stopped, stem = stopped_words(settings), stemming(settings)
+        every = token_spans(settings.token_pattern, rewritten)
+        spans = [(a, b) for a, b in every if a < b and rewritten[a:b] not in stopped]
+        tokens = [rewritten[a:b] for a, b in spans]
+        tokens = tokens if stem is None else stem(tokens)
+    else:  # runs of white space are one blank
+        spans = [match.span() for match in re.finditer(r"\s\s+|.", rewritten, re.DOTALL)]
+        tokens = [" " if b - a > 1 else rewritten[a] for a, b in spans]
+    units = [(token, origins[a][0], origins[b - 1][1]) for token, (a, b) in zip(tokens, spans, strict=True)]
+    sequences, of_words = [units], settings.analyzer == "char_wb"
+    if of_words:
+        words = [list(word) for is_blank, word in groupby(units, lambda unit: unit[0].isspace()) if not is_blank]
+        sequences = [[(" ", w[0][1], w[0][1]), *w, (" ", w[-1][2], w[-1][2])] for w in words]
+    between, (shortest, longest) = " " if settings.analyzer == "word" else "", settings.ngram_range
+    for sequence in sequences:
+        for n in range(shortest, longest + 1):
+            size = min(n, len(sequence)) if of_words else n
+            for i in range(len(sequence) - size + 1):
+                run = sequence[i : i + size]
+                yield between.join(token for token, _, _ in run), [(a, b) for _, a, b in run if a < b]
+            if of_words and n >= len(sequence):  # a short word counts once
+                break
 
 
 def _rewritten(text: str, settings: VectorizerSettings) -> tuple[str, list[tuple[int, int]]]:
     """Return a text in lower case and without accents, as the settings say, and where each character came from."""
-    whole = text.lower() if settings.lowercase else text
-    if len(whole) == len(text) and settings.strip_accents is None:
-        return whole, [(i, i + 1) for i in range(len(text))]
+    rewritten = text.lower() if settings.lowercase else text
+    if len(rewritten) == len(text) and settings.strip_accents is None:
+        return rewritten, [(i, i + 1) for i in range(len(text))]
     from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
 
     strip = {"ascii": strip_accents_ascii, "unicode": strip_accents_unicode, None: str}[settings.strip_accents]
-    pieces = [strip(character.lower() if settings.lowercase else character) for character in text]
-    return "".join(pieces), [(i, i + 1) for i, piece in enumerate(pieces) for _ in piece]
+    letters = [strip(character.lower() if settings.lowercase else character) for character in text]
+    return "".join(letters), [(i, i + 1) for i, letter in enumerate(letters) for _ in letter]

@@ -31,22 +31,24 @@ from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
 from sdem_dist.storage.urls import is_url, place
 from sdem_dist.text.counting import (
+    Columns,
     Counting,
+    Placing,
     Progress,
     Tally,
     TextSpool,
-    count_matrices,
+    count_documents,
     count_split,
-    count_text,
     counts_folder,
+    place_split,
+    placed_documents,
 )
-from sdem_dist.text.placing import ColumnsOf, Placing, SecondPass, place_split
 from sdem_dist.text.splits import ingest_splits
 from sdem_dist.text.terms import Runs, TermColumns, borders_of, limits_of, merge_runs, terms_in_files, terms_in_memory
 from sdem_dist.text.texts import warn_of_unspaced
-from sdem_dist.text.validation import MIXED, NONE, RowValidator, class_name, warn_of_lookalikes
+from sdem_dist.text.validation import MIXED, NONE, class_name, warn_of_lookalikes
 
-FORMAT = 6  # of what is kept beside a corpus meanwhile
+FORMAT = 7  # of what is kept beside a corpus meanwhile
 
 
 @dataclass
@@ -92,9 +94,6 @@ class _Part:
     first_run: int = 0  # place of its first run among all
     runs: Sequence[Sequence[int]] = ()  # in files; see `Runs.write_all`
 
-    def n_documents(self, held_out: bool) -> int:
-        return self.tally.n_held_out if held_out else self.tally.n_documents - self.tally.n_held_out
-
 
 def labels_of(reference: Corpus) -> Sequence[ClassLabel]:
     """Return the labels of a corpus, of which each document may have several."""
@@ -121,49 +120,42 @@ class IngestRun:
     keep_text: bool
     progress: Progress
     executor: Executor | None
-    _tally: Tally = field(default_factory=Tally)
-    _spool: TextSpool | None = None
-
-    def __post_init__(self) -> None:
-        self._gate: RowValidator = self.counting.gate()
-        self._tally.n_columns = self.counting.settings.n_features or 0
-        self._columns: Callable[[_Part], TermColumns | ColumnsOf | None] = lambda part: None
-        outside = self.counting.held_out > 0 or self.counting.reading.weight is not None  # the vocabulary
-        self._tallies = outside or self.counting.settings.chooses_terms
 
     def run(self) -> IngestReport:
-        gate, tally, reading = self._gate, self._tally, self.counting.reading
+        self._gate, self._tally = self.counting.gate(), Tally()
+        self._spool: TextSpool | None = None
+        self._columns: Callable[[_Part], Columns] = lambda part: None
+        gate, tally, counting, reference = self._gate, self._tally, self.counting, self.reference
+        tally.n_columns = counting.settings.n_features or 0
         with self._workspace() as (self._scratch, self._here):
-            if self.executor is None:
-                parts, runs = self._counted_here()
-            else:
-                parts, runs = self._counted_by_tasks(self.executor), None
+            parts, runs = self._count()
             self._check()
-            reference, terms = self.reference, None
-            vocabulary: Sequence[str] | None = None if reference is None else reference.vocabulary()
-            if self.counting.learns:
-                vocabulary = terms = self._merged(parts, runs)
-            zero_based = self._zero_based() if self.counting.numeric else None
-            offset = int(zero_based is False)
+            zero_based, offset = None, 0
+            if counting.numeric:
+                zero_based = counting.reading.zero_based
+                if zero_based is False and tally.first_column == 0:
+                    raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
+                zero_based = tally.first_column == 0 if zero_based == "auto" else zero_based
+                offset = int(not zero_based)
+            vocabulary: Sequence[str] | None = self._merge_terms(parts, runs) if counting.learns else None
+            n_features = tally.n_columns - offset if vocabulary is None else len(vocabulary)
             if reference is not None:
-                n_features = reference.header.n_features
-            else:
-                n_features = tally.n_columns - offset if terms is None else len(terms)
+                vocabulary, n_features = reference.vocabulary(), reference.header.n_features
             if n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
-            classes = None if self.counting.targets else tuple((class_name(name), name) for name in self._classes())
-            seed = self.counting.random_state if reference is None else None  # test sets keep their order
-            placing = Placing(n_features, offset, tally.whole, classes, seed, held_out=False)
+            classes = None if counting.targets else tuple((class_name(name), name) for name in self._classes())
+            seed = counting.random_state if reference is None else None  # test sets keep their order
+            placing = Placing(n_features, offset, tally.integral, classes, seed, held_out=False)
             made_by: JsonObject = {
                 "command": "ingest",
                 "sources": [str(source) for source in self.sources],
                 "vocabulary_from": self.vocabulary_from,
-                "held_out": self.counting.held_out,
+                "held_out": counting.held_out,
                 "skipped_lines": gate.skipped,
                 "zero_based": zero_based,
                 **({} if gate.separator is None else {"label_separator": gate.separator}),
                 **({} if gate.unlabelled is None else {"unlabelled": gate.unlabelled}),
-                "random_state": self.counting.random_state,
+                "random_state": counting.random_state,
             }
 
             def write_held_out() -> None:
@@ -182,7 +174,7 @@ class IngestRun:
             n_held_out=tally.n_held_out,
             n_skipped=gate.skipped,
             skipped_examples=gate.examples,
-            first_column=offset if self.counting.numeric and reading.zero_based == "auto" else None,
+            first_column=offset if counting.numeric and counting.reading.zero_based == "auto" else None,
         )
 
     @contextmanager
@@ -214,11 +206,34 @@ class IngestRun:
                 f"{error.strerror or error}{free_space(folder)}; nothing was written"
             ) from error
 
-    def _check(self) -> None:
-        """Raise IngestError where the sources, or one of both parts, have no document, or none a label.
+    def _count(self) -> tuple[list[_Part], Runs | None]:
+        """Count all sources: in threads, each with terms of its own, or in tasks, which write theirs."""
+        counting, gate, tally, executor, scratch = self.counting, self._gate, self._tally, self.executor, self._scratch
+        sources = self.sources if executor is None else [source.absolute() for source in self.sources]
+        splits = enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents))
+        if executor is None:
+            folder = scratch / "counts"
+            folder.mkdir()
+            self._spool = TextSpool(folder / "texts") if self.keep_text else None
+            of_part, runs = count_documents(counting, splits, folder, gate, self.progress, self.n_jobs, self._spool)
+            tally.merge(of_part)
+            return [_Part(folder, of_part)], runs
+        numbered, parts, of_text, n_runs = list(splits), list[_Part](), dict[str, bool](), 0
+        summaries = in_order(executor, count_split, ((counting, scratch, *split) for split in numbered))
+        for split, summary in zip(numbered, summaries, strict=True):
+            of_part, written = Tally(**summary["tally"]), summary["runs"]
+            parts.append(_Part(counts_folder(scratch, *split), of_part, tally.n_documents, n_runs, written))
+            n_runs += len(written)
+            tally.merge(of_part)
+            gate.merge(summary["skipped"], summary["examples"])
+            for label, is_text in summary["of_text"].items():
+                if of_text.setdefault(label, is_text) != is_text:
+                    raise IngestError(f"the label {label!r} {MIXED}")
+            self.progress("counting", tally.n_documents, None)
+        return parts, None
 
-        Warns of labels that look alike, and of words without spaces between them.
-        """
+    def _check(self) -> None:
+        """Raise IngestError where the sources, or one of both parts, have no document, or none a label."""
         gate, counting, tally, names = self._gate, self.counting, self._tally, ", ".join(map(str, self.sources[:3]))
         names += f" and {len(self.sources) - 3:,} more" if len(self.sources) > 3 else ""
         if tally.n_documents == 0:
@@ -239,12 +254,6 @@ class IngestRun:
         if not counting.numeric:
             warn_of_unspaced(tally.scripts, counting.settings)
 
-    def _zero_based(self) -> bool:
-        zero_based, first = self.counting.reading.zero_based, self._tally.first_column
-        if zero_based is False and first == 0:
-            raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
-        return first == 0 if zero_based == "auto" else zero_based
-
     def _classes(self) -> Sequence[ClassLabel | LabelSet]:
         """Return the classes: those of the reference, or of the documents; where labels are sets, always the latter."""
         reference, names = self.reference, self._tally.classes
@@ -253,46 +262,16 @@ class IngestRun:
         labels = {} if reference is None else {class_name(label): label for label in labels_of(reference)}
         return sorted(label_set(labels.get(str(name), name) for name in set_named(label)) for label in names)
 
-    def _counted_here(self) -> tuple[list[_Part], Runs | None]:
-        """Count all sources in threads, each of which goes on with terms of its own."""
-        counting, folder, gate, runs = self.counting, self._scratch / "counts", self._gate, None
-        folder.mkdir()
-        splits = enumerate(ingest_splits(self.sources, counting.reading, gate, counting.block_documents))
-        if counting.numeric:
-            tally = count_matrices(counting, splits, folder, gate, self.progress)
-        else:
-            if counting.learns:
-                runs = Runs(folder, counting.settings, self.n_jobs or n_cores(), tallies=self._tallies)
-            self._spool = TextSpool(folder / "texts") if self.keep_text else None
-            tally = count_text(counting, splits, folder, gate, runs, self.progress, self.n_jobs, self._spool)
-        self._tally.merge(tally)
-        return [_Part(folder, tally)], runs
-
-    def _counted_by_tasks(self, executor: Executor) -> list[_Part]:
-        counting, gate, parts, of_text, n_runs = self.counting, self._gate, list[_Part](), dict[str, bool](), 0
-        sources = [source.absolute() for source in self.sources]
-        splits = list(enumerate(ingest_splits(sources, counting.reading, gate, counting.block_documents)))
-        jobs = ((counting, self._scratch, *split) for split in splits)
-        for split, summary in zip(splits, in_order(executor, count_split, jobs), strict=True):
-            tally, runs = Tally(**summary["tally"]), summary["runs"]
-            parts.append(_Part(counts_folder(self._scratch, *split), tally, self._tally.n_documents, n_runs, runs))
-            n_runs += len(runs)
-            self._tally.merge(tally)
-            gate.merge(summary["skipped"], summary["examples"])
-            for label, is_text in summary["of_text"].items():
-                if of_text.setdefault(label, is_text) != is_text:
-                    raise IngestError(f"the label {label!r} {MIXED}")
-            self.progress("counting", self._tally.n_documents, None)
-        return parts
-
-    def _merged(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
+    def _merge_terms(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
-        settings, n_documents = self.counting.settings, self._tally.n_training
+        settings, n_documents = self.counting.settings, self._tally.n_documents - self._tally.n_held_out
         if runs is not None:
             if tries := runs.in_memory():
-                n_jobs = self.n_jobs or n_cores()
-                terms, columns = terms_in_memory(tries, settings, n_documents, n_jobs, tallies=self._tallies)
-                self._columns = lambda part: columns.__getitem__
+                tallies = self.counting.tallies
+                terms, columns = terms_in_memory(
+                    tries, settings, n_documents, self.n_jobs or n_cores(), tallies=tallies
+                )
+                self._columns = lambda part: columns
                 return terms
             parts[:] = [replace(parts[0], runs=runs.write_all())]
         all_runs = [(part.folder, run) for part in parts for run, *_ in part.runs]
@@ -324,11 +303,21 @@ class IngestRun:
         before_publishing: Callable[[], object] = lambda: None,
     ) -> tuple[SortedDocuments, int]:
         """Write the documents held out, or the others; return what they are, and how many of them have no word."""
+        sizes = [part.tally.n_held_out for part in parts]
+        if not placing.held_out:
+            sizes = [part.tally.n_documents - n for part, n in zip(parts, sizes, strict=True)]
+        done = 0
+
+        def wrote(n: int) -> None:
+            nonlocal done
+            done += n
+            self.progress("writing", done, sum(sizes))
+
         with destination(path, self.overwrite) as (where, scratch):
             if self.executor is None:
-                documents, n_empty, write_shards = self._placed_here(parts[0], placing, scratch)
+                documents, n_empty, write_shards = self._placed_here(parts[0], placing, scratch / "rows", wrote)
             else:
-                documents, n_empty = self._placed_by_tasks(self.executor, parts, placing)
+                documents, n_empty = self._placed_by_tasks(self.executor, parts, sizes, placing, wrote)
                 write_shards = partial(documents.write_by_tasks, self.executor, place(where))
             header = write_contents(
                 where,
@@ -343,48 +332,35 @@ class IngestRun:
         reopened(path, header)
         return documents, n_empty
 
-    def _placed_here(self, part: _Part, placing: Placing, scratch: Path) -> tuple[SortedDocuments, int, WriteShards]:
-        labels, terms = list(part.tally.classes), cast("ColumnsOf | None", self._columns(part))
-        if isinstance(terms, TermColumns):
-            terms = terms.of_run
-        second = SecondPass(part.folder, part.tally.n_blocks, labels, placing, terms, n_jobs=self.n_jobs)
-        documents = second.documents(scratch / "rows", 0, self._wrote(part.n_documents(placing.held_out)))
-        keys = stored_keys(placing.seed, 0, documents.n_documents)
-        by_key = np.argsort(keys)
-
-        def positions(rows: KeyedRows) -> np.ndarray:
-            order: np.ndarray = by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]
-            return order
-
-        spool, sources = self._spool, second.rows
-        write_shards = partial(
-            documents.write_in_threads,
-            n_jobs=self.n_jobs,
-            texts=None if spool is None else lambda rows: spool.at(sources[positions(rows)]),
+    def _placed_here(
+        self, part: _Part, placing: Placing, file: Path, wrote: Callable[[int], None]
+    ) -> tuple[SortedDocuments, int, WriteShards]:
+        columns, spool = self._columns(part), self._spool
+        documents, sources, n_empty = placed_documents(
+            part.folder, part.tally, placing, columns, (0, 0), file, wrote, self.n_jobs
         )
-        return documents, second.n_empty, write_shards
+        texts = None
+        if spool is not None:
+            keys = stored_keys(placing.seed, 0, documents.n_documents)
+            by_key = np.argsort(keys)
 
-    def _wrote(self, n_documents: int) -> Callable[[int], None]:
-        """Return what reports that so many more documents are written, of all."""
-        done = 0
+            def texts(rows: KeyedRows) -> tuple[np.ndarray, np.ndarray]:
+                return spool.at(sources[by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]])
 
-        def wrote(n: int) -> None:
-            nonlocal done
-            done += n
-            self.progress("writing", done, n_documents)
+        return documents, n_empty, partial(documents.write_in_threads, n_jobs=self.n_jobs, texts=texts)
 
-        return wrote
-
-    def _placed_by_tasks(self, executor: Executor, parts: list[_Part], placing: Placing) -> tuple[SortedDocuments, int]:
+    def _placed_by_tasks(
+        self, executor: Executor, parts: list[_Part], sizes: list[int], placing: Placing, wrote: Callable[[int], None]
+    ) -> tuple[SortedDocuments, int]:
         root = self._root(parts, f"rows-{'held-out' if placing.held_out else 'kept'}")
         root.mkdir(exist_ok=True)  # of a bucket it means nothing
-        jobs, folders, n_documents = [], [], 0
-        for number, part in enumerate(parts):
-            if n := part.n_documents(placing.held_out):
-                folders.append(root / str(number))
-                jobs.append((part.folder, folders[-1], placing, self._columns(part), (part.start, n_documents)))
+        jobs, n_documents = [], 0
+        for number, (part, n) in enumerate(zip(parts, sizes, strict=True)):
+            if n:
+                first = part.start, n_documents
+                jobs.append((part.folder, root / str(number), placing, self._columns(part), first))
                 n_documents += n
-        wrote, summaries = self._wrote(n_documents), []
+        summaries = []
         for summary in in_order(executor, place_split, jobs):
             summaries.append(summary)
             wrote(summary["n_documents"])
@@ -394,10 +370,10 @@ class IngestRun:
             n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
             classes=tuple(name for _, name in placing.classes or ()),
             class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
-            weighted=not placing.whole,
+            weighted=not placing.integral,
             dense=False,
             seed=placing.seed,
-            folders=folders,
+            folders=[job[1] for job in jobs],
             scratch=root,
         )
         return documents, sum(summary["n_empty"] for summary in summaries)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
@@ -29,7 +29,6 @@ SUFFIXES = {
     ".libsvm": "svmlight",
 }
 BLOCK_DOCUMENTS = 1 << 15
-MATRIX_DOCUMENTS = 2000
 
 
 @dataclass(frozen=True)
@@ -117,51 +116,6 @@ class Reading:
         text = "text" if self.text is None else str(self.text)
         return [text] if text in names else text.split(",")
 
-    def without_labels(self) -> Reading:
-        """Return how the same sources are read for predictions: only texts and ids play a part."""
-        return replace(self, labelled=False, label=None, group=None, weight=None, label_separator=None, unlabelled=None)
-
-
-def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
-    """Return the format of a source: one of `FORMATS`, `LINES` or `LINES_OR_TSV`.
-
-    `predicted`: labels play no part, and without a suffix that tells a document is a line; it may be a pipe.
-    Raises IngestError: the source is missing or no source, its suffix does not tell the format, or its format does not
-    fit its kind.
-    """
-    if not predicted and not source.exists():
-        raise IngestError(f"{source}: there is no such file or folder")
-    if not predicted and (source / "zarr.json").exists():
-        raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
-    suffix = plain_suffix(source)
-    if suffix in _NO_SOURCES:
-        raise IngestError(f"{source} is {_NO_SOURCES[suffix]}")
-    if source.is_file() and is_archive(source, "sdem-model"):
-        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
-    form = reading.format or ("folder" if source.is_dir() else SUFFIXES.get(suffix))
-    if reading.format is None and (suffix == ".txt" or (form is None and predicted)):
-        if (predicted or not reading.labelled) and reading.text is None and reading.id is None:
-            form = LINES_OR_TSV
-        elif predicted:
-            form = LINES
-    if form is None:
-        raise IngestError(
-            f"{source}: its suffix does not tell the format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
-            f"name one with --format: {', '.join(FORMATS)}"
-        )
-    if predicted and form == "svmlight":
-        raise IngestError(
-            f"{source} is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
-            "--vocabulary-from CORPUS, the one of the training), and give that"
-        )
-    if predicted and suffix == ".json" and reading.format is None:
-        raise IngestError(
-            f"{source} is json: write an object per line into a .jsonl file, or the texts into a .txt file"
-        )
-    if (form == "folder") != source.is_dir():
-        raise IngestError(f"{source} is {'a folder' if source.is_dir() else 'a file'}, which is not read as {form!r}")
-    return form
-
 
 _NO_SOURCES = {
     **dict.fromkeys(
@@ -173,12 +127,50 @@ _NO_SOURCES = {
 }
 
 
+def source_format(source: Path, reading: Reading, *, predicted: bool = False) -> str:
+    """Return the format of a source: one of `FORMATS`, `LINES` or `LINES_OR_TSV`.
+
+    `predicted`: labels play no part, and without a suffix that tells a document is a line; it may be a pipe.
+    """
+    if not predicted and not source.exists():
+        raise IngestError(f"{source}: there is no such file or folder")
+    if not predicted and (source / "zarr.json").exists():
+        raise IngestError(f"{source} is a corpus already, or another zarr group; sources are text, tables or matrices")
+    suffix, is_folder = plain_suffix(source), source.is_dir()
+    if suffix in _NO_SOURCES:
+        raise IngestError(f"{source} is {_NO_SOURCES[suffix]}")
+    if source.is_file() and is_archive(source, "sdem-model"):
+        raise IngestError(f"{source} is a model, where a corpus or a source of documents belongs")
+    form = reading.format or ("folder" if is_folder else SUFFIXES.get(suffix))
+    if reading.format is None and (suffix == ".txt" or (form is None and predicted)):
+        if (predicted or not reading.labelled) and reading.text is None and reading.id is None:
+            form = LINES_OR_TSV
+        elif predicted:
+            form = LINES
+    problem = ""
+    if form is None:
+        problem = (
+            f": its suffix does not tell the format ({', '.join(SUFFIXES)}, also under {', '.join(COMPRESSIONS)}); "
+            f"name one with --format: {', '.join(FORMATS)}"
+        )
+    elif predicted and form == "svmlight":
+        problem = (
+            f" is {form}, which holds numbers: make a corpus of it (sdem ingest {source} NAME.zarr "
+            "--vocabulary-from CORPUS, the one of the training), and give that"
+        )
+    elif predicted and suffix == ".json" and reading.format is None:
+        problem = " is json: write an object per line into a .jsonl file, or the texts into a .txt file"
+    elif (form == "folder") != is_folder:
+        problem = f" is {'a folder' if is_folder else 'a file'}, which is not read as {form!r}"
+    if form is None or problem:
+        raise IngestError(f"{source}{problem}")
+    return form
+
+
 def numeric_format(sources: Sequence[Path], reading: Reading) -> Literal["svmlight"] | None:
     """Return the format of sources that hold numbers, or None if all hold text; IngestError if they hold both."""
     forms = {source_format(source, reading): source for source in sources}
     if "svmlight" in forms and len(forms) > 1:
-        first, second = list(forms.items())[:2]
-        raise IngestError(
-            f"{first[1]} is {first[0]} and {second[1]} is {second[0]}, which do not go together into one corpus"
-        )
+        (form, source), (other_form, other) = list(forms.items())[:2]
+        raise IngestError(f"{source} is {form} and {other} is {other_form}, which do not go together into one corpus")
     return "svmlight" if "svmlight" in forms else None

@@ -7,7 +7,7 @@ so that the tries of all runs can be merged stretch by stretch of the alphabet, 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import count
 from pathlib import Path
 
@@ -15,20 +15,172 @@ import numpy as np
 
 from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.errors import IngestError
+from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.encoding import JsonObject, Strings
 from sdem_dist.storage.kept import load_array, once, read_values, save_array
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.storage.urls import is_url
 from sdem_dist.text.counters import LearningCounter
-from sdem_dist.text.ngram_merge import ALL, Trie, sorted_terms
-from sdem_dist.text.tokens import Spelling
+from sdem_dist.text.tokens import Spelling, TokenInterner
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 MAX_TERMS = 1 << 21  # terms that the counters of all threads hold together; each takes about a hundred bytes
 MERGED_NODES = 1 << 22  # n-grams of all runs that are merged together, about
 N_SAMPLES = 32  # buckets of a run that tell how its n-grams are spread
 N_BUCKETS = 1 << 16
+ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
+WALK_STEPS = 1 << 16  # of the longest walk that are merged together: what they need stays in the cache
+
+
+def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
+    """Return the numbers of words sorted by their bytes, int64: by sixteen of them, then those alike one by one."""
+    starts, sizes = offsets[:-1], np.diff(offsets)
+    keys = np.zeros((2, len(starts)), np.uint64)
+    for byte in range(16):
+        inside = sizes > byte
+        key = keys[byte // 8]
+        key <<= np.uint64(8)
+        key[inside] |= spelled[starts[inside] + byte].astype(np.uint64)
+    ends = np.minimum(sizes, 17)  # a word that ends sorts before one that goes on with a zero byte
+    order = np.lexsort((ends, keys[1], keys[0]))
+    by_key, ends = keys[:, order], ends[order]
+    alike = (by_key[:, 1:] == by_key[:, :-1]).all(axis=0) & (ends[:-1] == 17) & (ends[1:] == 17)
+    borders = np.flatnonzero(np.diff(alike, prepend=False, append=False)).tolist()
+    joined = spelled.tobytes() if borders else b""
+    for first, last in zip(borders[::2], borders[1::2], strict=True):
+        words = order[first : last + 1].tolist()
+        order[first : last + 1] = sorted(words, key=lambda word: joined[offsets[word] : offsets[word + 1]])
+    return order
+
+
+@dataclass(frozen=True)
+class Trie:
+    """N-grams; a node's parent, of a lower number, is the n-gram without its last word."""
+
+    spelling: Spelling
+    parents: np.ndarray  # int32: -1 for none
+    lasts: np.ndarray  # int32: last word of every node
+    tally: np.ndarray
+    """int64, second and third column: in how many documents an n-gram is, and how often; the first is negative where no
+    document has it, and others only begin with it. Without limits and totals the first is enough."""
+    longest: int  # words of the longest n-grams
+
+    @classmethod
+    def of(cls, counter: LearningCounter) -> Trie:
+        tree = counter.tree
+        parents, lasts, tally = (array[: tree.n_nodes] for array in (tree.parents, tree.lasts, tree.tally))
+        return cls(counter.tokenizer.spelling, parents, lasts, tally, tree.lengths[1])
+
+
+@dataclass(frozen=True)
+class SortedTerms:
+    data: np.ndarray  # uint8
+    offsets: np.ndarray  # int64: the text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``
+    totals: np.ndarray | None  # int64: how often each occurs, where that was asked for
+    columns: list[np.ndarray]  # of int32: for each trie the n-gram of every node, -1 for those left out
+
+
+def sorted_terms(
+    tries: Sequence[Trie], limits: tuple[int, int] = ALL, *, with_totals: bool = False, end: int = -1, n_jobs: int = 1
+) -> SortedTerms:
+    """Return the n-grams that documents have and that are in as many documents as the limits say, in threads.
+
+    `tries`: one at least, of the same settings. `end`: a byte that stands behind every text, -1 for none.
+    """
+    places, spelled = _places(tries, end)
+
+    def walked(number: int) -> np.ndarray:
+        trie = tries[number]
+        nodes = trie.parents, trie.lasts, trie.tally, places[number], len(trie.parents)
+        steps: np.ndarray = kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest)
+        return steps
+
+    # longer words that go on with a byte below the space sort before n-grams, not after
+    low = spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
+    if low and tries[0].longest > 1:
+        walks, spelled = _flat_walks(tries, end)
+    else:
+        walks = list(in_threads(range(len(tries)), lambda: walked, n_jobs))
+
+    def merged(part: list[np.ndarray]) -> tuple[kernels.Merged, np.ndarray, list[np.ndarray], list[np.ndarray]]:
+        steps, tallies = np.concatenate(part), np.zeros((0, 2), np.int64)
+        bounds = offsets_of_lengths(part)
+        nodes = [np.where(some[:, 0] < 0, -1 - some[:, 0], some[:, 0]) for some in part]
+        if limits != ALL or with_totals:
+            tallies = np.concatenate([trie.tally[numbers, 1:] for trie, numbers in zip(tries, nodes, strict=True)])
+        n = len(steps)
+        out = kernels.Merged(
+            np.empty(n, np.int32), np.empty((n, 2), np.int32), np.empty(n + 1, np.int64), np.empty(n * with_totals, int)
+        )
+        n_steps, n_terms = kernels.merge(kernels.Walks(steps, bounds, tallies), limits, spelled, out)
+        data = np.empty(int(out.ends[n_terms]) + PADDING, np.uint8)
+        kernels.spell(out.path[:n_steps], spelled, data)
+        ends, totals = out.ends[: n_terms + 1], out.totals[:n_terms]
+        return out._replace(ends=ends, totals=totals), data[: ends[-1]], nodes, np.split(out.numbers, bounds[1:-1])
+
+    columns = [np.full(len(trie.parents), -1, np.int32) for trie in tries]
+    texts, offsets, totals, n_terms, n_bytes = [], [np.zeros(1, np.int64)], [], 0, 0
+    for part, data, nodes, numbers in in_threads(_parts(walks), lambda: merged, n_jobs):
+        for of_trie, nodes_of, own in zip(columns, nodes, numbers, strict=True):
+            of_trie[nodes_of] = np.where(own < 0, np.int32(-1), own + np.int32(n_terms))
+        texts.append(data)
+        offsets.append(part.ends[1:] + n_bytes)
+        totals.append(part.totals)
+        n_terms, n_bytes = n_terms + len(part.ends) - 1, n_bytes + len(data)
+    joined = texts[0] if len(texts) == 1 else np.concatenate(texts)
+    return SortedTerms(joined, np.concatenate(offsets), np.concatenate(totals) if with_totals else None, columns)
+
+
+def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
+    """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
+    spelling = tries[0].spelling
+    separator = 0x20 if spelling.separator else -1
+    if spelling.in_order:
+        places = [np.arange(spelling.n_words, dtype=np.int32)] * len(tries)
+        return places, kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
+    numbers = [np.arange(spelling.n_words, dtype=np.int32)]
+    if len(tries) > 1:
+        table = TokenInterner()
+        numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
+        spelling = Spelling(table.spelled, table.offsets, table.n_words, spelling.separator)
+    order = sorted_words(spelling.spelled, spelling.offsets[: spelling.n_words + 1])
+    place_of = np.empty(spelling.n_words, np.int32)
+    place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
+    by_place = spelling.take(order)
+    return [place_of[words] for words in numbers], kernels.Spelled(by_place.spelled, by_place.offsets, separator, end)
+
+
+def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
+    """Return walks whose steps are whole n-grams, in the order of their texts, and these texts."""
+    flat = []
+    for trie in tries:
+        data, bounds = trie.spelling.texts(trie.parents, trie.lasts)
+        flat.append(replace(trie, spelling=Spelling(data, bounds, len(trie.parents), separator=False)))
+    places, spelled = _places(flat, end)
+    walks = []
+    for trie, numbers in zip(tries, places, strict=True):
+        nodes = np.argsort(numbers).astype(np.int32)
+        met = trie.tally[nodes, 0] >= 0
+        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), numbers[nodes], np.ones_like(nodes)]))
+    return walks, spelled
+
+
+def _parts(walks: list[np.ndarray]) -> list[list[np.ndarray]]:
+    """Return the walks in consecutive parts; in each those of all walks begin with the same words."""
+    firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
+    longest = max(range(len(walks)), key=lambda w: len(walks[w]))
+    steps, heads = walks[longest], firsts[longest]
+    at = np.searchsorted(heads, np.arange(WALK_STEPS, len(steps), WALK_STEPS))
+    borders = np.unique(steps[heads[at[at < len(heads)]], 1])
+    cuts = []
+    for steps_of, heads_of in zip(walks, firsts, strict=True):
+        ends = np.append(heads_of, len(steps_of))
+        cuts.append([0, *ends[np.searchsorted(steps_of[heads_of, 1], borders)].tolist(), len(steps_of)])
+    return [
+        [steps_of[cut[i] : cut[i + 1]] for steps_of, cut in zip(walks, cuts, strict=True)]
+        for i in range(len(borders) + 1)
+    ]
 
 
 def save_arrays(path: Path, *arrays: np.ndarray) -> None:
@@ -45,15 +197,9 @@ def load_arrays(path: Path, n: int) -> list[np.ndarray]:
         return [np.load(file, allow_pickle=False) for _ in range(n)]
 
 
-def _save_bytes(path: Path, array: np.ndarray) -> None:
-    with path.open("wb") as file:
-        file.write(np.ascontiguousarray(array).data)
-
-
 class Runs:
-    """The runs of a part of the sources.
+    """The runs of a part of the sources, of which `n_jobs` counters work at a time.
 
-    `n_jobs`: counters at work at a time.
     `tallies`: terms may be left out, because of documents that are held out or of limits.
     """
 
@@ -77,23 +223,31 @@ class Runs:
         counter = self._open.pop(run)
         counter.tree.close()
         trie = Trie.of(counter)
-        buckets = _buckets(trie)
+        roots = np.arange(len(trie.parents))
+        while len(deeper := np.flatnonzero((above := trie.parents[roots]) >= 0)):
+            roots[deeper] = above[deeper]
+        # first two bytes of the first words, which sort as the n-grams do; one below the space counts as a space,
+        # which follows where a word ends
+        spelled, offsets, words = trie.spelling.spelled, trie.spelling.offsets, trie.lasts[roots]
+        sizes = offsets[words + 1] - offsets[words]
+        first, second = (
+            np.where(sizes > i, np.maximum(spelled[offsets[words] + i], 0x20), 0x20).astype(np.uint16) for i in (0, 1)
+        )
+        buckets = (first << np.uint16(8)) | second
         order = np.argsort(buckets, kind="stable").astype(np.int32)
+        buckets = buckets[order]
         places = np.full(len(order) + 1, -1, np.int64)  # -1, for no parent, stays
         places[order] = np.arange(len(order))
         tallies = trie.tally[:, 1:] if self._tallies else np.repeat(trie.tally[:, :1] >= 0, 2, axis=1)
         columns = [places[trie.parents], trie.lasts, tallies[:, 0], tallies[:, 1]]
-        folder = self._folder
-        if not trie.spelling.in_order:
-            bounds = trie.spelling.offsets[: trie.spelling.n_words + 1]
-            save_arrays(run_path(folder, run, "words"), bounds, trie.spelling.spelled[: bounds[-1] + PADDING])
-        save_arrays(run_path(folder, run, "form"), np.array([trie.longest, trie.spelling.separator]), order)
-        _save_bytes(run_path(folder, run, "buckets"), buckets[order])
-        _save_bytes(
-            run_path(folder, run, "nodes"), np.column_stack([column.astype(np.int64)[order] for column in columns])
-        )
-        samples = buckets[order][:: max(1, -(-len(order) // N_SAMPLES))]
-        self._written[run] = [run, len(order), *samples.tolist()]
+        nodes = np.column_stack([column.astype(np.int64)[order] for column in columns])
+        bounds = offsets[: 0 if trie.spelling.in_order else trie.spelling.n_words + 1]  # none: words are code points
+        letters = spelled[: bounds[-1] + PADDING if len(bounds) else 0]
+        form = np.array([trie.longest, trie.spelling.separator])
+        save_arrays(run_path(self._folder, run, "form"), form, bounds, letters, order)
+        run_path(self._folder, run, "buckets").write_bytes(buckets.data)
+        run_path(self._folder, run, "nodes").write_bytes(nodes.data)
+        self._written[run] = [run, len(order), *buckets[:: max(1, -(-len(order) // N_SAMPLES))].tolist()]
 
     def write_all(self) -> list[list[int]]:
         """Write what is not yet written, in threads; return of each run its number, n-grams and sampled buckets."""
@@ -115,39 +269,6 @@ def run_path(folder: Path, run: int, part: str) -> Path:
     return folder / f"run-{run:04d}-{part}"
 
 
-def _buckets(trie: Trie) -> np.ndarray:
-    """Return the first two bytes of each node's first word, uint16, which sort as the n-grams do.
-
-    A byte below the space counts as one: where a word ends, a space follows.
-    """
-    roots = np.arange(len(trie.parents))
-    while len(deeper := np.flatnonzero((above := trie.parents[roots]) >= 0)):
-        roots[deeper] = above[deeper]
-    spelled, offsets, words = trie.spelling.spelled, trie.spelling.offsets, trie.lasts[roots]
-    sizes = offsets[words + 1] - offsets[words]
-    first, second = (
-        np.where(sizes > i, np.maximum(spelled[offsets[words] + i], 0x20), 0x20).astype(np.uint16) for i in (0, 1)
-    )
-    return (first << np.uint16(8)) | second
-
-
-def _load_trie(folder: Path, run: int, between: tuple[int, int]) -> Trie:
-    """Return the n-grams of a run in buckets from one up to another."""
-    words = run_path(folder, run, "words")
-    start, stop = np.searchsorted(read_values(run_path(folder, run, "buckets"), np.uint16, 0), between).tolist()
-    nodes = read_values(run_path(folder, run, "nodes"), np.int64, 4 * start, 4 * stop).reshape(-1, 4)
-    longest, separator = (int(value) for value in load_arrays(run_path(folder, run, "form"), 1)[0])
-    parents = np.where(nodes[:, 0] < 0, -1, nodes[:, 0] - start).astype(np.int32)
-    tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
-    if not words.exists():
-        spelling, lasts = Spelling.of_code_points(), nodes[:, 1]
-    else:
-        offsets, spelled = load_arrays(words, 2)
-        used, lasts = np.unique(nodes[:, 1], return_inverse=True)
-        spelling = Spelling(spelled, offsets, len(offsets) - 1, bool(separator)).take(used)
-    return Trie(spelling, parents, lasts.astype(np.int32), tally, longest)
-
-
 def borders_of(runs: Sequence[Sequence[int]]) -> list[int]:
     """Return the buckets that part the n-grams of all runs, as `Runs.write_all` describes them, into stretches."""
     samples = sorted(bucket for _, _, *buckets in runs for bucket in buckets)
@@ -156,20 +277,28 @@ def borders_of(runs: Sequence[Sequence[int]]) -> list[int]:
 
 
 def merge_runs(
-    folder: Path,
-    runs: Sequence[tuple[Path, int]],
-    between: tuple[int, int],
-    limits: tuple[int, int],
-    with_totals: bool,
+    folder: Path, runs: Sequence[tuple[Path, int]], between: tuple[int, int], limits: tuple[int, int], with_totals: bool
 ) -> JsonObject:
     """Merge the n-grams of all runs in buckets from one up to another; `folder` gets what `TermColumns` reads."""
 
+    def loaded(part: Path, run: int) -> Trie:
+        start, stop = np.searchsorted(read_values(run_path(part, run, "buckets"), np.uint16, 0), between).tolist()
+        nodes = read_values(run_path(part, run, "nodes"), np.int64, 4 * start, 4 * stop).reshape(-1, 4)
+        (longest, separator), bounds, letters = load_arrays(run_path(part, run, "form"), 3)
+        if len(bounds):
+            used, lasts = np.unique(nodes[:, 1], return_inverse=True)
+            spelling = Spelling(letters, bounds, len(bounds) - 1, bool(separator)).take(used)
+        else:
+            spelling, lasts = Spelling.of_code_points(), nodes[:, 1]
+        parents = np.where(nodes[:, 0] < 0, -1, nodes[:, 0] - start).astype(np.int32)
+        tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
+        return Trie(spelling, parents, lasts.astype(np.int32), tally, int(longest))
+
     def merged(partial_folder: Path) -> JsonObject:
-        tries = [_load_trie(*run, between) for run in runs]
-        terms = sorted_terms(tries, limits, with_totals=with_totals)
-        _save_bytes(partial_folder / "bounds", offsets_of_lengths(terms.columns))
-        _save_bytes(partial_folder / "columns", np.concatenate([np.zeros(0, np.int32), *terms.columns]))
-        _save_bytes(partial_folder / "text", terms.data)
+        terms = sorted_terms([loaded(*run) for run in runs], limits, with_totals=with_totals)
+        (partial_folder / "bounds").write_bytes(offsets_of_lengths(terms.columns).data)
+        (partial_folder / "columns").write_bytes(np.concatenate([np.zeros(0, np.int32), *terms.columns]).data)
+        (partial_folder / "text").write_bytes(np.ascontiguousarray(terms.data).data)
         save_array(partial_folder / "sizes.npy", np.diff(terms.offsets))
         if terms.totals is not None:
             save_array(partial_folder / "totals.npy", terms.totals)
@@ -188,7 +317,7 @@ class TermColumns:
     bases: Sequence[int]  # number of the first term of each
     chosen: Path | None  # the column of each term within bounds, where `max_features` left some out
 
-    def of_run(self, run: int) -> np.ndarray:
+    def __getitem__(self, run: int) -> np.ndarray:
         """Return the column of every node of a run, -1 for those left out, int32."""
         place, parts = self.first + run, []
         for folder, base in zip(self.merged, self.bases, strict=True):
@@ -199,7 +328,7 @@ class TermColumns:
         if self.chosen is not None:
             chosen = load_array(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
             of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
-        order = load_arrays(run_path(self.folder, run, "form"), 2)[1]
+        order = load_arrays(run_path(self.folder, run, "form"), 4)[3]
         columns = np.empty_like(of_terms)
         columns[order] = of_terms
         return columns
@@ -214,10 +343,7 @@ def limits_of(settings: VectorizerSettings, n_documents: int) -> tuple[int, int]
 def choose(
     strings: Strings, totals: np.ndarray | None, settings: VectorizerSettings, n_documents: int
 ) -> tuple[Strings, np.ndarray | None]:
-    """Return at most `max_features` of the terms within bounds, and the column of each if some are left out.
-
-    Raises IngestError: there are no terms.
-    """
+    """Return at most `max_features` of the terms within bounds, and the column of each if some are left out."""
     if not len(strings):
         least, most = limits_of(settings, n_documents)
         raise IngestError(
@@ -251,16 +377,12 @@ def terms_in_memory(
 def terms_in_files(
     merged: Sequence[Path], here: Path, settings: VectorizerSettings, n_documents: int
 ) -> tuple[Strings, Path | None]:
-    """Return the terms of the corpus that `merge_runs` left, and a file of the columns where some are left out.
-
-    `here`: a folder of this machine, for the texts of the terms.
-    """
+    """Return the terms that `merge_runs` left, as a file in `here`, and a file of columns where some are left out."""
     text = here / "text"
     with text.open("wb") as file:
         for folder in merged:
             file.write((folder / "text").read_bytes())
-    offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in merged]))
-    totals = None
+    offsets, totals = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in merged])), None
     if settings.max_features is not None:
         totals = np.concatenate([load_array(folder / "totals.npy") for folder in merged])
     strings = Strings(text if offsets[-1] else np.zeros(0, np.uint8), offsets)

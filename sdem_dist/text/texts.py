@@ -1,4 +1,4 @@
-"""Texts as bytes in one buffer, which the kernels read without making a Python object of each."""
+"""Texts as bytes in one buffer, which the kernels read without making a Python object of each, and records of them."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 
 if TYPE_CHECKING:
     import pyarrow
-
+    import scipy.sparse as sp
 
 BLOCK_CHARACTERS = 4_000_000
 JOINED_CHARACTERS = 1 << 20
@@ -54,12 +54,9 @@ class Texts:
     def bytes_of(self, i: int) -> bytes:
         return self.data[self.starts[i] : self.stops[i]].tobytes()
 
-    def take(self, rows: np.ndarray) -> Texts:
+    def take(self, rows: np.ndarray | slice) -> Texts:
+        """Return some of the texts, in the same buffer."""
         return Texts(self.data, self.starts[rows], self.stops[rows])
-
-    def part(self, first: int, stop: int) -> Texts:
-        """Return the texts `first` up to `stop`, in the same buffer."""
-        return Texts(self.data, self.starts[first:stop], self.stops[first:stop])
 
     def alone(self) -> Texts:
         """Return the same texts in a buffer with little else, for sending."""
@@ -74,7 +71,7 @@ class Texts:
 class RecordBatch:
     """Consecutive records as a reader finds them, before they are checked.
 
-    `texts`: columns of text, joined by a line feed where there are several.
+    `texts`: columns of text, joined by a line feed where there are several; none where records are rows of `matrix`.
     `roles`: columns of label, id, group and weight, those that are read.
     `numbers`: of each record in its source, from 1.
     `problems`: why rows are no documents; None for rows that are left out without a word, as blank lines are.
@@ -89,6 +86,7 @@ class RecordBatch:
     invalid: dict[int, str] = field(default_factory=dict)  # why records between these are none, by their numbers
     escaped: bool = False  # bytes that the encoding does not allow are spelled as surrogates
     are_valid: bool = False  # texts are known to be UTF-8
+    matrix: sp.csr_matrix | None = None
 
     def __len__(self) -> int:
         return len(self.numbers)
@@ -96,13 +94,14 @@ class RecordBatch:
 
 @dataclass(frozen=True)
 class Records:
-    texts: Texts
+    texts: Texts  # empty ones where records are rows of `matrix`
     labels: list[str] = field(default_factory=list)  # the class name of each text; empty where labels are not read
     ids: list[object] | None = None  # the ids of the documents, where a column of them was named
     columns: dict[str, list[object] | pyarrow.Array] = field(default_factory=dict)
     """All columns, where they are kept; a value for each text. Sources with types give arrays."""
     groups: list[str] | None = None  # the group of each document, where a column of groups was named
     weights: np.ndarray | None = None  # float64: the weight of each document, where a column of weights was named
+    matrix: sp.csr_matrix | None = None  # canonical, without zeros; columns as the source numbers them
 
     def take(self, rows: np.ndarray) -> Records:
         def of(column: Any) -> Any:
@@ -111,7 +110,9 @@ class Records:
             return None if column is None else column.take(rows)
 
         columns = {name: of(column) for name, column in self.columns.items()}
-        return Records(of(self.texts), of(self.labels), of(self.ids), columns, of(self.groups), of(self.weights))
+        matrix = None if self.matrix is None else self.matrix[rows]
+        groups, weights = of(self.groups), of(self.weights)
+        return Records(of(self.texts), of(self.labels), of(self.ids), columns, groups, weights, matrix)
 
 
 def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogatepass") -> list[object]:
@@ -125,15 +126,9 @@ def listed(column: list[object] | Texts | pyarrow.Array, errors: str = "surrogat
     return values
 
 
-def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
-    offsets = offsets_of_lengths(encoded)
-    return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
-
-
 def pieces(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
     """Yield first and last + 1 of consecutive things of these sizes, about `most` together."""
-    ends = np.cumsum(sizes)
-    first = 0
+    ends, first = np.cumsum(sizes), 0
     while first < len(ends):
         before = ends[first - 1] if first else 0
         stop = max(first + 1, int(np.searchsorted(ends, before + most, side="right")))
@@ -141,11 +136,13 @@ def pieces(sizes: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
         first = stop
 
 
-def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
-    """Return a list, an array, a pandas or an Arrow column of texts as one buffer.
+def texts_of_bytes(encoded: Sequence[bytes]) -> Texts:
+    offsets = offsets_of_lengths(encoded)
+    return Texts(np.frombuffer(b"".join([*encoded, bytes(PADDING)]), np.uint8), offsets[:-1], offsets[1:])
 
-    Raises ValueError: an element is not a text, or `texts` is one text.
-    """
+
+def texts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Texts:
+    """Return a list, an array, a pandas or an Arrow column of texts as one buffer, or raise ValueError."""
     parts = list(parts_of_strings(texts))
     if len(parts) == 1:
         return parts[0]
@@ -173,6 +170,12 @@ def parts_of_strings(texts: Sequence[str] | np.ndarray | pyarrow.Array) -> Itera
         ) from None
 
 
+def is_text(kind: pyarrow.DataType) -> bool:
+    import pyarrow.types as types
+
+    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
+
+
 def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
     """Return the buffers of an Arrow column, or None if it is not of text; nulls are empty texts, or not allowed."""
     if not (hasattr(texts, "__arrow_c_stream__") or hasattr(texts, "__arrow_c_array__")):
@@ -185,9 +188,7 @@ def texts_of_arrow(texts: object, *, nulls: bool = True) -> Texts | None:
         return None
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if column.null_count and not nulls:
-        return None
-    if not (is_text(column.type) or pa.types.is_null(column.type)):
+    if (column.null_count and not nulls) or not (is_text(column.type) or pa.types.is_null(column.type)):
         return None
     column = column.cast(pa.large_string())
     return texts_of_binary(column.fill_null("") if column.null_count else column)
@@ -207,19 +208,13 @@ def texts_of_binary(column: pyarrow.Array | pyarrow.ChunkedArray) -> Texts:
     return Texts(content, bounds[:-1], bounds[1:])
 
 
-def is_text(kind: pyarrow.DataType) -> bool:
-    import pyarrow.types as types
-
-    return bool(types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind))
-
-
 def arrow_of_texts(texts: Texts) -> pyarrow.Array:
     """Return texts in UTF-8 as an Arrow column."""
     import pyarrow as pa
 
-    offsets = offsets_of(texts.stops - texts.starts)
+    offsets = offsets_of(texts.sizes)
     joined = np.empty(offsets[-1], np.uint8)
-    join_cells(texts.data, texts.starts, texts.stops, joined)
+    join_cells(*texts.pieces, joined)
     small = offsets[-1] < 1 << 31
     kind, bounds = (pa.string(), offsets.astype(np.int32)) if small else (pa.large_string(), offsets)
     return pa.Array.from_buffers(kind, len(texts), [None, pa.py_buffer(bounds), pa.py_buffer(joined)])

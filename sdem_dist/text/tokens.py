@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import itertools
 import logging
+import re
+import unicodedata
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -12,12 +15,64 @@ from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.kernels import code_points as code_point_kernels
 from sdem_dist.kernels import spelling
 from sdem_dist.kernels import words as word_kernels
-from sdem_dist.kernels.code_points import PADDING
+from sdem_dist.kernels.code_points import PADDING, Pieces, Rules
 from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.spelling import Segments
-from sdem_dist.text.code_points import FINAL_SIGMA, N_CODE_POINTS, matching, rewriting, spelled_code_points
 from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings, build_analyzer, stemming, stopped_words
+
+logger = logging.getLogger(__name__)
+N_CODE_POINTS = 0x110000
+CHANGING = 0x30000  # beyond these code points none has a lower case or an accent; a test looks
+FINAL_SIGMA = "Σ"  # the one code point whose lower case depends on its neighbours
+_SLOTS = 1 << 12
+_MOST_STEMS = 1 << 20
+_LEFT_OUT = -2
+
+
+@lru_cache(maxsize=1)
+def every_code_point() -> str:
+    """Return all code points, surrogates among them, as one text."""
+    return np.arange(N_CODE_POINTS, dtype="<u4").tobytes().decode("utf-32-le", "surrogatepass")
+
+
+@lru_cache(maxsize=4)
+def _matching(pattern: str) -> np.ndarray:
+    r"""Return which code points a pattern of one code point, such as ``\w``, matches: bool of shape (1114112,)."""
+    table = np.zeros(N_CODE_POINTS, bool)
+    for run in re.finditer(f"(?:{pattern})+", every_code_point()):
+        table[run.start() : run.end()] = True
+    return table
+
+
+@lru_cache(maxsize=6)
+def _rewriting(lowercase: bool, strip_accents: str | None) -> tuple[Rules, float]:
+    """Return rules for lower case and accents, as scikit-learn has them, and how many times a text can grow."""
+    sigma = ord(FINAL_SIGMA) if lowercase else -1
+    entry_of = np.zeros(N_CODE_POINTS if strip_accents == "ascii" else CHANGING, np.uint16)
+    entry_of[CHANGING:] = 1
+    if not lowercase and not strip_accents:
+        entry_of = entry_of[:0]
+    entries: dict[bytes, int] = {b"unchanged": 0, b"": 1}
+    growth, points = 1.0, every_code_point()
+    for start in range(128, CHANGING if len(entry_of) else 0, 128):
+        chunk = points[start : start + 128]
+        if not strip_accents and chunk == chunk.lower():
+            continue
+        for point, character in enumerate(chunk, start):
+            new = character.lower() if lowercase else character
+            if strip_accents:
+                new = unicodedata.normalize("NFKD", new)
+            if strip_accents == "ascii":
+                new = new.encode("ascii", "ignore").decode()
+            elif strip_accents:
+                new = "".join(c for c in new if not unicodedata.combining(c))
+            if new != character:
+                spelled = new.encode("utf-8", "surrogatepass")
+                entry_of[point] = entries.setdefault(spelled, len(entries))
+                growth = max(growth, len(spelled) / len(character.encode("utf-8", "surrogatepass")))
+    replacements = np.frombuffer(b"".join(entries), np.uint8)
+    return Rules(lowercase, entry_of, offsets_of_lengths(list(entries)), replacements, sigma), growth
 
 
 def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
@@ -43,23 +98,35 @@ class Scratch:
         return array
 
 
-_SLOTS = 1 << 12
+def _rewritten(texts: Texts, settings: VectorizerSettings, scratch: Scratch) -> Texts:
+    """Return texts in lower case and without accents, as the settings say, in memory that the next call overwrites."""
+    rules, growth = _rewriting(settings.lowercase, settings.strip_accents)
+    out = scratch.array("texts", int(texts.n_bytes * growth) + len(texts) + PADDING, np.uint8)
+    starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
+    if code_point_kernels.rewrite(texts.pieces, rules, Pieces(out, starts, stops)):
+        return Texts(out, starts, stops)
+    # the lower case of this letter depends on its neighbours, so that Python is to say it
+    encoded, letter = [texts.bytes_of(i) for i in range(len(texts))], FINAL_SIGMA.encode()
+    for i, text in enumerate(encoded):
+        if letter in text:
+            encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
+    return _rewritten(texts_of_bytes(encoded), settings, scratch)
 
 
 class TokenInterner:
     """Words and their numbers; finding the number of a word takes one look.
 
-    `slots`: uint64 of shape (n_slots, 4). `spelled`: ndarray of uint8.
-    `offsets`: ndarray of int64, word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; behind the last one there is
-    room.
+    Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; behind the last one there is room.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, words: frozenset[str] = frozenset()) -> None:
         self.n_words = 0
         self.slots = np.zeros((_SLOTS, 4), np.uint64)
         self.spelled = np.zeros(8 * _SLOTS, np.uint8)
         self.offsets = np.zeros(_SLOTS, np.int64)
         self._scratch = Scratch()
+        if words:
+            self.numbers(texts_of_strings(sorted(words)), grow=True)
 
     def view(self) -> TokenInterner:
         """Return a table of these words for another thread, which must not grow it: what calls overwrite is its own."""
@@ -72,14 +139,12 @@ class TokenInterner:
     ) -> tuple[int, np.ndarray]:
         """Write the number of every word of the texts to `ids`, -1 for unknown ones if the table may not grow.
 
-        Returns `offsets`, int64 of shape (n_texts + 1,): the words of text ``i`` are ``ids[offsets[i]:offsets[i +
-        1]]``.
+        Returns how many they are, and where those of each text begin and the last end, int64.
         """
         offsets, done = np.zeros(len(texts) + 1, np.int64), np.array([self.n_words, 0, 0, 0])
-        longest = int((texts.stops - texts.starts).max(initial=0))
-        marks = self._scratch.array("marks", longest + 2 * PADDING, np.uint8)
-        splitting, found = word_kernels.Splitting(kinds, inside, shortest), (ids, offsets)
-        while needed := word_kernels.words(texts.pieces, splitting, grow, self._table(), done, marks, found):
+        marks = self._scratch.array("marks", int(texts.sizes.max(initial=0)) + 2 * PADDING, np.uint8)
+        splitting, out = word_kernels.Splitting(kinds, inside, shortest), (ids, offsets)
+        while needed := word_kernels.words(texts.pieces, splitting, grow, self._table(), done, marks, out):
             self._make_room(done, needed)
         self.n_words = int(done[0])
         return int(done[1]), offsets
@@ -95,6 +160,9 @@ class TokenInterner:
     def words(self, first: int = 0) -> list[str]:
         spelled, bounds = self.spelled.tobytes(), self.offsets[first : self.n_words + 1].tolist()
         return [spelled[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(bounds)]
+
+    def spelling(self, *, separator: bool) -> Spelling:
+        return Spelling(self.spelled, self.offsets, self.n_words, separator)
 
     def _table(self) -> word_kernels.Table:
         return word_kernels.Table(self.slots, self.spelled, self.offsets)
@@ -122,8 +190,11 @@ class Spelling:
         return Texts(self.spelled, self.offsets[: self.n_words], self.offsets[1 : self.n_words + 1])
 
     @classmethod
+    @lru_cache(maxsize=1)
     def of_code_points(cls) -> Spelling:
-        return cls(*spelled_code_points(), N_CODE_POINTS, separator=False, in_order=True)
+        offsets = offsets_of(np.repeat(np.arange(1, 5), np.diff([0, 0x80, 0x800, 0x10000, N_CODE_POINTS])))
+        spelled = np.frombuffer(every_code_point().encode("utf-8", "surrogatepass") + bytes(PADDING), np.uint8)
+        return cls(spelled, offsets, N_CODE_POINTS, separator=False, in_order=True)
 
     def take(self, words: np.ndarray) -> Spelling:
         """Return some of the words, in the order of their given numbers."""
@@ -133,10 +204,9 @@ class Spelling:
         return Spelling(spelled, offsets, len(words), self.separator)
 
     def texts(self, parents: np.ndarray, lasts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
-        """Return the texts of n-grams from the node `first` on.
+        """Return the bytes of n-grams from the node `first` on, and `PADDING` more, and where each begins and ends.
 
         `parents`, `lasts`: int32, parent, -1 for none, and last word of every node.
-        Returns their bytes, `PADDING` more among them, and where each begins and the last ends, int64.
         """
         sizes = np.empty(len(parents), np.int64)
         spelling.text_sizes(parents, lasts, self.offsets, int(self.separator), sizes)
@@ -147,12 +217,6 @@ class Spelling:
         return out, bounds
 
 
-logger = logging.getLogger(__name__)
-
-_MOST_STEMS = 1 << 20
-_LEFT_OUT = -2
-
-
 def tokenizer_of(settings: VectorizerSettings) -> Words | Characters | Analyzed:
     """Return the fastest tokenizer for these settings; the log says if it is the slow one."""
     if settings.analyzer != "word":
@@ -161,139 +225,88 @@ def tokenizer_of(settings: VectorizerSettings) -> Words | Characters | Analyzed:
     if pattern is None:
         logger.info("the token pattern %r is not one that kernels know, which is slow", settings.token_pattern)
         return Analyzed(settings)
-    kind = pattern[1] or pattern[3]
-    return Words(settings, kind, 2 if pattern[2] or pattern[4] else 1)
-
-
-class Rewriter:
-    """Turns texts to lower case and strips their accents, as the settings say."""
-
-    def __init__(self, settings: VectorizerSettings) -> None:
-        self._rules, self._growth = rewriting(settings.lowercase, settings.strip_accents)
-        self._scratch = Scratch()
-
-    def __call__(self, texts: Texts) -> Texts:
-        """Return the texts rewritten, in memory that the next call overwrites."""
-        size = int(texts.n_bytes * self._growth) + len(texts) + PADDING
-        out = self._scratch.array("texts", size, np.uint8)
-        starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
-        if code_point_kernels.rewrite(texts.pieces, self._rules, code_point_kernels.Pieces(out, starts, stops)):
-            return Texts(out, starts, stops)
-        # the lower case of this letter depends on its neighbours, so that Python is to say it
-        encoded, letter = [texts.bytes_of(i) for i in range(len(texts))], FINAL_SIGMA.encode()
-        for i, text in enumerate(encoded):
-            if letter in text:
-                encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
-        return self(texts_of_bytes(encoded))
+    return Words(settings, pattern[1] or pattern[3], 2 if pattern[2] or pattern[4] else 1)
 
 
 class Words:
-    """Runs of code points of one kind; stop words are left out, and the rest may be stemmed.
-
-    `kind`: the pattern of one code point of a word.
-    `shortest`: code points of the shortest word.
-    """
+    """Runs of code points of a `kind`, from a length on; stop words are left out, and the rest may be stemmed."""
 
     whole_if_short = False
 
     def __init__(self, settings: VectorizerSettings, kind: str, shortest: int) -> None:
         self.lengths = settings.ngram_range
-        self._settings, self._kind, self._shortest = settings, kind, shortest
-        self._rewritten, self._scratch = Rewriter(settings), Scratch()
-        self._inside = matching(kind)
+        self._settings, self._kind, self._shortest, self._scratch = settings, kind, shortest, Scratch()
+        self._inside = _matching(kind)
         self._kinds = self._inside[:256].astype(np.uint8)
         self._kinds[128:] = 2
-        self._found = _table_of(stopped_words(settings))
-        self._n_stopped, self._grows = self._found.n_words, True
+        self._unstemmed = TokenInterner(stopped_words(settings))
+        self._n_stopped, self._grows = self._unstemmed.n_words, True
         self._stem = stemming(settings)
-        self._stems = self._found if self._stem is None else TokenInterner()
+        self._stems = self._unstemmed if self._stem is None else TokenInterner()
         self._stem_of = np.full(self._n_stopped, _LEFT_OUT, np.int32)
 
     @property
     def spelling(self) -> Spelling:
         """How the words met so far are written."""
-        return Spelling(self._stems.spelled, self._stems.offsets, self._stems.n_words, separator=True)
+        return self._stems.spelling(separator=True)
 
     def tokens(self, texts: Texts) -> Segments:
         """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
-        texts = self._rewritten(texts)
+        texts = _rewritten(texts, self._settings, self._scratch)
         ids = self._scratch.array("ids", texts.n_bytes // (self._shortest + 1) + len(texts) + 1, np.int32)
         grow = self._grows or self._stem is not None
-        split = (texts, self._kinds, self._inside, self._shortest)
-        n_ids, offsets = self._found.split(*split, grow=grow, ids=ids)
+        n_ids, offsets = self._unstemmed.split(texts, self._kinds, self._inside, self._shortest, grow=grow, ids=ids)
         ids = ids[:n_ids]
         if self._stem is not None:
-            ids = self._stemmed(ids)
-            kept = ids != _LEFT_OUT
-        else:
-            kept = (ids < 0) | (ids >= self._n_stopped)
+            if (n_stems := len(self._stem_of)) < self._unstemmed.n_words:
+                stems = texts_of_strings(self._stem(self._unstemmed.words(n_stems)))
+                self._stem_of = np.concatenate([self._stem_of, self._stems.numbers(stems, grow=self._grows)])
+            ids = self._stem_of[ids]
+            if self._unstemmed.n_words > _MOST_STEMS:  # unstemmed words need not be remembered
+                self._unstemmed = TokenInterner(stopped_words(self._settings))
+                self._stem_of = self._stem_of[: self._n_stopped]
         if self._n_stopped:
-            ids, offsets = ids[kept], offsets_of(kept)[offsets]
+            chosen = (ids < 0) | (ids >= self._n_stopped) if self._stem is None else ids != _LEFT_OUT
+            ids, offsets = ids[chosen], offsets_of(chosen)[offsets]
         return Segments(ids, offsets, np.arange(len(texts) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
         texts = texts_of_strings(terms)
         spaces = np.flatnonzero(texts.data == 0x20)
-        starts, stops = (
-            np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable"),  # it merges what is sorted
-            np.sort(np.concatenate([spaces, texts.stops]), kind="stable"),
-        )
+        starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # it merges what is sorted
+        stops = np.sort(np.concatenate([spaces, texts.stops]), kind="stable")
         ids = self._stems.numbers(Texts(texts.data, starts, stops), grow=True)
-        return ids, np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)]) + np.arange(
-            len(terms) + 1
-        )
+        n_spaces = np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)])
+        return ids, n_spaces + np.arange(len(terms) + 1)
 
     def fixed(self) -> Words:
         """Return a tokenizer that learns no more words, for one thread."""
         other = Words(self._settings, self._kind, self._shortest)
-        other._grows = False
-        other._stems = self._stems
+        other._grows, other._stems = False, self._stems
         if self._stem is None:
-            other._found = self._stems.view()
+            other._unstemmed = self._stems.view()
         return other
-
-    def _stemmed(self, ids: np.ndarray) -> np.ndarray:
-        assert self._stem is not None
-        known = len(self._stem_of)
-        if known < self._found.n_words:
-            stems = texts_of_strings(self._stem(self._found.words(known)))
-            self._stem_of = np.concatenate([self._stem_of, self._stems.numbers(stems, grow=self._grows)])
-        stemmed = self._stem_of[ids]
-        if self._found.n_words > _MOST_STEMS:  # unstemmed words need not be remembered
-            self._found = _table_of(stopped_words(self._settings))
-            self._stem_of = self._stem_of[: self._n_stopped]
-        return stemmed
-
-
-def _table_of(words: frozenset[str]) -> TokenInterner:
-    table = TokenInterner()
-    table.numbers(texts_of_strings(sorted(words)), grow=True)
-    return table
 
 
 class Characters:
     """Code points; spaces that follow each other are one, or every word stands alone between two spaces ("char_wb")."""
 
     def __init__(self, settings: VectorizerSettings) -> None:
-        self.lengths = settings.ngram_range
+        self.lengths, self.spelling = settings.ngram_range, Spelling.of_code_points()
         self.whole_if_short = settings.analyzer == "char_wb"
-        self._settings = settings
-        self._rewritten, self._scratch = Rewriter(settings), Scratch()
-
-    @property
-    def spelling(self) -> Spelling:
-        return Spelling.of_code_points()
+        self._settings, self._scratch = settings, Scratch()
 
     def tokens(self, texts: Texts) -> Segments:
-        texts = self._rewritten(texts)
+        texts = _rewritten(texts, self._settings, self._scratch)
         most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
         ids = self._scratch.array("ids", most, np.int32)
         segments = self._scratch.array("segments", most // 2 + len(texts) + 1, np.int64)
         segments[0] = 0
-        documents = np.zeros(len(texts) + 1, np.int64)
-        given = (texts.data, texts.starts, texts.stops, matching(r"\s"), self.whole_if_short)
-        n_ids, n_segments = code_point_kernels.characters(*given, ids, segments, documents)
+        documents, blank = np.zeros(len(texts) + 1, np.int64), _matching(r"\s")
+        n_ids, n_segments = code_point_kernels.characters(
+            *texts.pieces, blank, self.whole_if_short, ids, segments, documents
+        )
         return Segments(ids[:n_ids], segments[: n_segments + 1], documents)
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
@@ -311,19 +324,17 @@ class Analyzed:
     whole_if_short = False
 
     def __init__(self, settings: VectorizerSettings, table: TokenInterner | None = None) -> None:
-        self._settings = settings
-        self._analyze = build_analyzer(settings)
-        self._grows = table is None
-        self._table = table or TokenInterner()
+        self._settings, self._analyze = settings, build_analyzer(settings)
+        self._grows, self._table = table is None, table or TokenInterner()
 
     @property
     def spelling(self) -> Spelling:
-        return Spelling(self._table.spelled, self._table.offsets, self._table.n_words, separator=False)
+        return self._table.spelling(separator=False)
 
     def tokens(self, texts: Texts) -> Segments:
-        found = [self._analyze(text) for text in texts]
-        ids = self._table.numbers(texts_of_strings([term for terms in found for term in terms]), grow=self._grows)
-        return Segments(ids, offsets_of_lengths(found), np.arange(len(found) + 1))
+        terms = [self._analyze(text) for text in texts]
+        ids = self._table.numbers(texts_of_strings(list(itertools.chain(*terms))), grow=self._grows)
+        return Segments(ids, offsets_of_lengths(terms), np.arange(len(terms) + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)

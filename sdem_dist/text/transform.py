@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, arranged
-from sdem_dist.text.ngram_merge import SortedTerms, Trie, sorted_terms
+from sdem_dist.text.terms import Trie, sorted_terms
 from sdem_dist.text.texts import Texts, parts_of_strings, sample_scripts, texts_of_strings, warn_of_unspaced
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 SPELLED_AT_A_TIME = 1 << 15
 """Terms that become texts together: their bytes stay in the cache."""
-_LINE = ord("\n")
 
 
 def count_texts(
@@ -62,9 +61,9 @@ def learned_texts(
     settings: VectorizerSettings,
     dtype: np.dtype | None = None,
 ) -> tuple[sp.csr_matrix, list[str], TextTransformer]:
-    """Count texts as `count_texts` does without a vocabulary; return what counts others by these terms, too.
+    """Count texts as `count_texts` does without a vocabulary, and return what counts others by these terms, too.
 
-    Counts are of `dtype`, or of the smallest unsigned integers that hold them.
+    `dtype`: of the counts; None: the smallest unsigned integers that hold them.
     """
     counter = LearningCounter(settings, tallies=False)
     parts, sample = [], np.zeros(3, int)
@@ -72,37 +71,28 @@ def learned_texts(
         sample += sample_scripts(some)
         parts += counter.parts(some)
     warn_of_unspaced(sample, settings)
-    tree, terms = counter.tree, sorted_terms([Trie.of(counter)], end=_LINE)
-    n_terms, columns = len(terms.offsets) - 1, terms.columns[0]
+    tree, terms = counter.tree, sorted_terms([Trie.of(counter)], end=ord("\n"))
+    n_terms, columns, words = len(terms.offsets) - 1, terms.columns[0], list[str]()
     if dtype is None:
         dtype = np.min_scalar_type(max((int(part.counts.max(initial=0)) for part in parts), default=0))
     matrix = arranged(parts, columns, dtype).matrix(n_terms)
-    words = _strings(terms)
+    for first in range(0, n_terms, SPELLED_AT_A_TIME):
+        bounds = terms.offsets[first : first + SPELLED_AT_A_TIME + 1]
+        spelled = terms.data[bounds[0] : bounds[-1]].tobytes()
+        if spelled.count(b"\n") == len(bounds) - 1:  # cut by one call
+            words += spelled.decode("utf-8", "surrogatepass").split("\n")[:-1]
+        else:
+            limits = itertools.pairwise((bounds - bounds[0]).tolist())
+            words += [spelled[a : b - 1].decode("utf-8", "surrogatepass") for a, b in limits]
     tree.tally = tree.tally[:0].copy()  # each thread that counts has its own
     return matrix, words, TextTransformer(settings, words, Vocabulary(counter.tokenizer, tree, columns, n_terms))
-
-
-def _strings(terms: SortedTerms) -> list[str]:
-    """Return terms, behind each of which a line ends."""
-    found = list[str]()
-    for first in range(0, len(terms.offsets) - 1, SPELLED_AT_A_TIME):
-        bounds = terms.offsets[first : first + SPELLED_AT_A_TIME + 1]
-        whole = terms.data[bounds[0] : bounds[-1]].tobytes()
-        if whole.count(b"\n") == len(bounds) - 1:  # cut by one call
-            found += whole.decode("utf-8", "surrogatepass").split("\n")[:-1]
-        else:
-            limits = (bounds - bounds[0]).tolist()
-            found += [whole[a : b - 1].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(limits)]
-    return found
 
 
 class TextTransformer:
     """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them.
 
-    `vocabulary`: the terms of kind "count"; others are passed over.
-    `learned`: the same terms, ready to be found: making it of many takes long.
+    `learned`: the vocabulary, ready to be found: making it of many terms takes long.
     `owner`: what the settings are of, such as the path of a model, for messages.
-    Raises ValueError: the settings need a vocabulary that is not given, or are of numbers.
     """
 
     def __init__(
@@ -136,12 +126,6 @@ class TextTransformer:
             self._own.counter = self._counter()
         return self._counted(self._own.counter, texts, np.int32)
 
-    def _counted(self, counter: FixedCounter | HashingCounter, texts: Texts, dtype: type) -> sp.csr_matrix:
-        try:
-            return counter.count(texts, dtype)
-        except PatternError as error:
-            raise PatternError(error.problem, pattern=error.pattern, path=self._owner) from None
-
     def _counter(self) -> FixedCounter | HashingCounter:
         if self._settings.kind == "hashing":
             return HashingCounter(self._settings)
@@ -149,6 +133,12 @@ class TextTransformer:
             if self._vocabulary is None:
                 self._vocabulary = Vocabulary.of(self._settings, self._terms or ())
         return FixedCounter(self._vocabulary)
+
+    def _counted(self, counter: FixedCounter | HashingCounter, texts: Texts, dtype: type) -> sp.csr_matrix:
+        try:
+            return counter.count(texts, dtype)
+        except PatternError as error:
+            raise PatternError(error.problem, pattern=error.pattern, path=self._owner) from None
 
     @property
     def unknown_share(self) -> float | None:

@@ -1,4 +1,4 @@
-"""What to do with a line that is not a document: stop there, or leave it out and count it."""
+"""What to do with a record that is not a document: stop there, or leave it out and count it."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
@@ -19,18 +19,14 @@ from sdem_dist.errors import IngestError
 from sdem_dist.kernels.lines import is_utf8
 from sdem_dist.text.texts import RecordBatch, Records, Texts, listed, texts_of_arrow, texts_of_bytes, texts_of_strings
 
-if TYPE_CHECKING:
-    import pyarrow
-
-EXAMPLES_KEPT = 5
+MAX_EXAMPLES = 5
 MOST_NAMES = 10_000  # of classes that are remembered; targets may be as many as documents
 LONGEST = 60  # characters of an unknown label that a message shows
 NONE = ""
 """The name that stands for no label: no class has it, since an empty label is refused where none may be missing."""
 MIXED = "is a text in some places of the sources and not in others: write all alike"
-
-
-Problems = dict[int, tuple[str, type[IngestError]] | None]
+Problem = tuple[str, type[IngestError]] | None
+Problems = dict[int, Problem]
 
 
 class NoLabelError(IngestError):
@@ -73,15 +69,16 @@ class RowValidator:
     def reject(
         self, path: Path, line: int, problem: str, unit: str = "line", kind: type[IngestError] = IngestError
     ) -> None:
-        """Record the bad line `line` (counted from 1) of `path`.
-
-        Raises IngestError, or the `kind` of it, if bad lines are not to be skipped.
-        """
-        if self.on_error == "skip" and len(self.examples) >= EXAMPLES_KEPT:
+        """Record the bad line `line` (counted from 1) of `path`, or raise the `kind` of IngestError."""
+        if self.on_error == "skip" and len(self.examples) >= MAX_EXAMPLES:
             self.skipped += 1
             return
         if self.start:  # lines are counted only when somebody asks
-            line += _lines_before(path, self.start)
+            rest = self.start
+            with path.open("rb") as file:
+                while rest > 0 and (chunk := file.read(min(1 << 22, rest))):
+                    line += chunk.count(b"\n")
+                    rest -= len(chunk)
         if self.named is not None and path.is_relative_to(self.named[0]):
             path = self.named[1] / path.relative_to(self.named[0])
         error = kind(problem, path=path, record=line, unit=unit)
@@ -95,24 +92,37 @@ class RowValidator:
 
     def merge(self, skipped: int, examples: list[str]) -> None:
         self.skipped += skipped
-        self.examples += examples[: EXAMPLES_KEPT - len(self.examples)]
+        self.examples += examples[: MAX_EXAMPLES - len(self.examples)]
 
     def check(self, path: Path, batch: RecordBatch) -> Records:
-        """Return the documents of a batch; its other records are rejected, in order.
-
-        Ids and groups may be anything but null, weights are numbers from 0 on, a text that is null is empty.
-        """
+        """Return the documents of a batch; its other records are rejected, in order. A text that is null is empty."""
         problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
-        texts = [_checked_texts(column, batch, decode) for column in batch.texts]
+        columns = [_checked_texts(column, batch, decode) for column in batch.texts]
+        if len(columns) == 1:
+            texts = columns[0]
+        else:  # of a matrix none
+            parts = [[column.bytes_of(i) for column in columns] for i in range(len(batch))]
+            texts = texts_of_bytes(list(map(b"\n".join, parts)))
         names = [] if self.unlabelled is None else [NONE] * len(batch)
         if "label" in batch.roles:
             names = self._names(listed(batch.roles["label"]), problems, decode)
-        columns = {role: listed(column, decode) for role, column in batch.roles.items() if role != "label"}
+        beside = {role: listed(column, decode) for role, column in batch.roles.items() if role != "label"}
         for role in ("id", "group"):
-            _check_names(role, columns.get(role, []), problems)
-        weights = _weights(columns["weight"], problems) if "weight" in columns else None
-        groups = list(map(str, columns["group"])) if "group" in columns else None
-        records = Records(_joined(texts), names, columns.get("id"), batch.beside, groups, weights)
+            for row, value in enumerate(beside.get(role, ())):
+                if not isinstance(value, str | int):
+                    missing = "missing" if value is None else f"{value!r:.60}"
+                    problems.setdefault(row, (f"the {role} is {missing}", IngestError))
+                elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
+                    problems.setdefault(row, (f"the {role} has {problem}", IngestError))
+        groups, weights = (list(map(str, beside["group"])) if "group" in beside else None), None
+        if "weight" in beside:
+            weights = np.full(len(batch), np.nan)
+            for row, value in enumerate(beside["weight"]):
+                with suppress(ValueError):
+                    weights[row] = float(str(value))
+                if not 0 <= weights[row] < np.inf:
+                    advice = f"the weight is {value!r:.40}: weights are numbers from 0 on"
+                    problems.setdefault(row, (advice, IngestError))
         passed = np.ones(len(batch), bool)
         passed[list(problems)] = False
         first = int(batch.numbers[passed.argmax()]) if passed.any() else 1 << 62
@@ -122,7 +132,16 @@ class RowValidator:
             self.labelled = self.labelled or (bool(names) and number > first)
             self.reject(path, number, problem, batch.unit, kind)
         self.labelled = self.labelled or (bool(names) and bool(passed.any()))
+        records = Records(texts, names, beside.get("id"), batch.beside, groups, weights, batch.matrix)
         return records if passed.all() else records.take(np.flatnonzero(passed))
+
+    def is_label(self, path: Path, line: int, raw: object, unit: str) -> bool:
+        """Say whether a record is a label that passes; it is refused if not."""
+        _, problem = self._named(raw)
+        if problem is not None:
+            self.reject(path, line, problem[0], unit, problem[1])
+        self.labelled = self.labelled or problem is None
+        return problem is None
 
     def _names(self, labels: list[object], problems: Problems, decode: str) -> list[str]:
         """Return the class name of each label; "" for those that are refused, with the reason."""
@@ -140,21 +159,8 @@ class RowValidator:
             names[row] = name
         return [name or NONE for name in names]
 
-    def label(self, path: Path, line: int, raw: object, unit: str = "line") -> str | None:
-        """Return the label as a class name, or None if the record is refused."""
-        name, problem = self._named(raw)
-        if problem is not None:
-            self.reject(path, line, problem[0], unit, problem[1])
-            return None
-        self.labelled = True
-        return name
-
-    def _named(self, raw: object) -> tuple[str, tuple[str, type[IngestError]] | None]:
-        """Return a label as a class name without blanks around it, and what is wrong with it.
-
-        It is `NONE` where the label stands for none. Of several labels it is the name of their set, see
-        `sdem_dist.corpus.labels.name_of`.
-        """
+    def _named(self, raw: object) -> tuple[str, Problem]:
+        """Return a label, or the set of several, as a class name without blanks around it, and what is wrong."""
         if self.unlabelled is not None:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
             if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
@@ -167,15 +173,18 @@ class RowValidator:
         names = []
         for label in labels:
             name = label_name(label)
-            if name is None or (problem := self._problem(label, name)) is not None:
-                return NONE, (
-                    _no_name(label) if name is None else str(problem),
-                    NoLabelError if label is None or name == NONE else IngestError,
-                )
-            names.append(name)
+            if (problem := self._problem(label, name)) is not None:
+                return NONE, (problem, NoLabelError if label is None or name == NONE else IngestError)
+            names.append(str(name))
         return (names[0] if self.separator is None else name_of(tuple(sorted(set(names))))), None
 
-    def _problem(self, raw: object, name: str) -> str | None:
+    def _problem(self, raw: object, name: str | None) -> str | None:
+        if raw is None:
+            return "the label is missing; --unlabelled '' takes such documents as ones without a label"
+        if isinstance(raw, list):
+            return f"the label is a list, {raw!r:.60}: --label-separator , takes the labels of lists"
+        if name is None:
+            return f"the label is {raw!r}, neither a text nor a finite number"
         if name.endswith("\0"):
             return f"the label {name!r} ends with a NUL, which arrays drop: remove it"
         if not name:
@@ -203,27 +212,12 @@ class RowValidator:
         return None
 
 
-def _no_name(raw: object) -> str:
-    if raw is None:
-        return "the label is missing; --unlabelled '' takes such documents as ones without a label"
-    if isinstance(raw, list):
-        return f"the label is a list, {raw!r:.60}: --label-separator , takes the labels of lists"
-    return f"the label is {raw!r}, neither a text nor a finite number"
-
-
-def _joined(columns: list[Texts]) -> Texts:
-    if len(columns) == 1:
-        return columns[0]
-    parts = zip(*([texts.bytes_of(i) for i in range(len(texts))] for texts in columns), strict=True)
-    return texts_of_bytes([b"\n".join(part) for part in parts])
-
-
-def _checked_texts(column: Texts | list[object] | pyarrow.Array, batch: RecordBatch, decode: str) -> Texts:
+def _checked_texts(column: object, batch: RecordBatch, decode: str) -> Texts:
     """Return a column of a batch as texts, and note what is none; nulls are empty."""
     problems = batch.problems
     texts = column if isinstance(column, Texts) else texts_of_arrow(column)
     if texts is None:
-        values = listed(column)
+        values = listed(column)  # type: ignore[arg-type]
         for row, value in enumerate(values):
             if value is not None and not isinstance(value, str):
                 problems.setdefault(row, (f"the text is {value!r:.60}, not a string", IngestError))
@@ -234,34 +228,6 @@ def _checked_texts(column: Texts | list[object] | pyarrow.Array, batch: RecordBa
         if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
             problems.setdefault(row, (f"the text has {problem}", IngestError))
     return texts
-
-
-def _check_names(role: str, column: list[object], problems: Problems) -> None:
-    for row, value in enumerate(column):
-        if not isinstance(value, str | int):
-            what = "missing" if value is None else f"{value!r:.60}"
-            problems.setdefault(row, (f"the {role} is {what}", IngestError))
-        elif isinstance(value, str) and (problem := not_unicode(value)) is not None:
-            problems.setdefault(row, (f"the {role} has {problem}", IngestError))
-
-
-def _weights(column: list[object], problems: Problems) -> np.ndarray:
-    """Return the weights of documents, float64, and note what is none."""
-    weights = np.full(len(column), np.nan)
-    for row, value in enumerate(column):
-        with suppress(ValueError):
-            weights[row] = float(str(value))
-        if not 0 <= weights[row] < np.inf:
-            problems.setdefault(row, (f"the weight is {value!r:.40}: weights are numbers from 0 on", IngestError))
-    return weights
-
-
-def _lines_before(path: Path, start: int) -> int:
-    n = 0
-    with path.open("rb") as file:
-        while start > 0 and (piece := file.read(min(1 << 22, start))):
-            n, start = n + piece.count(b"\n"), start - len(piece)
-    return n
 
 
 def class_name(label: ClassLabel | LabelSet) -> str:
@@ -283,10 +249,7 @@ def label_name(raw: object) -> str | None:
 
 
 def not_unicode(text: str) -> str | None:
-    """Return what makes `text` impossible to store as UTF-8, or None if nothing does.
-
-    Readers decode with "surrogateescape", which turns an undecodable byte into one of U+DC80..U+DCFF.
-    """
+    """Return why `text` cannot be stored as UTF-8, if so; readers decode with "surrogateescape" or "surrogatepass"."""
     if text.isascii():
         return None
     try:

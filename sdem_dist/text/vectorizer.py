@@ -62,10 +62,7 @@ def _compiled(pattern: str) -> regex.Pattern[str]:
 
 
 def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
-    """Yield where the tokens of a text begin and end; (-1, -1) for a group that took no part in a match.
-
-    Raises PatternError: it takes too long, or too much memory.
-    """
+    """Yield where the tokens of a text begin and end; (-1, -1) for a group that took no part in a match."""
     if KERNEL_PATTERN.fullmatch(pattern):  # kernels have Python's tables of code points
         group = re.compile(pattern).groups
         yield from (match.span(group) for match in re.finditer(pattern, text))
@@ -122,9 +119,6 @@ class VectorizerSettings:
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
         if isinstance(self.ngram_range, Sequence):
             object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
-        for name, values in _CHOICES.items():
-            if (value := getattr(self, name)) not in values or (name == "lowercase" and not isinstance(value, bool)):
-                raise ValueError(f"{name} is one of {', '.join(map(repr, values))}, not {value!r}")
         for name, (holds, rule) in _RULES.items():
             if not holds(getattr(self, name)):
                 raise ValueError(f"{name} is {rule}, not {getattr(self, name)!r}")
@@ -174,10 +168,6 @@ LONGEST_GRAM = 1_000
 """Analyzers set memory aside for as many starts; settings may come from a file."""
 
 
-def _are_stop_words(value: object) -> bool:
-    return value in (None, "english") or (isinstance(value, tuple) and all(isinstance(word, str) for word in value))
-
-
 def _are_lengths(value: object) -> bool:
     lengths = isinstance(value, tuple) and len(value) == 2 and all(map(is_count, value))
     return lengths and 1 <= value[0] <= value[1] <= LONGEST_GRAM  # type: ignore[index]
@@ -187,41 +177,26 @@ def _is_frequency(value: object) -> bool:
     return is_count(value) if isinstance(value, int) else isinstance(value, float) and 0 <= value <= 1
 
 
-def _is_size(value: object) -> bool:
-    return value is None or is_count(value)
+def _are_words(value: object) -> bool:
+    return isinstance(value, tuple) and all(isinstance(word, str) for word in value)
 
 
-_FREQUENCY = "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
-_CHOICES = {
-    "kind": ("count", "hashing", "matrix"),
-    "lowercase": (True, False),
-    "analyzer": ("word", "char", "char_wb"),
-    "strip_accents": ("ascii", "unicode", None),
-}
+_SIZE = (lambda value: value is None or is_count(value)), "a whole number from 1 or None"
+_FREQUENCY = _is_frequency, "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
 _RULES: dict[str, tuple[Callable[[object], bool], str]] = {
+    "kind": (lambda value: value in ("count", "hashing", "matrix"), "one of 'count', 'hashing', 'matrix'"),
+    "lowercase": (lambda value: isinstance(value, bool), "one of True, False"),
+    "analyzer": (lambda value: value in ("word", "char", "char_wb"), "one of 'word', 'char', 'char_wb'"),
+    "strip_accents": (lambda value: value in ("ascii", "unicode", None), "one of 'ascii', 'unicode', None"),
     "token_pattern": (lambda value: isinstance(value, str), "a regular expression"),
-    "stop_words": (_are_stop_words, "'english', a list of words or None"),
+    "stop_words": (lambda value: value in (None, "english") or _are_words(value), "'english', a list of words or None"),
     "ngram_range": (_are_lengths, f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first"),
-    "min_df": (_is_frequency, _FREQUENCY),
-    "max_df": (_is_frequency, _FREQUENCY),
-    "max_features": (_is_size, "a whole number from 1 or None"),
-    "n_features": (_is_size, "a whole number from 1 or None"),
+    "min_df": _FREQUENCY,
+    "max_df": _FREQUENCY,
+    "max_features": _SIZE,
+    "n_features": _SIZE,
     "stem": (lambda value: value is None or isinstance(value, str), "a language or None"),
 }
-
-
-@lru_cache(maxsize=8)
-def _stemmer(language: str) -> Stemmer.Stemmer:
-    try:
-        import Stemmer
-    except ImportError as error:
-        raise ValueError(
-            "stemming needs the package PyStemmer; install it with pip install 'sdem_dist[stem]'"
-        ) from error
-    try:
-        return Stemmer.Stemmer(language)
-    except KeyError as error:
-        raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
 
 
 def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
@@ -230,6 +205,19 @@ def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
 
         return frozenset(ENGLISH_STOP_WORDS)
     return frozenset(settings.stop_words or ())
+
+
+@lru_cache(maxsize=8)
+def _stemmer(language: str) -> Stemmer.Stemmer:
+    try:
+        import Stemmer
+
+        return Stemmer.Stemmer(language)
+    except ImportError as error:
+        advice = "stemming needs the package PyStemmer; install it with pip install 'sdem_dist[stem]'"
+        raise ValueError(advice) from error
+    except KeyError as error:
+        raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
 
 
 def stemming(settings: VectorizerSettings) -> Callable[[list[str]], list[str]] | None:

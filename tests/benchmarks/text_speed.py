@@ -54,7 +54,7 @@ def against_count_vectorizer(texts: list[str], options: dict[str, Any], repeats:
 def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> int:
     """Count blocks of texts in threads, each with terms of its own; return the number of entries."""
     size = max(1, texts.n_bytes // 16)
-    blocks = [texts.part(first, stop) for first, stop in pieces(texts.sizes, size)]
+    blocks = [texts.take(slice(first, stop)) for first, stop in pieces(texts.sizes, size)]
 
     def worker() -> Callable[[Texts], int]:
         counter = LearningCounter(VectorizerSettings(**options))

@@ -20,10 +20,10 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.code_points import CHANGING, every_code_point
 from sdem_dist.text.counters import LearningCounter, arranged
-from sdem_dist.text.ngram_merge import Trie, sorted_terms
+from sdem_dist.text.terms import Trie, sorted_terms
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
+from sdem_dist.text.tokens import CHANGING, every_code_point
 from sdem_dist.text.transform import TextTransformer
 from sdem_dist.text.vectorizer import KERNEL_PATTERN
 
@@ -262,7 +262,7 @@ def test_threads_that_share_a_vocabulary_do_not_disturb_each_other():
     texts = texts_of_strings([" ".join(f"{'ö' * (i % 5)}wörd{j % 70} naïve" for j in range(3000)) for i in range(40)])
     expected, terms = count_texts(texts, VectorizerSettings(ngram_range=(1, 2)))
     transformer = TextTransformer(VectorizerSettings(ngram_range=(1, 2)), terms)
-    blocks = [texts.part(i, i + 4) for i in range(0, 40, 4)] * 10
+    blocks = [texts.take(slice(i, i + 4)) for i in range(0, 40, 4)] * 10
     for row, counts in enumerate(in_threads(blocks, transformer.counter, 2)):
         assert (counts != expected[4 * (row % 10) : 4 * (row % 10) + 4]).nnz == 0
 

@@ -8,7 +8,6 @@ import scipy.sparse as sp
 from sklearn.datasets import dump_svmlight_file
 
 from sdem_dist.errors import IngestError
-from sdem_dist.text.readers.svmlight import read_svmlight
 from sdem_dist.text.sources import Reading, numeric_format, source_format
 from sdem_dist.text.splits import InputSplit
 from sdem_dist.text.validation import RowValidator
@@ -25,11 +24,13 @@ def read(path, reading=None, block_documents=4, gate=None):
 
 
 def read_matrix(path, block_documents=4, gate=None):
-    blocks = list(read_svmlight(path, gate or RowValidator(), block_documents))
-    width = max(matrix.shape[1] for matrix, _ in blocks)
-    for matrix, _ in blocks:
-        matrix.resize(matrix.shape[0], width)
-    return sp.vstack([matrix for matrix, _ in blocks]).toarray(), [label for _, labels in blocks for label in labels]
+    blocks = list(text_blocks(path, Reading(), gate or RowValidator(), block_documents))
+    width = max(block.matrix.shape[1] for block in blocks)
+    for block in blocks:
+        block.matrix.resize(block.matrix.shape[0], width)
+    return sp.vstack([block.matrix for block in blocks]).toarray(), [
+        label for block in blocks for label in block.labels
+    ]
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".xz", ".zst"])

@@ -213,7 +213,7 @@ def test_numbers_are_kept_as_they_are(tmp_path, rows_in_source_order):
 
 @pytest.mark.parametrize("failing", ["save_block", "load_block"])
 def test_a_full_disk_leaves_nothing(tmp_path, documents, monkeypatch, failing):
-    where = {"save_block": "sdem_dist.text.counting.save_block", "load_block": "sdem_dist.text.placing.load_block"}
+    where = {"save_block": "sdem_dist.text.counting.save_block", "load_block": "sdem_dist.text.counting.load_block"}
     calls = []
 
     def full(*arguments):

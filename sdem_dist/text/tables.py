@@ -22,20 +22,17 @@ if TYPE_CHECKING:
     import pyarrow
 
 DELIMITERS = ",;\t|"
-MAX_PIECE = 1 << 26  # bytes; no record is longer
+MAX_RECORD_BYTES = 1 << 26  # bytes; no record is longer
 PARQUET_ROWS = 1 << 14  # at a time
 
 
 def read_csv(path: Path, reading: Reading, block_documents: int, *, keep: bool) -> Iterator[RecordBatch]:
-    """Yield the records of a table; blank lines are passed over, and numbers count records, the header too.
-
-    Raises IngestError: a column is missing, or a record is longer than `MAX_PIECE`.
-    """
+    """Yield the records of a table; blank lines are passed over, and numbers count records, the header too."""
     import pyarrow
     import pyarrow.csv
 
     stream, header = _Stream(path, reading.encoding), reading.header is not False
-    names, delimiter = _first_record(path, stream, reading, header)
+    names, delimiter = _first_record(path, stream, reading)
     if not header and len(names) == 2 and reading.text is None and reading.label is None:
         reading = replace(reading, label=0 if reading.labelled else None, text=1)
     positions = _positions(path, names, reading, keep)
@@ -47,8 +44,10 @@ def read_csv(path: Path, reading: Reading, block_documents: int, *, keep: bool) 
         invalid[row.number + header] = f"{row.actual_columns} fields under a header of {len(names)}"
         return "skip"
 
-    if stream.is_empty:
-        return
+    while not stream.first.strip(b"\r\n"):
+        stream.first = stream.next_block()
+        if not stream.first:
+            return
     try:
         batches = pyarrow.csv.open_csv(
             pyarrow.PythonFile(stream, mode="r"),
@@ -93,38 +92,30 @@ class _Stream:
 
     def __init__(self, path: Path, encoding: str) -> None:
         self._blocks = (block.raw[: block.size] for block in line_blocks(path, encoding))
-        self.n_quotes = 0
-        self.first = self._next()
+        self.n_quotes, self.first = 0, b""
 
-    def _next(self) -> bytes:
+    def next_block(self) -> bytes:
         block = next(self._blocks, b"")
         self.n_quotes += block.count(b'"')
         return block
 
-    @property
-    def is_empty(self) -> bool:
-        while not self.first.strip(b"\r\n"):
-            if not (block := self._next()):
-                return True
-            self.first = block
-        return False
-
     def read(self, size: int) -> bytes:
-        pieces = [self.first or self._next()]
+        blocks = [self.first or self.next_block()]
         self.first = b""
-        while self.n_quotes % 2 and sum(map(len, pieces)) < MAX_PIECE and (piece := self._next()):
-            pieces.append(piece)
-        return b"".join(pieces)
+        while self.n_quotes % 2 and sum(map(len, blocks)) < MAX_RECORD_BYTES and (block := self.next_block()):
+            blocks.append(block)
+        return b"".join(blocks)
 
     def close(self) -> None:
         """Do nothing: the file is closed at its end."""
 
 
-def _first_record(path: Path, stream: _Stream, reading: Reading, header: bool) -> tuple[list[str], str]:
+def _first_record(path: Path, stream: _Stream, reading: Reading) -> tuple[list[str], str]:
     """Return the names of the columns, which are taken from the stream, and what stands between them."""
     delimiters = DELIMITERS if reading.delimiter is None else reading.delimiter
     if reading.delimiter is not None and (len(delimiters) != 1 or not delimiters.isascii()):
         raise IngestError(f"{path}: the delimiter is one ASCII character, such as ';', not {reading.delimiter!r}")
+    stream.first = stream.next_block()
     text = stream.first.decode("utf-8", "surrogateescape")
     names, delimiter, end = list[str](), delimiters[0], 0
     for candidate in delimiters:
@@ -132,7 +123,7 @@ def _first_record(path: Path, stream: _Stream, reading: Reading, header: bool) -
         fields = next(csv.reader(rows, delimiter=candidate), [])
         if not names or (len(names) == 1 and len(fields) > 1):
             names, delimiter, end = fields, candidate, rows.tell()
-    if not header:
+    if reading.header is False:
         return [str(i) for i in range(len(names))], delimiter
     stream.first = stream.first[len(text[:end].encode("utf-8", "surrogateescape")) :]
     return names, delimiter
@@ -164,10 +155,8 @@ def read_parquet(
             names = file.schema_arrow.names
             positions = _positions(path, names, reading, keep)
             first, stop = groups or (0, file.num_row_groups)
-            row, size = (
-                1 + sum(file.metadata.row_group(i).num_rows for i in range(first)),
-                min(block_documents, PARQUET_ROWS),
-            )
+            row = 1 + sum(file.metadata.row_group(i).num_rows for i in range(first))
+            size = min(block_documents, PARQUET_ROWS)
             columns = names if keep else list(dict.fromkeys(names[i] for some in positions.values() for i in some))
             for batch in file.iter_batches(batch_size=size, row_groups=range(first, stop), columns=columns):
                 of_role = {role: [batch.column(names[i]) for i in some] for role, some in positions.items()}
@@ -183,10 +172,7 @@ def read_parquet(
 
 
 def _positions(path: Path, names: list[str], reading: Reading, keep: bool) -> dict[str, list[int]]:
-    """Return where the columns stand: those of "text", and one of each other role that is read.
-
-    Raises IngestError: one of them is missing, or stands there twice, or any does where all are kept.
-    """
+    """Return where the columns stand: those of "text", and one of each other role that is read."""
     if not names:
         raise IngestError(f"{path}, line 1: there are no names of columns; is the file empty?")
     columns = {**{role: [name] for role, name in reading.roles.items()}, "text": reading.texts(names)}
