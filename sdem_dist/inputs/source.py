@@ -268,6 +268,11 @@ def _positions(estimator: Estimator, labels: np.ndarray, use: Use, classes: obje
     return positions, model_classes
 
 
+def _listed_for_texts(estimator: Estimator, X: object) -> bool:
+    """Whether a model of texts gets a list of single values: those that are no texts are then named by their place."""
+    return isinstance(X, list | tuple) and bool(X) and np.ndim(X[0]) == 0 and estimator.vectorizer_ is not None
+
+
 def documents_of(estimator: Estimator, X: object) -> Documents:
     """Return unlabelled documents in memory, checked against a fitted estimator of counts.
 
@@ -278,7 +283,7 @@ def documents_of(estimator: Estimator, X: object) -> Documents:
     else:
         X = text_column(X)
         checks.refuse_no_documents(X, counts=True)
-        if are_texts(X):
+        if are_texts(X) or _listed_for_texts(estimator, X):
             counts = estimator.vectorize(cast("Sequence[str]", X))
             narrow = counts.data.astype(np.min_scalar_type(int(counts.data.max(initial=0))))
             documents = replace(checks.as_documents(counts), data=narrow)

@@ -145,6 +145,7 @@ class Tally:
         self.n_blocks += 1
         self.n_documents += len(held_out)
         self.n_held_out += int(held_out.sum())
+        self.n_training += int(_trains(held_out, records.weights).sum())
         if (matrix := records.matrix) is None:
             self.scripts = (self.scripts + sample_scripts(records.texts)).tolist()
         else:
@@ -191,8 +192,8 @@ class Counting:
 
     @property
     def tallies(self) -> bool:
-        """Whether a term may be left out: documents are held out, or there are limits."""
-        return self.held_out > 0 or self.settings.chooses_terms
+        """Whether a term may be left out: documents are held out, or may have weight 0, or there are limits."""
+        return self.held_out > 0 or self.reading.weight is not None or self.settings.chooses_terms
 
     def gate(self) -> RowValidator:
         """Return what decides about records, and has refused none yet."""
@@ -250,7 +251,12 @@ def count_documents(
             path, block, beside = job
             if runs is not None:
                 run, learning = runs.counter(run)
-                save_block(path, CountedBlock(joined(learning.parts(block.texts, ~beside.held_out)), 0, run, beside))
+                save_block(
+                    path,
+                    CountedBlock(
+                        joined(learning.parts(block.texts, _trains(beside.held_out, beside.weights))), 0, run, beside
+                    ),
+                )
             else:
                 matrix = block.matrix if counter is None else counter.count(block.texts)
                 assert matrix is not None

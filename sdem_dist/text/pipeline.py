@@ -264,7 +264,7 @@ class IngestRun:
 
     def _merge_terms(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
-        settings, n_documents = self.counting.settings, self._tally.n_documents - self._tally.n_held_out
+        settings, n_documents = self.counting.settings, self._tally.n_training
         if runs is not None:
             if tries := runs.in_memory():
                 tallies = self.counting.tallies
