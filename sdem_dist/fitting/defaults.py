@@ -1,6 +1,6 @@
 """The numbers that decide something by default, and the script of ``tests/benchmarks`` that chose them."""
 
-# How long to train, which loss: choose_defaults.py (its part overlap, too); the losses also few_a_class.py.
+# How long to train, which loss: choose_defaults.py (its parts overlap and few, too).
 MAX_EPOCHS = 20  # epochs at most where held-out documents choose
 FEW_EPOCHS = 6  # epochs where nothing chooses them
 IMPROVEMENT = 0.01  # share by which the log-loss has to fall for another epoch to be worth its time
@@ -45,7 +45,7 @@ PRIOR_POWERS = {"log": 0.375, "binary": 0.375}
 STEP_TOLERANCE = 1e-4  # loss weight under which a document asks for no step
 MANY_CLASSES = 1_000  # classes from which on `ManyClassNB` is named: many_classes.py
 
-# Lanes and rounds: lanes.py, scale.py batches.
+# Lanes and rounds: choose_defaults.py lanes, scale.py batches.
 MAX_LANES = 128  # lanes at most, where lanes only add
 ONE_LANE_DOCUMENTS = 65_536
 """Documents up to which one lane, a run through all documents one after the other, is fast enough."""
@@ -61,7 +61,7 @@ SUM_TASK_DOCUMENTS = 1_000  # documents of counts that make a task worth its ove
 PASS_DOCUMENTS = 4_096  # the same for a lane of a full pass of a mixture
 SMALL_ENTRIES = 100_000  # entries under which threads cost more than they save
 
-# LDA classifiers: lda.py.
+# LDA classifiers: topics.py.
 LDA_NLL_ROUNDS = 8  # rounds of an epoch with `nll`, a step each
 LDA_BURN_IN = 3  # sweeps of Gibbs sampling of which nothing is kept
 LDA_STEPS = {"hinge": 3.0, "ncll": 16.0}

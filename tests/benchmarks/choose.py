@@ -12,8 +12,6 @@ soon as it is done, an interrupted run goes on from there, and `gain` takes figu
 by the folds' mean accuracy, as GridSearchCV does, and once more by their mean log-loss.
 """
 
-from __future__ import annotations
-
 import json
 import tempfile
 import time
@@ -124,7 +122,6 @@ def costs(split: Split, space: dict = SETTINGS, cv: int = 5) -> Figures:
 
 
 def cost(names: tuple = NAMES) -> None:
-    """Print what searches cost, as a multiple of one training."""
     for name in names:
         figures = costs(splits_of(name)[0])
         ratios = ", ".join(f"{k} {figures[k] / figures['training']:.1f}" for k in ("halving", "all", "by hand"))
@@ -202,7 +199,6 @@ def autotuned(name: str, duration: int = 300) -> Figures:
 def peers(
     names: tuple = NAMES, figures: Path | None = None, peers: tuple = ("LinearSVC", "LogisticRegression", "fastText")
 ) -> None:
-    """Print what peers of the search reach."""
     store = Store(figures)
     for name in names:
         for peer in peers:
@@ -226,7 +222,6 @@ def gains(
 
 
 def gain(names: tuple = NAMES, figures: Path | None = None) -> None:
-    """Print what searches gain."""
     for name in names:
         for method, reached in gains(splits_of(name)[0], name, Store(figures)):
             print_figures(f"{name}: {method}", reached)
@@ -261,7 +256,6 @@ def flipped_labels(split: Split, share: float = 0.2, cv: int = 5) -> dict[str, t
 
 
 def suspects(names: tuple = ("20ng",)) -> None:
-    """Print how well wrong labels are found."""
     for name in names:
         for method, (precision, seconds) in flipped_labels(splits_of(name)[0]).items():
             print(f"{name}: {method:<50} average precision {precision:.4f}  {seconds:.1f} s", flush=True)

@@ -47,7 +47,6 @@ class Split(NamedTuple):
     y_test: np.ndarray
 
     def numbered(self) -> Split:
-        """Return it with classes as numbers."""
         classes, y = np.unique(self.y, return_inverse=True)
         return self._replace(y=y, y_test=np.searchsorted(classes, self.y_test))
 

@@ -6,8 +6,6 @@ weighting counts in everyone's seconds.  Vowpal Wabbit and fastText take part wh
 corpus.  ``--slow`` adds LogisticRegression with its C by cross-validation, ``--draws`` is of the cuts.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
@@ -68,7 +66,6 @@ def measured(split: Split, fit: Fit) -> Row:
 
 
 def estimator(make: Callable[[], Any]) -> Fit:
-    """Return how an estimator is fitted, and predicts."""
 
     def fit(X: sp.csr_matrix, y: np.ndarray) -> Predict:
         model = make().fit(X, y)
@@ -203,7 +200,6 @@ def table(name: str, rows: dict[str, Row]) -> str:
 
 
 def compare(only: tuple = (*NAMES, *CUTS), draws: int = 10, slow: bool = False, rows: tuple = ()) -> None:
-    """Print a table for each corpus, then how the default stands to LinearSVC over all."""
     rng = np.random.default_rng(0)
     for loss in ("hinge", "ncll", "nll"):  # compiles
         small = sp.csr_matrix(rng.poisson(1.0, (300, 50)).astype(np.int64))

@@ -1,7 +1,5 @@
 """What benchmarks share: options from parameters, clocks, runs in turns, measures of classifiers, tables."""
 
-from __future__ import annotations
-
 import inspect
 import re
 import sys
@@ -82,7 +80,6 @@ def median_ratio(a: list[float], b: list[float]) -> float:
 
 
 def on_tfidf(model: Any) -> Pipeline:
-    """Return a peer on sublinear tf-idf of norm 1."""
     return make_pipeline(TfidfTransformer(sublinear_tf=True), model)
 
 
@@ -111,6 +108,5 @@ def row(*cells: object) -> None:
 
 
 def head(*cells: str) -> None:
-    """Print the head of a table."""
     row(*cells)
     print("|" + " --- |" * len(cells))

@@ -6,8 +6,6 @@ Zipf distribution that all classes share. Each model runs in a process of its ow
 predictions, and the most memory that the process ever held.
 """
 
-from __future__ import annotations
-
 import json
 import resource
 import subprocess
@@ -48,7 +46,6 @@ def documents(n: int, n_classes: int, seed: int, share: float = SHARE) -> tuple[
 
 
 def measured(name: str, n: int, n_classes: int) -> dict[str, float]:
-    """Return what a model does; in a process of its own."""
     X, y = documents(n, n_classes, 1)
     X_test, y_test = documents(max(TESTED, n_classes), n_classes, 2)
     X_test, y_test = X_test[:TESTED], y_test[:TESTED]
@@ -70,7 +67,6 @@ def fits(name: str, n_classes: int) -> bool:
 
 
 def compare(classes: tuple = (1_000, 10_000, 100_000), documents: int = 100_000, only: tuple = tuple(MODELS)) -> None:
-    """Print a line for each model and number of classes."""
     print(f"{'classes':>9} {'model':24} {'fit s':>8} {'predict s':>9} {'GiB':>6} {'accuracy':>8}")
     for n_classes in classes:
         for name in only:

@@ -5,8 +5,6 @@ Run: ``SDEM_CORPORA=... python tests/benchmarks/mixtures.py acceleration --folde
 ``examples/mixtures_table_1.py``.
 """
 
-from __future__ import annotations
-
 import sys
 import time
 from itertools import product
@@ -69,7 +67,6 @@ def passes_to_reach(X: np.ndarray, y: np.ndarray, m: int, passes: int) -> str:
 
 
 def acceleration(folder: Path, components: tuple = (1, 4, 8), passes: int = 1000) -> None:
-    """Print how many passes acceleration saves."""
     for m in components:
         print(passes_to_reach(*digits(folder), m, passes), flush=True)
 
@@ -100,7 +97,6 @@ def time_of_passes(X: np.ndarray, y: np.ndarray, m: int, dtype: str, passes: int
 
 
 def times(folder: Path, components: tuple = (1, 4, 8)) -> None:
-    """Print the time of passes."""
     for m, dtype in product(components, ("float32", "float64")):
         print(time_of_passes(*digits(folder), m, dtype), flush=True)
 
@@ -118,7 +114,6 @@ def errors_of_settings(X: np.ndarray, y: np.ndarray, m: int) -> str:
 
 
 def defaults(folder: Path, components: tuple = (1, 4, 8)) -> None:
-    """Print the errors of settings."""
     for m in components:
         print(errors_of_settings(*digits(folder), m), flush=True)
 
@@ -161,7 +156,6 @@ def text_accuracies(split: corpora.Split, components: tuple[int, ...], seeds: in
 
 
 def text(components: tuple = (2, 4)) -> None:
-    """Print a row for each corpus."""
     harness.head("corpus", "counted", *(f"{loss}, {m}" for loss in ("ncll", "hinge") for m in (1, *components)))
     for name in corpora.STEMMED:
         harness.row(name, *text_accuracies(corpora.load(name), components))

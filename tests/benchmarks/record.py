@@ -3,8 +3,6 @@
 Run: python tests/benchmarks/record.py SCRIPT [ARGUMENTS]   (a section of the same command is replaced)
 """
 
-from __future__ import annotations
-
 import os
 import platform
 import re
@@ -21,7 +19,6 @@ OLDER = "## Older figures\n"
 
 
 def section(command: list[str], printed: str) -> str:
-    """Return a section of RESULTS.md about one run."""
     day, load = datetime.now(UTC).date().isoformat(), os.getloadavg()[0]
     machine = (
         f"{os.cpu_count()} cores, {platform.machine()}, Python {platform.python_version()}, load {load:.1f} at the end"

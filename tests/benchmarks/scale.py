@@ -1,4 +1,4 @@
-"""Dask workers beside one process: rates, sizes, batches, a lost worker, memory.
+"""Dask workers beside one process: rates, sizes, batches, a lost worker, memory; a bucket that answers late.
 
 Run: ``SDEM_CORPORA=... python tests/benchmarks/scale.py [PART] --folder FOLDER``.  Corpora of any size are all reviews of NSMC
 (three classes, character 1- and 2-grams of five reviews or more), then copies that lack every tenth nonzero; they are written
@@ -20,17 +20,22 @@ memory: peaks of workers under an enforced limit (MiB), on corpora of 1, 4 and 1
 Dask's nanny; the size of a corpus is that of its decoded arrays;
 wide: a model of 100 classes and a million words on two workers: peak memory and seconds a round, in one block and cut.
 Documents are drawn from a Zipf law over hashed words.  With ``--checkpoints`` the driver, whose process has Dask's scheduler,
-too, writes one after every round; its peak counts all lines so far: for a figure of its own, ask for one number of blocks.
+too, writes one after every round; its peak counts all lines so far: for a figure of its own, ask for one number of blocks;
+bucket: training from a bucket that answers late, against training from the local disk: both cold, in turns (no folder). The
+server is a process of its own that speaks S3's GET and HEAD on a folder, and waits before each answer; checks of signatures are
+left out. Files are dropped from the system's cache before each local run.
 """
-
-from __future__ import annotations
 
 import logging
 import os
 import signal
+import subprocess
+import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from statistics import median
 from tempfile import TemporaryDirectory
@@ -39,7 +44,7 @@ from typing import Any
 import harness
 import numpy as np
 import scipy.sparse as sp
-from corpora import Split, corpus_of, splits_of
+from corpora import Split, corpus_of, load, splits_of
 
 from sdem_dist import MultinomialNB, open_corpus, write_corpus
 from sdem_dist.cluster import configuration, connected
@@ -68,7 +73,6 @@ class Rounds:
 
 
 def rates(corpus: Any, n_epochs: int, client: Any = None, callbacks: Any = ()) -> list[float]:
-    """Return documents a second of each epoch."""
     model = MultinomialNB(n_epochs=n_epochs, validation_fraction=0.0, n_jobs=1)
     model.fit(corpus, client=client, callbacks=callbacks)
     return [corpus.n_documents / h["seconds"] for h in model.history_]
@@ -91,7 +95,6 @@ def forget_pages(path: str | Path) -> None:
 
 
 def peak_memory() -> int:
-    """Return the peak resident bytes of this process."""
     # Not ru_maxrss: a process that was forked from a large one starts with the peak of that.
     status = Path("/proc/self/status").read_text(encoding="ascii")
     return 1024 * int(status.split("VmHWM:")[1].split()[0])
@@ -111,7 +114,6 @@ def prepared() -> None:
 
 
 def speed(folder: Path, documents: int = 1_000_000, epochs: int = 6, repeat: int = 3, workers: int = 2) -> None:
-    """Print the rates, their ratios, and peak memory."""
     corpus = corpus_of(folder, documents)
     h = corpus.header
     print(f"{h.n_documents:,} documents, {h.n_features:,} words, {h.n_nonzeros:,} nonzeros, {len(h.shards)} shards")
@@ -144,7 +146,6 @@ def speed(folder: Path, documents: int = 1_000_000, epochs: int = 6, repeat: int
 def sizes(
     folder: Path, sizes: tuple = (1_000, 10_000, 100_000, 1_000_000, 10_000_000), epochs: int = 5, workers: int = 2
 ) -> None:
-    """Print a line for each size."""
     prepared()
     print(f"documents, seconds in process ({workers} threads), seconds on Dask ({workers} workers), same bits")
     with connected(n_workers=workers) as client:
@@ -176,7 +177,6 @@ def batch_line(split: Split, corpus: Any, client: Any, n_workers: int, **setting
 
 
 def batches(names: tuple = ("r52", "20ng"), batches: tuple = (128, 512, 2048), workers: int = 2) -> None:
-    """Print a line for each merge and batch."""
     with TemporaryDirectory() as folder, connected(n_workers=workers) as client:
         client.run(prepared)
         for name in names:
@@ -205,7 +205,6 @@ def trained(corpus: Any, client: Any, n_epochs: int, kill_after: int | None) -> 
 
 
 def restart_seconds(client: Any) -> float:
-    """Return how long the nanny takes to replace a killed worker."""
     before = set(client.ncores())
     os.kill(next(iter(client.run(os.getpid).values())), signal.SIGKILL)
     started = time.perf_counter()
@@ -217,7 +216,6 @@ def restart_seconds(client: Any) -> float:
 
 
 def recovery(folder: Path, documents: int = 1_000_000, epochs: int = 8) -> None:
-    """Print both trainings."""
     corpus = corpus_of(folder, documents)
     with connected(n_workers=2) as client:
         client.run(prepared)
@@ -230,13 +228,11 @@ def recovery(folder: Path, documents: int = 1_000_000, epochs: int = 8) -> None:
 
 
 def decoded_bytes(header: Any) -> int:
-    """Return the bytes of a corpus's arrays in memory."""
     dtypes = header.shards[0].data_dtype, "uint16" if header.n_features <= 1 << 16 else "uint32"
     return header.n_nonzeros * sum(np.dtype(d).itemsize for d in dtypes) + 12 * header.n_documents
 
 
 def memory(folder: Path, smallest: int = 500_000, limit: int = 660, workers: int = 2, epochs: int = 2) -> None:
-    """Print a line for each corpus."""
     import dask
     from distributed import Client, LocalCluster
 
@@ -282,7 +278,6 @@ def wide(
     blocks: tuple = (1, 4, 16),
     checkpoints: bool = False,
 ) -> None:
-    """Print a line for each number of blocks."""
     path = folder / f"wide-{documents}-{words}-{classes}.zarr"
     if not path.exists():
         folder.mkdir(parents=True, exist_ok=True)
@@ -311,5 +306,66 @@ def wide(
         )
 
 
+def serve(folder: str, latency: float = 0.02) -> None:
+    """Answer requests for files of a folder; the first line of the output is the port."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version, wbufsize, disable_nagle_algorithm = "HTTP/1.1", -1, True
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+        def do_GET(self) -> None:
+            time.sleep(latency)
+            file = Path(folder, self.path.partition("?")[0].lstrip("/"))
+            exists = file.is_file()
+            content = file.read_bytes() if exists else b"<Error><Code>NoSuchKey</Code></Error>"
+            self.send_response(200 if exists else 404)
+            self.send_header("Content-Length", str(len(content)))
+            self.send_header("ETag", '"1"')
+            self.send_header("Last-Modified", "Thu, 01 Jan 2026 00:00:00 GMT")
+            self.end_headers()
+            if self.command == "GET":
+                self.wfile.write(content)
+            self.wfile.flush()
+
+        do_HEAD = do_GET
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    print(server.server_address[1], flush=True)
+    server.serve_forever()
+
+
+def bucket(corpus: str = "20ng", latency: float = 0.02, repeats: int = 5) -> None:
+    split = load(corpus)
+    with tempfile.TemporaryDirectory() as folder:
+        disk = Path(folder, "bucket", "c")
+        disk.parent.mkdir()
+        written = write_corpus(disk, split.X, split.y)
+        print(f"{corpus}: {written.n_documents:,} documents, {len(written.header.shards)} shards")
+        MultinomialNB().fit(split.X, split.y)
+        command = [sys.executable, __file__, "serve", "--folder", folder, "--latency", str(latency)]
+        server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+        assert server.stdout is not None
+        os.environ |= {"AWS_ENDPOINT_URL": f"http://127.0.0.1:{server.stdout.readline().strip()}", "AWS_REGION": "x"}
+        os.environ["AWS_SKIP_SIGNATURE"] = "true"
+        times: dict[str, list[float]] = {"disk": [], "bucket": []}
+        try:
+            for _ in range(repeats):
+                for place, path in (("disk", disk), ("bucket", "s3://bucket/c")):
+                    forget_pages(folder)
+                    forget()
+                    model = MultinomialNB()
+                    times[place].append(harness.seconds(lambda m=model, path=path: m.fit(open_corpus(path))))
+                    np.testing.assert_array_equal(model.classes_, written.header.classes)
+        finally:
+            server.kill()
+            server.wait()
+    for place, seconds in times.items():
+        print(f"{place:<7} median {median(seconds):.3f} s, each {', '.join(f'{t:.3f}' for t in seconds)}")
+    print(f"speed from the bucket, of that from disk: {median(times['disk']) / median(times['bucket']):.2f}")
+
+
 if __name__ == "__main__":
-    harness.run(__doc__, speed, sizes, batches, recovery, memory, wide)
+    harness.run(__doc__, speed, sizes, batches, recovery, memory, wide, bucket, serve)

@@ -11,8 +11,6 @@ label) that were turned round, of the documents that have one, and CPU seconds o
 left out.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,7 +63,6 @@ CORPORA: dict[str, Callable[[], list[corpora.Split]]] = {"blitzer": reviews, "20
 
 
 def measured(make: Callable[[], Any], split: corpora.Split) -> tuple[float, ...]:
-    """Return the measures of a model on a split."""
     model = make()
     seconds = harness.seconds(lambda: model.fit(sp.csr_matrix(split.X), split.y), time.process_time)
     labels, scores = model.predict(split.X_test), model.decision_function(split.X_test)
@@ -76,7 +73,6 @@ def measured(make: Callable[[], Any], split: corpora.Split) -> tuple[float, ...]
 
 
 def models(names: tuple = tuple(CORPORA)) -> None:
-    """Print a table for each corpus."""
     for name in names:
         splits = CORPORA[name]()
         print(f"{name}: {splits[0].y.shape[1]} labels, {splits[0].X.shape[0]:,} documents", flush=True)
@@ -104,7 +100,6 @@ def classes_apart(split: corpora.Split) -> dict[str, tuple[float, float]]:
 
 
 def classes(names: tuple = ("webkb", "r8", "20ng")) -> None:
-    """Print a row for each way to tell classes apart."""
     for name in names:
         for way, (accuracy, seconds) in classes_apart(corpora.load(name)).items():
             harness.row(name, way, accuracy, f"{seconds:.2f}")
@@ -156,7 +151,6 @@ def precisions(split: corpora.Split, cv: int = 5) -> Iterator[tuple[str, float, 
 
 
 def suspects(names: tuple = tuple(CORPORA)) -> None:
-    """Print how well wrong labels are found."""
     for name in names:
         split = CORPORA[name]()[0]
         print(f"{name}: {split.y.shape[1]} labels, {split.X.shape[0]:,} documents", flush=True)

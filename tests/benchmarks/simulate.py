@@ -10,8 +10,6 @@ here (``--bandwidth`` in MB a second says otherwise); one scheduler, one task af
 two workers is printed beside real runs.
 """
 
-from __future__ import annotations
-
 import heapq
 import math
 import time
@@ -101,7 +99,6 @@ def measured(corpus: Any, client: Any, n_workers: int) -> tuple[Costs, float]:
 
 
 def task_seconds(client: Any, n: int = 1000) -> float:
-    """Return the seconds of a task that does nothing."""
     executor = DaskExecutor(client)
     started = time.perf_counter()
     handles = [executor.submit(int, i) for i in range(n)]
@@ -111,7 +108,6 @@ def task_seconds(client: Any, n: int = 1000) -> float:
 
 
 def bytes_per_second(client: Any, n_workers: int, megabytes: int = 64) -> float:
-    """Return the bytes per second that one worker fetches from another."""
     if n_workers < 2:
         return 1e9
     first, second = list(client.scheduler_info(n_workers=-1)["workers"])[:2]
@@ -125,7 +121,6 @@ def bytes_per_second(client: Any, n_workers: int, megabytes: int = 64) -> float:
 def simulate(
     folder: Path, measured_on: int = 1_000_000, documents: int = 1_000_000_000, bandwidth: float | None = None
 ) -> None:
-    """Print what was measured, real runs beside the simulation, and the simulation."""
     corpus = corpus_of(folder, measured_on)
     n, lanes, rounds = corpus.n_documents, *_defaults(corpus.n_documents)
     prepared()

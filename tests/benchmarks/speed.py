@@ -9,8 +9,6 @@ pass of one lane over the same documents; losses take turns, the least of severa
 codecs: bytes a nonzero and nonzeros decoded a second, through zarr, on documents of a corpus; one thread, files in memory's cache.
 """
 
-from __future__ import annotations
-
 import tempfile
 import time
 import warnings
@@ -69,7 +67,6 @@ def sequential_epoch(split: Split, repeats: int) -> str:
 
 
 def training(names: tuple = ("20ng",), repeats: int = 7) -> None:
-    """Print the lines."""
     warnings.simplefilter("ignore", ConvergenceWarning)
     for name in names:
         split = load(name)
@@ -95,7 +92,6 @@ def drawn(n_documents: int, n_words: int, n_classes: int, length: int) -> tuple[
 
 
 def losses_of(n_classes: int) -> dict[str, str | Loss]:
-    """Return the losses by name, plain hinge first."""
     costs = tuple(tuple(float(k != y) for k in range(n_classes)) for y in range(n_classes))
     named = {"Hinge(0)": Hinge(0.0), "Hinge(2)": Hinge(2.0), "CostSensitiveHinge": CostSensitiveHinge(costs)}
     return {"hinge": "hinge", **named, "Blend(Hinge(), 0.1)": Blend(Hinge(), 0.1)}
@@ -124,7 +120,6 @@ def loss_ratios(X: sp.csr_matrix, y: np.ndarray, n_classes: int, runs: int) -> d
 def losses(
     documents: int = 10_000, words: int = 20_000, length: int = 80, classes: tuple = (2, 20), runs: int = 15
 ) -> None:
-    """Print a line for each loss."""
     for n_classes in classes:
         X, y = drawn(documents, words, n_classes, length)
         print(f"{n_classes} classes, {documents:,} documents")
@@ -133,7 +128,6 @@ def losses(
 
 
 def codecs(names: tuple = (), shards: int = 20, repeats: int = 5) -> None:
-    """Print one line for each codec and corpus."""
     import zarr
     from zarr.codecs import BloscCodec, ZstdCodec
 

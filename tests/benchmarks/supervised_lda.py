@@ -7,8 +7,6 @@ multi-domain reviews that is left over is in neither part); linear models are tu
 unless said otherwise.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from itertools import product
 from typing import Any
@@ -25,12 +23,10 @@ from sdem_dist import LatentDirichletAllocation, SupervisedLDAClassifier, Superv
 
 
 def auc(model: Any, train: Reviews, test: Reviews) -> float:
-    """Return the AUC of a classifier on test reviews."""
     return float(roc_auc_score(test.y, model.fit(train.X, train.y).predict_proba(test.X)[:, 1]))
 
 
 def r2(model: Any, train: Reviews, test: Reviews) -> float:
-    """Return the predictive R2 of a regressor on test reviews."""
     return float(r2_score(test.stars, model.fit(train.X, train.stars).predict(test.X)))
 
 
@@ -45,14 +41,12 @@ def tuned(measure: Any, model: Any, name: str, values: Any, train: Reviews) -> A
 
 
 def ours(measure: Any, train: Reviews, test: Reviews, seeds: int = 2, **settings: Any) -> float:
-    """Return the mean measure of supervised LDA over starts."""
     cls: Any = SupervisedLDAClassifier if measure is auc else SupervisedLDARegressor
     models = [cls(random_state=seed, evaluate_every=0, **settings) for seed in range(seeds)]
     return float(np.mean([measure(model, train, test) for model in models]))
 
 
 def linear(measure: Any, train: Reviews, test: Reviews) -> float:
-    """Return the measure of a tuned linear model."""
     if measure is auc:
         model = tuned(auc, LogisticRegression(solver="liblinear"), "C", np.logspace(-3, 0, 7), train)
     else:
@@ -61,7 +55,6 @@ def linear(measure: Any, train: Reviews, test: Reviews) -> float:
 
 
 def both(train: Reviews, test: Reviews, seeds: int = 2) -> None:
-    """Print what is reached from raw counts and from their logarithms."""
     for name, a, b in (("raw", train, test), ("log1p", train.logs(), test.logs())):
         for task, measure in (("polarity AUC", auc), ("stars R2", r2)):
             figures = f"ours {ours(measure, a, b, seeds):.4f}, linear {linear(measure, a, b):.4f}"
@@ -100,7 +93,6 @@ def blitzer(folds: int = 5) -> None:
 
 
 def sweep(parts: tuple[Reviews, Reviews], name: str, values: Iterable[Any], seeds: int = 1, **settings: Any) -> None:
-    """Print both measures over the values of one parameter."""
     for value in values:
         given = {name: value, **settings}
         figures = ", ".join(f"{k} {ours(measure, *parts, seeds, **given):.4f}" for k, measure in MEASURES.items())
@@ -165,7 +157,6 @@ def levels(documents: int = 8_000) -> None:
 
 
 def nsmc() -> None:
-    """Print R2 of Korean film reviews."""
     train, test = corpora.nsmc()
     print(f"{len(train.y)} reviews, {len(test.y)} of other films for testing", flush=True)
     print(f"ridge regression R2 {linear(r2, train, test):.4f}", flush=True)
@@ -174,7 +165,6 @@ def nsmc() -> None:
 
 
 def vocabulary() -> None:
-    """Print both measures on IMDB with its 5,000 most frequent words, and with all of them."""
     for n_words in (5000, None):
         parts = corpora.imdb(n_words)
         figures = ", ".join(f"{name} {ours(measure, *parts):.4f}" for name, measure in MEASURES.items())

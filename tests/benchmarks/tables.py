@@ -9,8 +9,6 @@ regression: R2 of a joint Gaussian against ridge regression: small tables in 5-f
 singular vectors of their tf-idf) on their standard split; ``--removed`` shares of the test features are removed.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -62,7 +60,6 @@ def compare(name: str, standardised: bool, loss: str, merge: str, repeats: int) 
 
 
 def steps(names: tuple = tuple(TABLES), merges: tuple = ("sum", "mean"), repeats: int = 10) -> None:
-    """Print a row for each table, loss and merge."""
     losses = "generative fit's loss", "ended at"
     harness.head("table", "columns", "loss", "merge", *losses, "scikit-learn", "ours", "s a fit", "safe")
     for name in names:
@@ -83,7 +80,6 @@ def mean_densities(name: str) -> list[str]:
 
 
 def densities(names: tuple = tuple(TABLES)) -> None:
-    """Print a row for each table."""
     harness.head("table", "NLL", "NCLL", "hinge")
     for name in names:
         harness.row(name, *mean_densities(name))
@@ -118,7 +114,6 @@ def accuracies(name: str, share: float, repeats: int) -> dict[str, float]:
 
 
 def missing(names: tuple = ("breast cancer", "wine"), repeats: int = 2) -> None:
-    """Print a row for each table and share of values removed."""
     harness.head("table", "removed", *peers())
     for name in names:
         for share in (0.1, 0.3, 0.5):
@@ -163,7 +158,6 @@ def explained(parts: list[tuple[np.ndarray, ...]], shares: Sequence[float]) -> t
 def regression(
     names: tuple = ("diabetes", "digits", "reviews"), components: int = 50, removed: tuple = (0.0, 0.3)
 ) -> None:
-    """Print R2 for each table and share of features removed, and seconds."""
     harness.head("table", "removed", *regressors())
     for name in names:
         parts = list(regression_parts(name, components))

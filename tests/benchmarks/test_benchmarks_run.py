@@ -3,20 +3,13 @@
 They do not count among the tests: ``pytest -m benchmark`` runs them.
 """
 
-from __future__ import annotations
-
 from importlib.util import find_spec
 
 import choose
 import choose_defaults
-import cluster_text
 import corpora
 import defaults
-import few_a_class
 import harness
-import lanes
-import late_bucket
-import lda
 import many_classes
 import mixtures
 import numpy as np
@@ -32,57 +25,39 @@ import text_speed
 import topics
 import uncertainty
 import unlabelled
-import whole_way
 
 from sdem_dist import LatentDirichletAllocation, write_corpus
 
 pytestmark = pytest.mark.benchmark
+RNG = np.random.default_rng(0)
+SHARES = RNG.dirichlet(np.full(60, 0.1), size=3)
+Y = RNG.integers(3, size=120)
+X = sp.csr_matrix(np.array([RNG.multinomial(30, SHARES[k]) for k in Y]))
+SPLIT = corpora.Split(X[:90], Y[:90], X[90:], Y[90:])
+SEVERAL = SPLIT._replace(y=np.eye(3, dtype=int)[SPLIT.y], y_test=np.eye(3, dtype=int)[SPLIT.y_test])
+POLARITY = RNG.integers(0, 2, 300)
+WORDS = sp.csr_matrix(np.array([RNG.multinomial(40, SHARES[k, :40] / SHARES[k, :40].sum()) for k in POLARITY]))
+WHOLE = corpora.Reviews(WORDS, POLARITY, 3.0 + 2 * POLARITY + RNG.normal(size=300))
+REVIEWS = tuple(WHOLE.take(rows) for rows in corpora.halves(300))
 
 
 @pytest.fixture
-def split():
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(60, 0.1), size=3)
-    y = rng.integers(3, size=120)
-    X = sp.csr_matrix(np.array([rng.multinomial(30, topics[k]) for k in y]))
-    return corpora.Split(X[:90], y[:90], X[90:], y[90:])
-
-
-@pytest.fixture
-def several(split):
-    return split._replace(y=np.eye(3, dtype=int)[split.y], y_test=np.eye(3, dtype=int)[split.y_test])
-
-
-@pytest.fixture
-def reviews():
-    rng = np.random.default_rng(0)
-    topics = rng.dirichlet(np.full(40, 0.2), 2)
-    y = rng.integers(0, 2, 300)
-    X = sp.csr_matrix(np.array([rng.multinomial(40, topics[k]) for k in y]))
-    whole = corpora.Reviews(X, y, 3.0 + 2 * y + rng.normal(size=300))
-    return tuple(whole.take(rows) for rows in corpora.halves(300))
-
-
-@pytest.fixture
-def small_corpora(split, reviews, monkeypatch):
+def small_corpora(monkeypatch):
     """Put the small documents in the place of all corpora."""
-    small = {"load": split, "training_part": split, "splits_of": [split], "imdb": reviews}
-    for module in (corpora, choose, choose_defaults, few_a_class, lanes, late_bucket, lda, scale, topics, speed):
+    small = {"load": SPLIT, "training_part": SPLIT, "splits_of": [SPLIT], "imdb": REVIEWS}
+    for module in (corpora, choose, scale, topics, speed):
         for name, value in small.items():
-            if module is not few_a_class or name != "training_part":
-                monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
-    sets = split._replace(y=np.eye(3, dtype=int)[split.y], y_test=np.eye(3, dtype=int)[split.y_test])
-    monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [sets]})
+            monkeypatch.setattr(module, name, lambda *_, value=value: value, raising=False)
+    monkeypatch.setattr(several_labels, "CORPORA", {"toy": lambda: [SEVERAL]})
 
 
 SCRIPTS = [
     (choose_defaults.grid, {"names": ("r8",), "steps": (0.2,), "powers": (0.0,)}, "c 0.2 norm 10 power 0"),
     (choose_defaults.indifferent, {"names": ("r8",)}, "apart 0.0"),
-    (few_a_class.compare, {"names": ("r8",), "sizes": (10,), "draws": 1}, "NCLL up to"),
-    (lanes.compare, {"names": ("r8",), "lanes": (4,), "draws": 2}, "another seed"),
-    (lda.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
-    (lda.sampler, {"repeats": 1}, "topics a second"),
+    (choose_defaults.few, {"names": ("r8",), "sizes": (10,), "draws": 1}, "NCLL up to"),
+    (choose_defaults.lanes, {"names": ("r8",), "lanes": (4,), "draws": 2}, "another seed"),
     (mixtures.text, {"components": (2,)}, "hinge, 2"),
+    (scale.bucket, {"latency": 0.0, "repeats": 1}, "speed from the bucket"),
     (several_labels.classes, {"names": ("r8",)}, "all-vs-all"),
     (several_labels.models, {"names": ("toy",)}, "| MultiLabelNB | "),
     (several_labels.suspects, {"names": ("toy",)}, "label_suspects"),
@@ -90,6 +65,8 @@ SCRIPTS = [
     (speed.training, {"repeats": 1}, "ratio"),
     (tables.densities, {"names": ("iris",)}, "| iris | -"),
     (tables.regression, {"names": ("diabetes",)}, "s a fit"),
+    (topics.accuracy, {"names": ("r8",), "rows": ("NCLL-LDA", "LinearSVC"), "starts": 2}, "r8 NCLL-LDA"),
+    (topics.sampler, {"repeats": 1}, "topics a second"),
     (uncertainty.trial, {"names": ("r8",)}, "averaged, closed form"),
     (unlabelled.discriminative, {"labelled": (10,), "seeds": 1}, "| 10 | NLL, EM |"),
     (unlabelled.generative, {"labelled": (10,), "seeds": 1}, "| 10 | self-training .75 |"),
@@ -122,34 +99,30 @@ def test_options_are_the_parameters_of_the_part(monkeypatch):
     assert taken[2:] == [((), 4), (("ours", "LinearSVC, C = 1"), None)]
 
 
-def test_a_search_has_a_cost(split):
-    costs = choose.costs(split, {"step": [0.1, 0.5]}, cv=2)
+def test_a_search_has_a_cost_and_peers_that_go_on_from_their_file(tmp_path, monkeypatch):
+    costs = choose.costs(SPLIT, {"step": [0.1, 0.5]}, cv=2)
     assert costs["settings"] == 3 and min(costs.values()) > 0
-
-
-def test_peers_of_the_search_go_on_from_their_file(split, tmp_path, monkeypatch):
-    methods = dict(choose.gains(split, c=(1.0,), cv=2))
+    methods = dict(choose.gains(SPLIT, c=(1.0,), cv=2))
     assert set(methods) == {"default", "search", "LinearSVC", "LogisticRegression"}
     assert all(of["accuracy"] > 0.5 for of in methods.values())
-    store = choose.Store(tmp_path / "figures.json")
-    figures = choose.grid(split, "LogisticRegression", store, "toy", cs=(0.1, 1.0), cv=2)
+    grid = {"peer": "LogisticRegression", "name": "toy", "cs": (0.1, 1.0), "cv": 2}
+    figures = choose.grid(SPLIT, store=choose.Store(tmp_path / "figures.json"), **grid)
     assert figures["C"] in (0.1, 1.0) and figures["seconds"] > 0 and figures["log-loss by log-loss"] > 0
     monkeypatch.setattr(choose, "cross_validate", None)
-    again = choose.Store(tmp_path / "figures.json")
-    assert choose.grid(split, "LogisticRegression", again, "toy", cs=(0.1, 1.0), cv=2) == figures
+    assert choose.grid(SPLIT, store=choose.Store(tmp_path / "figures.json"), **grid) == figures
 
 
-def test_wrong_labels_are_found(split, several):
-    assert all(precision > 0.2 for precision, _ in choose.flipped_labels(split, cv=2).values())
-    rows = list(several_labels.precisions(several, cv=2))
+def test_wrong_labels_are_found():
+    assert all(precision > 0.2 for precision, _ in choose.flipped_labels(SPLIT, cv=2).values())
+    rows = list(several_labels.precisions(SEVERAL, cv=2))
     assert rows[0][0] == "label_suspects"
     assert all(entries > 0.2 and documents > 0.3 for _, entries, documents, _ in rows)
 
 
-def test_defaults_are_chosen_on_held_out_fourths(split):
-    weighted = corpora.tfidf(split, norm=3.0)
+def test_defaults_are_chosen_on_held_out_fourths():
+    weighted = corpora.tfidf(SPLIT, norm=3.0)
     assert np.allclose(np.sqrt(weighted.X.multiply(weighted.X).sum(axis=1)), 3.0)
-    accuracy, loss = choose_defaults.cross_validated(split, step=0.2)
+    accuracy, loss = choose_defaults.cross_validated(SPLIT, step=0.2)
     assert 0.6 < accuracy <= 1.0 and loss > 0
     overlapping = choose_defaults.counted(["a good film", "a fair film", "a bad film"] * 30, np.arange(90) % 3)
     accuracy, loss = choose_defaults.cross_validated(overlapping, loss="ncll")
@@ -159,36 +132,34 @@ def test_defaults_are_chosen_on_held_out_fourths(split):
 def test_draws_of_few_documents_a_class():
     y = np.repeat(np.arange(3), 60)
     for kind, least in (("random", 0), ("1", 10), ("3", 5)):
-        train, test = few_a_class.drawn(y, kind, 10, 0)
+        train, test = choose_defaults.drawn(y, kind, 10, 0)
         sizes = np.bincount(y[train], minlength=3)
-        assert not set(train) & set(test)
-        assert abs(len(train) - 30) <= 1
-        assert sizes.min() >= least
+        assert not set(train) & set(test) and abs(len(train) - 30) <= 1 and sizes.min() >= least
     assert sizes.max() > 2.5 * sizes.min()
     results = np.array([[[0.9, 0.5, 1.0], [0.8, 0.6, 2.0]]])
-    np.testing.assert_allclose(few_a_class.regret(results, np.array([False])), [0.1, 0.0, 100.0])
+    np.testing.assert_allclose(choose_defaults.regret(results, np.array([False])), [0.1, 0.0, 100.0])
+    hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
+    assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
 
 
-def test_classes_with_topics(split):
-    for settings in lda.CANDIDATES.values():
-        accuracy, log_loss = lda.cross_validated(split, {**settings, "n_epochs": 2}, folds=2)
-        assert 0.4 < accuracy <= 1.0
-        assert 0.0 <= log_loss < 3.0  # rounded
+@pytest.mark.parametrize("settings", topics.CANDIDATES.values(), ids=topics.CANDIDATES)
+def test_classes_with_topics(settings):
+    accuracy, log_loss = topics.cross_validated(SPLIT, {**settings, "n_epochs": 2}, folds=2)
+    assert 0.4 < accuracy <= 1.0 and 0.0 <= log_loss < 3.0  # rounded
 
 
-def test_the_supervised_peer_of_topics(split):
+def test_the_supervised_peer_of_topics():
     pytest.importorskip("tomotopy", reason="the peer is measured where it is installed")
-    assert 0.0 <= lda.slda_accuracy(split, 0, n_topics=3, iterations=20) <= 1.0
+    assert 0.0 <= topics.slda_accuracy(SPLIT, 0, n_topics=3, iterations=20) <= 1.0
 
 
 def test_large_corpora_are_perturbed_copies(tmp_path, monkeypatch):
-    X = sp.csr_matrix(np.random.default_rng(0).poisson(1.0, (7, 50)).astype(np.uint8))
-    monkeypatch.setattr(corpora, "all_ratings", lambda where: (X, np.array(list("aabbcca"))))
+    counts = sp.csr_matrix(RNG.poisson(1.0, (7, 50)).astype(np.uint8))
+    monkeypatch.setattr(corpora, "all_ratings", lambda where: (counts, np.array(list("aabbcca"))))
     parts = list(corpora.batches(tmp_path, 20))
     assert sum(rows.shape[0] for rows, _ in parts) == 20 == sum(len(labels) for _, labels in parts)
-    assert (parts[0][0] != X).nnz == 0
-    assert 0 < parts[1][0].nnz < X.nnz
-    assert (parts[1][0] > X).nnz == 0
+    assert (parts[0][0] != counts).nnz == 0
+    assert 0 < parts[1][0].nnz < counts.nnz and (parts[1][0] > counts).nnz == 0
     assert corpora.corpus_of(tmp_path, 20).n_documents == corpora.corpus_of(tmp_path, 20).n_documents == 20
 
 
@@ -210,51 +181,41 @@ def test_tables(monkeypatch):
     few = {name: peer for name, peer in tables.peers().items() if "trees" not in name}
     monkeypatch.setattr(tables, "peers", lambda: few)
     accuracies = tables.accuracies("iris", 0.1, repeats=1)
-    assert set(accuracies) == set(few)
-    assert min(accuracies.values()) > 0.8
+    assert set(accuracies) == set(few) and min(accuracies.values()) > 0.8
     scores, seconds = tables.explained([next(tables.regression_parts("diabetes"))], [0.0, 0.1])
-    assert scores.shape == (2, len(seconds)) == (2, len(tables.regressors()))
-    assert scores.min() > 0.2
+    assert scores.shape == (2, len(seconds)) == (2, len(tables.regressors())) and scores.min() > 0.2
 
 
-def test_labels_are_hidden_evenly():
-    hidden = unlabelled.hide(np.repeat([0, 1, 2], 30), 5, seed=0)
-    assert [(hidden == k).sum() for k in (-1, 0, 1, 2)] == [75, 5, 5, 5]
-
-
-def test_mixtures(split):
-    lines = mixtures.cluster_lines(split, 3, n_init=2, seeds=1)
+def test_mixtures():
+    lines = mixtures.cluster_lines(SPLIT, 3, n_init=2, seeds=1)
     assert len(lines) == 4 and all("NMI, ARI, purity" in line for line in lines)
-    rng = np.random.default_rng(0)
-    y = rng.integers(0, 3, 200)
-    X = rng.gamma(1.0 + (y[:, None] == np.arange(6) % 3))
-    assert mixtures.passes_to_reach(X, y, 2, 20).count(" of 20") == 4
-    assert "ratio" in mixtures.time_of_passes(X, y, 2, "float32", passes=2)
-    assert mixtures.errors_of_settings(X, y, 1).count("accelerated") == 4
+    y = RNG.integers(0, 3, 200)
+    rows = RNG.gamma(1.0 + (y[:, None] == np.arange(6) % 3))
+    assert mixtures.passes_to_reach(rows, y, 2, 20).count(" of 20") == 4
+    assert "ratio" in mixtures.time_of_passes(rows, y, 2, "float32", passes=2)
+    assert mixtures.errors_of_settings(rows, y, 1).count("accelerated") == 4
 
 
-def test_supervised_topics(reviews, capsys):
-    supervised_lda.both(*reviews, seeds=1)
-    supervised_lda.sweep(reviews, "n_layers", (1, 3), n_components=4)
-    supervised_lda.sparsity(reviews, (1.001, 0.5))
+def test_supervised_topics(capsys):
+    supervised_lda.both(*REVIEWS, seeds=1)
+    supervised_lda.sweep(REVIEWS, "n_layers", (1, 3), n_components=4)
+    supervised_lda.sparsity(REVIEWS, (1.001, 0.5))
     lines = capsys.readouterr().out.splitlines()
-    assert [line.split(":")[0] for line in lines[:4]] == [
-        "polarity AUC, raw", "stars R2, raw", "polarity AUC, log1p", "stars R2, log1p",
-    ]  # fmt: skip
-    assert [("AUC" in line, "hold 90 % of the mass" in line) for line in lines[4:]] == 2 * [(True, False)] + 2 * [
-        (False, True)
-    ]
+    named = ["polarity AUC, raw", "stars R2, raw", "polarity AUC, log1p", "stars R2, log1p"]
+    assert [line.split(":")[0] for line in lines[:4]] == named
+    assert all("AUC" in line for line in lines[4:6])
+    assert len(lines) == 8 and all("hold 90 % of the mass" in line for line in lines[6:])
 
 
-def test_topics(reviews, capsys):
+def test_topics(capsys):
     model = LatentDirichletAllocation(n_components=3, n_epochs=2)
-    assert topics.likelihood_line("ours", model, model.alpha, *reviews, reviews[1].X[:5]).startswith("ours: -")
-    assert "AUC" in topics.inference_line({"inference": "accelerated"}, *reviews, reviews[1].X[:5])
-    assert topics.epoch_seconds(reviews[0]) > 0
-    topics.growth(lambda train, n_epochs, **settings: float(len(train.y)), reviews[0])
+    assert topics.likelihood_line("ours", model, model.alpha, *REVIEWS, REVIEWS[1].X[:5]).startswith("ours: -")
+    assert "AUC" in topics.inference_line({"inference": "accelerated"}, *REVIEWS, REVIEWS[1].X[:5])
+    assert topics.epoch_seconds(REVIEWS[0]) > 0
+    topics.growth(lambda train, n_epochs, **settings: float(len(train.y)), REVIEWS[0])
     assert "240 documents: 240.000 s" in capsys.readouterr().out
     if find_spec("jax") is not None:
-        assert topics.automatic(reviews[0], batch=50, n_batches=2) > 0
+        assert topics.automatic(REVIEWS[0], batch=50, n_batches=2) > 0
 
 
 def test_text_speed_counts_ingests_and_predicts(tmp_path):
@@ -265,6 +226,10 @@ def test_text_speed_counts_ingests_and_predicts(tmp_path):
     assert text_speed.two_against_one(lambda n_jobs: text_speed.counted_in_threads(buffer, n_jobs, {}), 1) > 0
     lines = [f"{i % 2}\t{text}" for i, text in enumerate(texts)]
     assert min(text_speed.file_speeds(lines, tmp_path, {}, 2, 1)) > 0
+    few, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
+    split = text_speed.Split(few, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
+    for run in text_speed.CONTENDERS.values():
+        assert run(split, tmp_path)[0].tolist() == [1, 0]
 
 
 def test_text_on_workers_is_timed_and_weighed(tmp_path, monkeypatch, capsys):
@@ -272,38 +237,24 @@ def test_text_on_workers_is_timed_and_weighed(tmp_path, monkeypatch, capsys):
         path.write_text("".join(f"{i % 2}\tgood film number {i}\n" for i in range(60)))
         return 60
 
-    monkeypatch.setattr(cluster_text, "write_reviews", write)
-    cluster_text.compare(tmp_path, None, 1)
+    monkeypatch.setattr(text_speed, "write_reviews", write)
+    text_speed.by_workers(tmp_path, None, 1)
     assert "ingest, 60 documents: this process" in capsys.readouterr().out
-    assert "driver" in cluster_text.measured(tmp_path / "s.tsv", tmp_path / "c", cluster_text.CHARACTERS)
+    assert "driver" in text_speed.measured(tmp_path / "s.tsv", tmp_path / "c", text_speed.CHARACTERS)
 
 
-def test_batches(split, tmp_path):
-    corpus = write_corpus(tmp_path / "corpus.zarr", split.X, split.y)
-    line = scale.batch_line(split, corpus, None, 1, merge="sum", batch_size=16)
+def test_batches(tmp_path):
+    corpus = write_corpus(tmp_path / "corpus.zarr", SPLIT.X, SPLIT.y)
+    line = scale.batch_line(SPLIT, corpus, None, 1, merge="sum", batch_size=16)
     assert line.startswith("  sum, 16 documents") and "ms each" in line
 
 
-@pytest.mark.usefixtures("small_corpora")
-def test_a_late_bucket_is_read(capsys):
-    late_bucket.compare("toy", latency=0.0, repeats=1)
-    assert "speed from the bucket" in capsys.readouterr().out
-
-
-def test_the_defaults_stand_beside_their_neighbours(split):
-    rows = defaults.rows_of([split], slow=False)
+def test_the_defaults_stand_beside_their_neighbours():
+    rows = defaults.rows_of([SPLIT], slow=False)
     assert set(rows) >= {"ours", "LinearSVC", "NBSVM, beta 1"}
     assert all(row.accuracy > 0.6 and row.seconds > 0 for row in rows.values())
     assert "LinearSVC" in defaults.table("toy", rows)
-    assert rows["ours"].log_loss > 0
-    assert 0 <= rows["ours"].ece <= 1
-
-
-def test_the_whole_way_goes_from_texts_to_predictions(tmp_path):
-    texts, y = ["a good film, good fun", "a bad film, so dull"] * 30, np.array([1, 0] * 30)
-    split = whole_way.Split(texts, y, ["good fun, good", "dull and bad"], np.array([1, 0]))
-    for run in whole_way.CONTENDERS.values():
-        assert run(split, tmp_path)[0].tolist() == [1, 0]
+    assert rows["ours"].log_loss > 0 and 0 <= rows["ours"].ece <= 1
 
 
 def test_a_recorded_run_takes_the_place_of_the_one_before():

@@ -10,8 +10,6 @@ Run: ``SDEM_CORPORA=... python tests/benchmarks/uncertainty.py [r8,20ng]``.  Two
   held-out tenth.
 """
 
-from __future__ import annotations
-
 import corpora
 import harness
 import numpy as np
@@ -66,14 +64,12 @@ def averaged(counts: np.ndarray, prior: np.ndarray, X: sp.csr_matrix, seed: int 
 
 
 def measures(scores: np.ndarray, y: np.ndarray, temperature: float) -> list[float]:
-    """Return accuracy, log-loss, and log-loss at a temperature."""
     rows = np.arange(len(y))
     losses = [-log_softmax(scores / t, axis=1)[rows, y].mean() for t in (1.0, temperature)]
     return [float((scores.argmax(axis=1) == y).mean()), *map(float, losses)]
 
 
 def trial(names: tuple = ("webkb", "r8", "20ng")) -> None:
-    """Print a row for each corpus, loss and way to predict."""
     columns = "predictions", "accuracy", "log-loss", "at a temperature"
     harness.head("corpus", "loss", "90 % intervals cover", *columns)
     for name in names:

@@ -11,8 +11,6 @@ share.  LDA is scikit-learn's, online, fitted to all documents without labels; a
 Accuracy, log-loss of test documents, the weight of what has no label, and seconds (CPU seconds of discriminative).
 """
 
-from __future__ import annotations
-
 import time
 import warnings
 from collections.abc import Callable, Mapping
@@ -51,7 +49,6 @@ def compare(
     y_test: np.ndarray,
     clock=time.perf_counter,
 ) -> None:
-    """Print a row for each trial: means over seeds."""
     found: dict[str, list[tuple[float, ...]]] = {}
     for seed in range(seeds):
         for name, (model, X, y, X_test) in trials(seed).items():
@@ -76,7 +73,6 @@ def generative(
     documents: int = 20_000,
     epochs: int = 10,
 ) -> None:
-    """Print a row for each model and number of labelled documents a class."""
     for name in names:
         split = corpora.load(name).numbered()
         rows = np.random.default_rng(0).permutation(len(split.y))[:documents]
@@ -122,7 +118,6 @@ def generative_trials(split: corpora.Split, dense: Any, n: int, epochs: int, see
 
 
 def discriminative(names: tuple = ("20ng",), labelled: tuple = (1, 5, 20), seeds: int = 2) -> None:
-    """Print a row for each model and number of labelled documents a class."""
     for name in names:
         split = corpora.load(name).numbered()
         harness.head(*COLUMNS)
@@ -161,7 +156,6 @@ def topics(
     seeds: int = 1,
     words: int = 5_000,
 ) -> None:
-    """Print a row for each model and share of labels."""
     for name in names:
         if name == "imdb":
             train, test = corpora.imdb(words)

@@ -48,9 +48,9 @@ def test_figures_of_pages_name_a_script_and_a_day(page):
 
 
 def test_a_figure_without_a_source_is_found():
-    source = "(`lanes.py`, 23 November 2026)"
+    source = "(`speed.py`, 23 November 2026)"
     assert without_a_source(f"# A\n\nIt reaches .951.\n\n# B\n\nIt reaches .951 {source}.\n") == ["A"]
-    assert without_a_source(f"# A\n\n| x | 1.9 |\n\n{source.replace('lanes', 'no_such')}\n") == ["A"]
+    assert without_a_source(f"# A\n\n| x | 1.9 |\n\n{source.replace('speed', 'no_such')}\n") == ["A"]
     assert without_a_source("# A\n\n`step=.25`, alpha .1, and $x = .123$: settings.\n") == []
 
 

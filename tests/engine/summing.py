@@ -1,7 +1,5 @@
 """A learner that is easy to follow: its state is a sum over documents, and it says which work was begun."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import NamedTuple
 

@@ -1,7 +1,5 @@
 """The driver never holds two dense copies of a model: at checkpoints one block, in the end the one it returns."""
 
-from __future__ import annotations
-
 import copy
 import errno
 import subprocess
@@ -77,56 +75,6 @@ def test_one_block_at_a_time(elsewhere, patience, tmp_path):
     assert bits(fitted(checkpoint=tmp_path, checkpoint_rounds=1, **more)) == straight
     assert elsewhere.most == N_WORDS // N_BLOCKS
     assert elsewhere.alive == 0
-
-
-def test_the_end_lets_go_of_each_block_that_has_come(elsewhere, monkeypatch):
-    from sdem_dist.engine.trainer import StageRun
-
-    left = []
-    take = StageRun.state
-
-    def watched(flight, last=False):
-        blocks = [weakref.ref(block) for block in flight.blocks]
-        result = elsewhere.result
-        monkeypatch.setattr(
-            elsewhere, "result", lambda h: left.append(sum(b() is not None for b in blocks)) or result(h)
-        )
-        return take(flight, last=last)
-
-    monkeypatch.setattr(StageRun, "state", watched)
-    fitted()
-    assert left == list(range(N_BLOCKS, 0, -1)), "the one that is asked for, and those after it"
-
-
-def test_the_best_state_goes_before_the_next_comes(monkeypatch):
-    from sdem_dist.engine.trainer import StageRun
-
-    bests: list = []
-    value = StageRun.state
-
-    def watched(flight, last=False):
-        assert all(best() is None for best in bests), "there are two"
-        found = value(flight, last=last)
-        bests.append(weakref.ref(found.words))
-        return found
-
-    monkeypatch.setattr(StageRun, "state", watched)
-    model = fitted(patience=2, validation=(X[:50], Y[:50]))
-    assert len(bests) > 1
-    assert bests[-1]() is model.state_.words
-
-
-def test_parameters_are_made_when_asked_for(monkeypatch):
-    from sdem_dist.learners.sdem import SdEM
-
-    asked = []
-    parameters = SdEM.parameters
-    monkeypatch.setattr(SdEM, "parameters", lambda *args: asked.append(len(args)) or parameters(*args))
-    model = fitted(evaluate_every=0)
-    assert not asked
-    predicted = model.predict(X)
-    np.testing.assert_array_equal(model.predict(X), predicted)
-    assert asked == [2], "once, of all words"
 
 
 @pytest.fixture(scope="module")

@@ -1,6 +1,4 @@
-"""Executors run functions of results to come, and say what went wrong."""
-
-from __future__ import annotations
+"""Executors run functions of results to come, say what went wrong, and compile kernels once a machine."""
 
 import operator
 import threading
@@ -12,6 +10,10 @@ import numpy as np
 import pytest
 from reference.random_documents import random_counts
 
+from sdem_dist import MultinomialNB, write_corpus
+from sdem_dist.cluster import connected
+from sdem_dist.engine import trainer
+from sdem_dist.engine.events import Compiled, LanesEnded, RoundEnded
 from sdem_dist.engine.executor import InProcess, in_order
 
 
@@ -63,10 +65,6 @@ def test_waiting_tasks_cannot_block_a_full_pool():
 
 @pytest.mark.parametrize("n_blocks", [1, 3])
 def test_long_runs_do_not_fill_the_scheduler(client, n_blocks, monkeypatch, tmp_path):
-    from sdem_dist import MultinomialNB, write_corpus
-    from sdem_dist.engine import trainer
-    from sdem_dist.engine.events import RoundEnded
-
     corpus = write_corpus(tmp_path / "c", *random_counts(200, 30, 3))
     scheduler, known = client.cluster.scheduler, []
 
@@ -103,3 +101,25 @@ def test_what_runs_beside_a_failure_has_ended_when_it_is_told():
         with pytest.raises(ValueError, match="the first"):
             list(in_order(executor, job, [(0,), (1,)]))
         assert ended == [1]
+
+
+def compilations() -> tuple[int, int]:
+    from sdem_dist.kernels.multinomial import run_documents
+
+    stats = run_documents.stats
+    return sum(stats.cache_misses.values()), sum(stats.cache_hits.values())
+
+
+@pytest.mark.slow
+def test_one_worker_of_a_machine_compiles_and_the_others_load(tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path / "kernels"))
+    X, y = random_counts(300, 30, 3)
+    corpus = write_corpus(tmp_path / "c.zarr", X, y)
+    events: list = []
+    with connected(n_workers=3) as client:
+        MultinomialNB(n_epochs=1).fit(corpus, client=client, callbacks=[events.append])
+        found = client.run(compilations)
+    assert sorted(found.values()) == [(0, 1), (0, 1), (1, 0)]
+    kinds = [type(event) for event in events]
+    assert kinds.index(Compiled) < kinds.index(LanesEnded)
+    assert events[kinds.index(Compiled)].seconds > 0

@@ -1,7 +1,5 @@
 """A fit of several stages: one executor, events of each, and a resume that does nothing twice but the interval under way."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,7 +1,5 @@
 """The loop: what it records, when it stops, what it tells."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from reference.random_documents import random_counts
@@ -97,15 +95,7 @@ def test_events_in_order(tmp_path):
     assert sum(e.n_documents for e in lanes) == 2 * X.shape[0]
     events = [e for e in events if not isinstance(e, LanesEnded)]
     epoch = [RoundEnded, CheckpointWritten, RoundEnded, EpochEnded, CheckpointWritten]
-    assert [type(e) for e in events] == [
-        RunStarted,
-        StageStarted,
-        Compiled,
-        *epoch,
-        *epoch,
-        StageEnded,
-        RunEnded,
-    ]
+    assert [type(e) for e in events] == [RunStarted, StageStarted, Compiled, *epoch, *epoch, StageEnded, RunEnded]
     started = events[1]
     assert (started.n_epochs, started.n_rounds, started.n_lanes, started.epoch) == (2, 2, 3, 0)
     assert [(e.epoch, e.round) for e in events if isinstance(e, RoundEnded)] == [(0, 0), (0, 1), (1, 0), (1, 1)]

@@ -1,20 +1,20 @@
-"""Regression by a joint Gaussian: ridge regression where all is known, and a prediction where not."""
-
-from __future__ import annotations
+"""Regression by a joint Gaussian: ridge regression where all is known, a penalty by the evidence, and a prediction where not."""
 
 from copy import copy
 from itertools import pairwise
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from scipy.linalg import null_space
+from scipy.stats import multivariate_normal
 from sklearn.datasets import load_diabetes, load_digits
 from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge, RidgeCV
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from sdem_dist import GaussianRegressor, write_corpus
+from sdem_dist import CorpusError, GaussianRegressor, write_corpus
+from sdem_dist.models.regression import LEVEL, PENALTIES, largest_evidence
 
 X, Y = load_diabetes(return_X_y=True)
 GRID = np.logspace(-3, 5, 33)
@@ -26,6 +26,9 @@ def test_without_a_prior_it_is_least_squares(loss):
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-3)
     np.testing.assert_allclose(X @ ours.coef_ + ours.intercept_, ours.predict(X))
     assert ours.variance_ == pytest.approx(((Y - theirs.predict(X)) ** 2).mean(), rel=1e-3)
+    assert ours.n_iter_ == 1  # where nothing is missing
+    constant = GaussianRegressor(loss=loss).fit(np.column_stack([X, np.full(len(X), 0.1)]), Y)
+    assert constant.coef_[-1] == pytest.approx(0.0, abs=1e-9)  # whatever its mean is rounded to
 
 
 def test_the_prior_is_ridges_penalty():
@@ -34,24 +37,12 @@ def test_the_prior_is_ridges_penalty():
     np.testing.assert_allclose(ours.predict(X), theirs.predict(X), rtol=1e-6)
 
 
-def test_where_nothing_is_missing_both_losses_have_one_answer_in_one_pass():
-    joint, conditional = (GaussianRegressor(loss=loss).fit(X, Y) for loss in ("nll", "ncll"))
-    assert conditional.n_iter_ == joint.n_iter_ == 1
-    gaps = np.where(np.random.default_rng(0).random(X.shape) < 0.3, np.nan, X)
-    np.testing.assert_array_equal(conditional.predict(gaps), joint.predict(gaps))
-
-
 @pytest.mark.parametrize("table", [load_diabetes, load_digits])
 def test_no_worse_than_ridge(table):
     features, target = table(return_X_y=True)
     ours, *theirs = (
         cross_val_score(model, features, target, cv=5).mean()
-        for model in (
-            GaussianRegressor(),
-            Ridge(),
-            make_pipeline(StandardScaler(), RidgeCV(GRID)),
-            RidgeCV(GRID),
-        )
+        for model in (GaussianRegressor(), Ridge(), make_pipeline(StandardScaler(), RidgeCV(GRID)), RidgeCV(GRID))
     )
     assert ours >= max(theirs)
 
@@ -139,47 +130,82 @@ def test_nine_intervals_of_ten_hold_the_target(rows, columns, settings, gaps, no
     assert 0.82 < (np.abs(mean - target[rows:]) < 1.645 * std).mean() < 0.95
 
 
-def test_from_a_corpus(tmp_path):
-    corpus = write_corpus(tmp_path / "t.zarr", np.column_stack([X, Y]), dense=True, shard_documents=100)
-    np.testing.assert_allclose(
-        GaussianRegressor().fit(corpus).predict(X), GaussianRegressor().fit(X, Y).predict(X), rtol=1e-6
-    )
-
-
-def test_it_is_evaluated_from_a_corpus_that_has_the_target(tmp_path):
+def test_corpora_have_the_target_or_not(tmp_path):
+    names = [f"x{i}" for i in range(10)]
     gaps = np.where(np.random.default_rng(2).random(X.shape) < 0.1, np.nan, X)
-    corpus = write_corpus(tmp_path / "c.zarr", np.column_stack([gaps, Y]), dense=True)
-    model = GaussianRegressor(loss="ncll", n_epochs=3)
-    model.fit(corpus, checkpoint=tmp_path / "run", checkpoint_rounds=1)
+
+    def written(name, table, words):
+        return write_corpus(tmp_path / name, table, dense=True, shuffle=False, shard_documents=100, vocabulary=words)
+
+    corpus, without = written("c", np.column_stack([gaps, Y]), [*names, "y"]), written("d", gaps, names)
+    model = GaussianRegressor(loss="ncll", n_epochs=3).fit(corpus)
     assert model.evaluate(corpus)["ncll"] == pytest.approx(model.history_[-1]["ncll"])
-    resumed = clone(model).fit(corpus, checkpoint=tmp_path / "run", resume=True)
-    assert (resumed.n_iter_, resumed.coef_.tobytes()) == (3, model.coef_.tobytes())
     with pytest.raises(ValueError, match="has 10 columns, and the model 10 and a target"):
-        model.evaluate(write_corpus(tmp_path / "d.zarr", gaps, dense=True))
+        model.evaluate(without)
+    np.testing.assert_array_equal(model.predict(corpus), model.predict(without))
+    for found, expected in zip(*(model.predict(of, return_std=True) for of in (without, gaps)), strict=True):
+        np.testing.assert_array_equal(found, expected)
+    for n, odd in ((9, X[:, 1:]), (10, X)):
+        with pytest.raises(CorpusError, match="are not the model's"):
+            model.predict(written(f"e{n}", odd, names[::-1][:n]))
 
 
-def test_a_constant_column_says_nothing_whatever_its_mean_is_rounded_to():
-    model = GaussianRegressor().fit(np.column_stack([X, np.full(len(X), 0.1)]), Y)
-    assert model.coef_[-1] == pytest.approx(0.0, abs=1e-9)
+def centred_products(X, y):
+    table = np.column_stack([X, y])
+    table = table - table.mean(axis=0)
+    table[:, -1] /= table[:, -1].std()
+    return table.T @ table, table
+
+
+@pytest.mark.parametrize(("n", "p"), [(30, 3), (8, 20)])
+def test_against_the_density_of_the_targets(n, p):
+    rng = np.random.default_rng(n)
+    X = rng.normal(size=(n, p))
+    products, table = centred_products(X, X[:, 0] + rng.normal(size=n))
+    contrasts = null_space(np.ones((1, n)))  # an intercept of which nothing is known leaves n - 1 dimensions
+    x, y = contrasts.T @ table[:, :-1], contrasts.T @ table[:, -1]
+
+    def log_density(penalty):
+        covariance = np.eye(n - 1) + x @ x.T / penalty
+        noise = y @ np.linalg.solve(covariance, y) / (n - 1)
+        return multivariate_normal.logpdf(y, cov=noise * covariance)
+
+    theirs = np.array([log_density(penalty) for penalty in PENALTIES])
+    found = largest_evidence(products, n)
+    assert found.penalty == PENALTIES[theirs >= theirs.max() - LEVEL].max()
+    assert 0.1 < found.penalty < 1e6
+    constant = multivariate_normal.logpdf(y, cov=y @ y / (n - 1) * np.eye(n - 1))
+    chosen = theirs[PENALTIES.tolist().index(found.penalty)]
+    assert found.log_evidence == pytest.approx(chosen - constant)
+
+
+def test_where_there_is_nothing_to_choose():
+    rng = np.random.default_rng(0)
+    two = centred_products(rng.normal(size=(2, 5)), np.array([0.0, 1.0]))[0]
+    assert largest_evidence(two, 2).penalty == PENALTIES[-1]  # all penalties are level
+    constant = centred_products(np.ones((9, 2)), rng.normal(size=9))[0]
+    assert largest_evidence(constant, 9).penalty == PENALTIES[-1]
+    table = np.column_stack([rng.normal(size=(9, 2)), np.zeros(9)])
+    assert largest_evidence(table.T @ table, 9).penalty == PENALTIES[0]  # a constant target
+    assert largest_evidence(np.zeros((3, 3)), 1).penalty == PENALTIES[0]
 
 
 @pytest.mark.parametrize("value", [-1.0, -100.0, 1e6, 1e300])
 def test_a_crafted_covariance_is_refused_or_predicts_numbers(value):
     rng = np.random.default_rng(0)
-    X = rng.normal(size=(100, 3))
-    model = GaussianRegressor().fit(X, X @ [1.0, 2.0, 3.0] + rng.normal(size=100))
+    table = rng.normal(size=(100, 3))
+    model = GaussianRegressor().fit(table, table @ [1.0, 2.0, 3.0] + rng.normal(size=100))
     n_refused = 0
     for place in np.ndindex(model.state_.mu.shape):
         mu = model.state_.mu.copy()
         mu[place] = value
-        crafted = model.state_._replace(mu=mu)
+        other = copy(model)
+        other.state_ = model.state_._replace(mu=mu)
         try:
-            model.learner_.check_state(crafted)
+            model.learner_.check_state(other.state_)
         except ValueError as error:
             assert "not inside S" in str(error)
             n_refused += 1
             continue
-        other = copy(model)
-        other.state_ = crafted
-        assert all(np.isfinite(part).all() for part in other.predict(X, return_std=True))
+        assert all(np.isfinite(part).all() for part in other.predict(table, return_std=True))
     assert n_refused

@@ -1,12 +1,14 @@
-"""Losses beside the named ones train models of words: margins, costs of confusions, blends, and losses of users."""
+"""Losses and weights of models of words: margins, costs, blends, losses of users; classes of few documents among many."""
 
-from __future__ import annotations
-
+import warnings
 from dataclasses import dataclass
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from reference.random_documents import random_counts
+from sklearn.base import clone
+from sklearn.metrics import recall_score
 
 import sdem_dist as sd
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll
@@ -69,3 +71,70 @@ def test_losses_of_users_take_sums():
             refused.fit(X, Y)
     with pytest.raises(ValueError, match="costs are of 3 classes, and there are 2"):
         sd.MultinomialNB(loss=COSTS).fit(X, Y > 0)
+
+
+def drawn(n: int, seed: int, rate: float = 1 / 150) -> tuple[sp.csr_matrix, np.ndarray]:
+    """Return documents of 30 words, the rare ones with four words that others have less often."""
+    rng = np.random.default_rng(seed)
+    y = (rng.random(n) < rate).astype(int)
+    words = rng.integers(400, size=(n, 30))
+    words[:, :4] = np.where(y[:, None] == 1, 340 + rng.integers(80, size=(n, 4)), words[:, :4])
+    rows = np.repeat(np.arange(n), 30)
+    return sp.csr_matrix((np.ones(words.size), (rows, words.ravel())), shape=(n, 420)), y
+
+
+RARE_X, RARE_Y = drawn(8000, 0)
+RARE_NEW, RARE_Y_NEW = drawn(8000, 1)
+CLASSIFIERS = {
+    "hinge": sd.MultinomialNB(loss="hinge"),
+    "ncll": sd.MultinomialNB(loss="ncll"),
+    "summed": sd.MultinomialNB(loss="ncll", merge="sum", n_epochs=3),
+    "PoissonNB": sd.PoissonNB(n_epochs=10),
+    "LDAClassifier": sd.LDAClassifier(n_epochs=3),
+}
+
+
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_balanced_weights_find_more_of_a_rare_class(name):
+    model = CLASSIFIERS[name]
+    rows = (RARE_X.toarray(), RARE_NEW.toarray()) if name == "PoissonNB" else (RARE_X, RARE_NEW)
+    recalls = [
+        recall_score(RARE_Y_NEW, model.set_params(class_weight=weight).fit(rows[0], RARE_Y).predict(rows[1]))
+        for weight in (None, "balanced")
+    ]
+    assert recalls[1] > recalls[0] + 0.05, recalls
+
+
+OF_TABLES = ("GaussianNB", "BernoulliNB", "PoissonNB", "SdemMixtureClassifier", "MultiplicativeMixtureClassifier")
+OF_WORDS = {
+    "hinge": sd.MultinomialNB(loss="hinge"),
+    "paper": sd.MultinomialNB(loss="ncll", steps="paper", n_epochs=3),
+    "topics": sd.LDAClassifier(n_epochs=3),
+}
+
+
+@pytest.mark.parametrize("name", [*OF_WORDS, *OF_TABLES])
+def test_discriminative_losses_know_no_scale_of_class_weights(name):
+    model = OF_WORDS[name] if name in OF_WORDS else getattr(sd, name)(n_epochs=5)
+    rows = RARE_X[:1000] if name in OF_WORDS else np.minimum(RARE_X[:1000, 330:].toarray(), 1)
+    y = RARE_Y[:1000] + 2 * (np.arange(1000) % 2)  # four classes, two of them rare
+    expected = clone(model).fit(rows, y).predict_proba(rows)
+    weighted = clone(model).set_params(class_weight=dict.fromkeys(range(4), 1e-3)).fit(rows, y)
+    np.testing.assert_allclose(weighted.predict_proba(rows), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("n", [1500, 8000], ids=["folds", "held out"])
+def test_macro_f1_is_shown_where_classes_are_rare(n):
+    model = sd.MultinomialNB().fit(RARE_X[:n], RARE_Y[:n])
+    assert 0.4 < model.best_entry_["held_out_macro_f1"] < model.best_entry_["held_out_accuracy"]
+    assert "held_out_macro_f1" not in sd.MultinomialNB().fit(RARE_X[:n], np.arange(n) % 2).best_entry_
+
+
+def test_of_very_many_classes_another_estimator_is_named():
+    y = np.arange(2000) % 1000
+    with pytest.warns(UserWarning, match="ManyClassNB"):
+        sd.MultinomialNB(n_epochs=1, calibrate=False).fit(RARE_X[:2000], y)
+    for quiet in (sd.ManyClassNB(n_epochs=1), sd.MultinomialNB(loss="nll")):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            quiet.fit(RARE_X[:2000], y)

@@ -1,15 +1,13 @@
 """ManyClassNB is MultinomialNB without its table."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
-from click.testing import CliRunner
+from cli.commands import ok
 from scipy.special import log_softmax
 
 import sdem_dist as sd
-from sdem_dist.cli import main
+from sdem_dist.cli import answers
 from sdem_dist.kernels.many_classes import ENTRIES
 from sdem_dist.models import many_classes
 
@@ -128,26 +126,13 @@ def test_explanations_add_up():
         assert found.log_odds == pytest.approx(found.prior + sum(word.part for word in found.words), rel=1e-9)
 
 
-def test_one_document_a_class_is_learned():
-    known = sd.ManyClassNB().fit(X[:K], Y[:K])
-    assert known.predict(X[:K]).tolist() == Y[:K].tolist()
-
-
-def test_commands(tmp_path, monkeypatch):
-    from sdem_dist.cli import answers
-
-    def run(*arguments):
-        result = CliRunner().invoke(main, [str(a) for a in arguments], catch_exceptions=False)
-        assert result.exit_code == 0, result.output
-        return result.output
-
+def test_commands_show_the_best_of_very_many_classes(tmp_path, monkeypatch):
     lines = [f"class {y}\t" + " ".join(f"w{w}" for w in words) for y, words in zip(Y, WORDS, strict=True)]
-    (tmp_path / "train.tsv").write_text("\n".join(lines[TRAIN]) + "\n", encoding="utf-8")
-    (tmp_path / "test.tsv").write_text("\n".join(lines[TEST][:5]) + "\n", encoding="utf-8")
-    model = tmp_path / "m.model"
-    run("train", tmp_path / "train.tsv", model, "--estimator", "ManyClassNB", "--quiet")
-    assert "accuracy" in run("evaluate", model, tmp_path / "test.tsv")
-    assert run("predict", model, tmp_path / "test.tsv").splitlines()[0].count("=") == K
+    for name, part in (("train", lines[TRAIN]), ("test", lines[TEST][:5])):
+        (tmp_path / f"{name}.tsv").write_text("\n".join(part) + "\n", encoding="utf-8")
+    ok("train", str(tmp_path / "train.tsv"), str(tmp_path / "m"), "--estimator", "ManyClassNB", "--quiet")
+    predict = "predict", str(tmp_path / "m"), str(tmp_path / "test.tsv")
+    assert ok(*predict).splitlines()[0].count("=") == K
     monkeypatch.setattr(answers, "MANY", 100)
-    first = run("predict", model, tmp_path / "test.tsv").splitlines()[0].split("\t")
+    first = ok(*predict).splitlines()[0].split("\t")
     assert first[0] == f"class {Y[900]}" and first[1].startswith(f"{first[0]}=") and len(first) == 2

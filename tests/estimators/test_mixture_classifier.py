@@ -1,7 +1,5 @@
 """Classifiers whose classes are mixtures, as a user has them."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -24,7 +22,6 @@ SDEM = {"kind": SdemMixtureClassifier, "n_epochs": 20}
 
 
 def mixture(n_components=4, *, kind=MultiplicativeMixtureClassifier, **settings):
-    """One of the three, by `kind`."""
     return kind(n_components, **settings)
 
 
@@ -80,11 +77,10 @@ def test_every_training_classifies_and_is_saved(fitted, name, tmp_path):
     assert len(model.history_) == model.n_iter_ == model.n_epochs
     assert model.log_weights_.shape == (3, 9 if name == "shared" else 3 if name == "expanded" else 6)
     assert len(model.theta_) == model.log_weights_.shape[1]
+    in_fortran_order = model.predict_log_proba(np.asfortranarray(X_TEST))
+    np.testing.assert_array_equal(in_fortran_order, model.predict_log_proba(X_TEST))
     model.save(tmp_path / "m")
-    loaded = load_model(tmp_path / "m")
-    assert loaded.get_params() == model.get_params()
-    assert bits(loaded) == bits(model)
-    np.testing.assert_array_equal(loaded.predict_proba(X_TEST), proba)
+    assert bits(load_model(tmp_path / "m")) == bits(model)
 
 
 def test_starting_at_em_is_the_posterior_of_the_generative_model():
@@ -106,7 +102,8 @@ def test_discriminative_losses_end_lower_than_em(loss):
     assert sdem[loss] < em[loss] - 0.01
 
 
-def test_the_posterior_alone_has_no_density(fitted):
+def test_the_posterior_alone_has_no_density_and_tables_have_no_words(fitted):
+    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and top_words(fitted["em gaussian"]) == {}
     for name in ("score_samples", "sample", "predict_joint_log_proba"):
         assert not hasattr(fitted["multiplicative"], name)
     assert fitted["literal"].eta_ == pytest.approx(X.sum(axis=1).max())
@@ -138,10 +135,6 @@ def test_words_of_a_class_are_those_of_its_documents(kind):
     assert list(said) == ["a", "b", "c"] and all(said.values())
 
 
-def test_tables_have_no_words(fitted):
-    assert not hasattr(fitted["em gaussian"], "feature_log_prob_") and top_words(fitted["em gaussian"]) == {}
-
-
 def test_components_by_class():
     model = mixture({"a": 1, "b": 3, "c": 2}, n_epochs=5).fit(X, Y)
     assert np.isfinite(model.log_weights_).sum(axis=1).tolist() == [1, 3, 2]
@@ -157,18 +150,13 @@ def test_values_that_have_no_place(tmp_path):
         mixture(expand=True).fit(sp.csr_matrix(X), Y)
     with pytest.raises(ValueError, match="dtype='float32' is for tables"):
         mixture(dtype="float32").fit(sp.csr_matrix(X), Y)
-    write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
-    from sdem_dist import open_corpus
-
+    corpus = write_corpus(tmp_path / "c", np.where(X == 1, np.nan, X), Y, dense=True)
     with pytest.raises(ValueError, match="no place for missing values"):
-        mixture().fit(open_corpus(tmp_path / "c"))
+        mixture().fit(corpus)
     with pytest.raises(CorpusError, match="takes sparse ones"):
-        mixture(kind=EMMixtureClassifier, components="multinomial").fit(open_corpus(tmp_path / "c"))
+        mixture(kind=EMMixtureClassifier, components="multinomial").fit(corpus)
     with pytest.raises(DocumentError, match="Exponential column"):
         mixture(kind=EMMixtureClassifier, components="exponential").fit(-X, Y)
-    (tmp_path / "bad").write_bytes(b"no model")
-    with pytest.raises(ModelError):
-        load_model(tmp_path / "bad")
 
 
 @pytest.mark.parametrize("values", [-X, np.where(X == 1, np.nan, X)], ids=["negative", "missing"])
@@ -186,22 +174,6 @@ def test_a_class_without_weight_is_warned_of_and_rare(settings):
         model = mixture(**settings).fit(X, Y, sample_weight=(Y != "b").astype(float))
     of_b = model.predict_proba(X)[:, model.classes_.tolist().index("b")]
     assert np.isfinite(of_b).all() and of_b.mean() < 0.2
-
-
-def test_predictions_do_not_depend_on_the_layout_of_memory():
-    rng = np.random.default_rng(0)
-    wide, labels = rng.random((50, 300)), np.arange(50) % 3
-    model = mixture(2, n_epochs=3).fit(wide, labels)
-    np.testing.assert_array_equal(model.predict_log_proba(np.asfortranarray(wide)), model.predict_log_proba(wide))
-
-
-@pytest.mark.parametrize("settings", [{"n_epochs": 30}, {**EM, "n_epochs": 10}, {**EM, "components": "multinomial"}])
-def test_documents_of_weight_zero_have_no_say(settings):
-    wrong = np.arange(len(Y)) % 2 == 0
-    mistaken = np.where(wrong, np.roll(Y, 1), Y)
-    weighted = mixture(2, **settings).fit(X, mistaken, sample_weight=np.where(wrong, 0.0, 1.0))
-    assert weighted.score(X_TEST, Y_TEST) > 0.85
-    assert mixture(2, **settings).fit(X, mistaken).score(X_TEST, Y_TEST) < 0.8
 
 
 def test_validation_stops_and_keeps_the_best():

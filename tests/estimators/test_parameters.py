@@ -1,6 +1,4 @@
-"""Parameters: declared once, documented each, checked with a message that helps."""
-
-from __future__ import annotations
+"""Parameters: declared once, documented each, and refused by name where they make no sense, alone or together."""
 
 import re
 import warnings
@@ -8,15 +6,133 @@ from inspect import signature
 
 import numpy as np
 import pytest
+from reference.random_documents import random_counts
 from sklearn.base import clone
+from sklearn.datasets import load_iris
 
 import sdem_dist as sd
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
 from sdem_dist.estimators import parameters
-from sdem_dist.estimators.parameters import either, integer, one_of, or_none, real, truth
+from sdem_dist.families import GaussianFull
+
+COUNTS, Y = random_counts(240, 30, 3, seed=2)
+TABLE = load_iris().data
+NAN, INF = np.nan, np.inf
+# Of an estimator, for each parameter: values that it does not take.
+VALUES = {
+    "MultinomialNB": {
+        "loss": ["log", ["ncll"], None],
+        "merge": ["max"],
+        "n_epochs": [0, None, 2.5, "some"],
+        "n_lanes": [0, -1],
+        "rounds_per_epoch": [0],
+        "batch_size": [0],
+        "patience": [0],
+        "n_jobs": [0, "all"],
+        "steps": ["long", None],
+        "step": [0, -0.1, NAN, INF, "x", "auto"],
+        "weighting": ["idf", None],
+        "norm": [0, -1.0, NAN, "l2"],
+        "min_df": [0, 0.1],
+        "ngram_range": [2, (2, 1), (0, 1), (1, 2), (1, 1.5)],
+        "validation_fraction": [-0.1, 0.6, None],
+        "calibrate": [None, "yes"],
+        "evaluate_every": [-1, 1.5, "x"],
+        "alpha": ["jeffreys", -1, INF, NAN, None, [1.0], 0, 1e300],
+        "class_weight": ["even", [1, 2, 3], {"z": 1.0}, {"a": -1.0}, {"a": NAN}],
+        "random_state": [-1, 2**64, "seed"],
+    },
+    "GaussianNB": {"loss": ["huber"], "merge": ["max"], "n_epochs": [0], "var_smoothing": [-1.0], "prior": ["much"]},
+    "BernoulliNB": {"alpha": [None], "binarize": [NAN, INF, "much"]},
+    "MixedNB": {
+        "var_smoothing": [-1.0],
+        "prior": [-1.0],
+        "kinds": [{1: "gauss"}, {7: "poisson"}, {0: GaussianFull(2)}],
+    },
+    "GaussianRegressor": {"loss": ["hinge"], "alpha": [-1.0, "much"], "evaluate_every": [-1]},
+    "MultiplicativeMixtureClassifier": {"n_components": [0, [1, 2], None, {"a": 1, "bb": 2}], "n_epochs": [0]},
+    "EMMixtureClassifier": {"components": ["magic"]},
+    "SdemMixtureClassifier": {"alpha": [0.0]},
+    "MultinomialMixture": {
+        "n_components": [0, 241],
+        "em": ["magic"],
+        "annealing": [0.5],
+        "init": ["labels"],
+        "alpha": [-1.0, "much"],
+        "weight_alpha": [-1.0],
+        "init_documents": [5],
+        "n_init": [0],
+    },
+    "KMeans": {"n_clusters": [241], "init_documents": [3], "metric": ["manhattan"]},
+    "LDAClassifier": {
+        "n_components": [0],
+        "inference": ["vb"],
+        "topic_word_prior": [0.0],
+        "doc_topic_prior": [-1.0],
+        "loss": ["logistic"],
+    },
+    "SupervisedLDAClassifier": {
+        "alpha": [0.0],
+        "beta": [0.9],
+        "merge": ["max"],
+        "inference_step": [0],
+        "n_layers": [None],
+        "log_counts": ["no"],
+        "inference": ["newton"],
+        "average_from": [-1],
+    },
+}
+PRIORS = [[0.5, 0.5], [0.5, 0.7, -0.2], [0, 0, 0], [NAN, 0.5, 0.5], [0.5, 0.5, 0.5]]
+# Settings that mean nothing, or contradict each other, and a word of what is said.
+TOGETHER = [
+    ("MultinomialNB", {"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
+    *(
+        (name, {"class_prior": prior}, "priors|class_prior")
+        for name in ("MultinomialNB", "GaussianNB")
+        for prior in PRIORS
+    ),
+    ("BernoulliNB", {"class_prior": PRIORS[-1]}, "sum of the priors"),
+    *(
+        (name, {"steps": "paper", "step": 0.5}, "step is for steps='margin'")
+        for name in ("MultinomialNB", "LDAClassifier")
+    ),
+    ("MultinomialNB", {"loss": "nll", "steps": "paper"}, "closed form"),
+    *(
+        (name, {"loss": "nll", "step": "paper", "merge": "mean", "n_lanes": 1}, "closed form")
+        for name in ("GaussianNB", "BernoulliNB", "CategoricalNB", "PoissonNB")
+    ),
+    ("GaussianNB", {"loss": "nll", "batch_size": 10}, "closed form"),
+    ("GaussianNB", {"step": "paper"}, "merge='mean'"),
+    ("EMMixtureClassifier", {"em_step": 0.5}, "em_step means nothing"),
+    ("EMMixtureClassifier", {"offset": 2.0}, "offset means nothing"),
+    ("EMMixtureClassifier", {"em": "generalised", "em_step": 1.5}, "em_step must"),
+    ("MultiplicativeMixtureClassifier", {"shared": True, "init": "em"}, "shared=False"),
+    ("MultiplicativeMixtureClassifier", {"patience": 2}, "needs validation"),
+    ("MultinomialMixture", {"em_step": 0.5}, "em_step means nothing"),
+    ("MultinomialMixture", {"em": "generalised", "em_step": 1.5}, "em_step must"),
+    ("MultinomialMixture", {"em": "hard", "annealing": 2.0}, "annealing means nothing"),
+    ("MultinomialMixture", {"weight_alpha": 0.0, "em": "variational"}, "weight_alpha must be positive"),
+    ("MultinomialMixture", {"batch_size": 10}, "batch_size means nothing"),
+    ("LDAClassifier", {"inference": "gibbs", "burn_in": 10}, "burn_in must leave"),
+    ("LDAClassifier", {"burn_in": 2}, "burn_in is for"),
+    ("LDAClassifier", {"occurrences": "each"}, "'shared'"),
+    ("LDAClassifier", {"batch_size": 3}, "batch_size is for merge='sum'"),
+    ("LDAClassifier", {"loss": "nll", "batch_size": 3}, "batch_size is for merge='sum'"),
+    ("LDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "batch_size sets the rounds"),
+    ("SupervisedLDAClassifier", {"class_weight": dict.fromkeys("abc", 0)}, "gives no document a weight"),
+    ("SupervisedLDAClassifier", {"merge": "sum", "rounds_per_epoch": 3}, "leave rounds_per_epoch"),
+]
+REFUSED = [
+    *((name, {key: value}, "random_state|seed" if key == "random_state" else key)
+      for name, parameters in VALUES.items() for key, values in parameters.items() for value in values),
+    *TOGETHER,
+]  # fmt: skip
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+each_estimator = pytest.mark.parametrize("name", ESTIMATORS)
+
+
+@each_estimator
 def test_every_parameter_is_documented_once(name):
     cls = estimator_class(name)
     section = cls.__doc__.partition("Parameters\n    ----------\n")[2].partition("\n\n")[0]
@@ -27,14 +143,14 @@ def test_every_parameter_is_documented_once(name):
         assert re.search(rf"^ {{4}}{parameter} : .*, default={re.escape(str(shown))}$", section, re.MULTILINE)
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@each_estimator
 def test_defaults_pass_their_own_checks_and_survive_cloning(name):
     model = estimator_class(name)()
     parameters.check(model)
     assert clone(model).get_params() == model.get_params()
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@each_estimator
 def test_a_parameter_that_is_checked_names_itself(name):
     class Odd:
         def __repr__(self):
@@ -53,23 +169,13 @@ def test_a_parameter_that_is_checked_names_itself(name):
     assert set(cls().get_params()) - set(refused) <= later
 
 
-@pytest.mark.parametrize(
-    ("constraint", "fit", "unfit"),
-    [
-        (integer(), [1, np.int64(3)], [0, -1, 1.0, True, None, "1"]),
-        (integer(0, optional=True), [0, None], [-1, False]),
-        (real(), [0, 0.5, np.float32(2)], [-1e-9, np.nan, np.inf, True, "1", None]),
-        (real(0, 1, above=True), [1e-9, 1], [0, 1.1]),
-        (real(-np.inf), [-5, 0.0], [np.inf, None]),
-        (or_none(real(above=True)), [None, 1], [0]),
-        (one_of("rows", None), ["rows", None], ["row", 0, True]),
-        (either(one_of("auto"), real(0, 1)), ["auto", 0.5], ["other", 2]),
-        (truth(), [True, np.True_], [0, 1, None, "yes"]),
-    ],
-)
-def test_constraints(constraint, fit, unfit):
-    assert all(constraint.allows(value) for value in fit)
-    assert not any(constraint.allows(value) for value in unfit)
+@pytest.mark.parametrize(("name", "settings", "word"), REFUSED, ids=str)
+def test_settings_that_make_no_sense_are_named(name, settings, word):
+    model = getattr(sd, name)(**settings)
+    X = COUNTS if model.spec.layout == "sparse" or name == "KMeans" else TABLE
+    labels = np.array(["a", "b", "c"])[Y if X is COUNTS else np.arange(150) // 50]
+    with pytest.raises(ValueError, match=word):
+        model.fit(X, {"labels": labels, "numbers": TABLE[:, 0], "nothing": None}[model.spec.target])
 
 
 def test_the_first_parameter_of_mixtures_and_topic_models_needs_no_name():

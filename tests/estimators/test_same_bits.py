@@ -1,7 +1,5 @@
 """Every estimator has the same bits in memory, on any number of threads, processes and workers, and when workers die."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys
@@ -9,18 +7,19 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pytest
 from reference.catalogue_cases import CASES, write_corpora
-from reference.trained_bits import bits, place
+from reference.trained_bits import bits
 
 import sdem_dist
-from sdem_dist import MixedNB, load_model, open_corpus, write_corpus
+from sdem_dist import load_model, open_corpus
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.corpus.labels import column_of
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 
 TESTS = Path(__file__).parent.parent
+METHODS = ("predict", "predict_proba", "predict_joint_log_proba", "transform", "score_samples")
+each_case = pytest.mark.parametrize("name", CASES)
 
 
 @pytest.fixture(scope="module")
@@ -38,10 +37,8 @@ def bits_of(folder):
 
     @cache
     def run(where: str) -> dict:
-        result = subprocess.run(
-            [sys.executable, "-m", "reference.trained_bits", str(folder), where],
-            cwd=TESTS, capture_output=True, text=True, timeout=280, check=False,
-        )  # fmt: skip
+        command = [sys.executable, "-m", "reference.trained_bits", str(folder), where]
+        result = subprocess.run(command, cwd=TESTS, capture_output=True, text=True, timeout=280, check=False)
         assert result.returncode == 0, result.stderr
         return json.loads(result.stdout)
 
@@ -50,9 +47,6 @@ def bits_of(folder):
 
 def test_every_estimator_takes_part():
     assert {case.estimator for case in CASES.values()} == set(ESTIMATORS)
-
-
-def test_every_estimator_of_documents_without_labels_trains_on_some():
     half = {case.estimator for case in CASES.values() if "unlabelled" in case.settings}
     assert half == {name for name in ESTIMATORS if getattr(sdem_dist, name).spec.unlabelled}
 
@@ -62,16 +56,10 @@ def test_settings_differ_so_that_equality_means_something(bits_of):
     assert len({found[name] for name in CASES}) == len(CASES)
 
 
-@pytest.mark.parametrize(
-    "where",
-    [
-        "threads-2",
-        "cluster-2",
-        pytest.param("cluster-1", marks=pytest.mark.slow),
-        pytest.param("cluster-4", marks=pytest.mark.slow),
-        pytest.param("cluster-threads", marks=pytest.mark.slow),
-    ],
-)
+SLOW_PLACES = [pytest.param(where, marks=pytest.mark.slow) for where in ("cluster-1", "cluster-4", "cluster-threads")]
+
+
+@pytest.mark.parametrize("where", ["threads-2", "cluster-2", *SLOW_PLACES])
 def test_same_bits_wherever_it_runs(bits_of, where):
     assert bits_of(where) == bits_of("threads-1")
 
@@ -83,7 +71,7 @@ def test_same_bits_though_workers_die(bits_of):
     assert found == {name: expected[name] for name in CASES}
 
 
-@pytest.mark.parametrize("name", CASES)
+@each_case
 def test_same_bits_in_memory_and_from_a_file(name, folder, tmp_path, bits_of):
     """Rows from memory, where the shuffle puts them into the order in which they are stored."""
     case = CASES[name]
@@ -104,13 +92,17 @@ def test_same_bits_in_memory_and_from_a_file(name, folder, tmp_path, bits_of):
     loaded = load_model(tmp_path / "model")
     assert bits(loaded) == bits(model)
     np.testing.assert_equal(loaded.get_params(), {**model.get_params(), "n_jobs": None})
-    for method in ("predict", "predict_proba", "predict_joint_log_proba", "transform", "score_samples"):
-        if hasattr(model, method):
-            np.testing.assert_array_equal(getattr(loaded, method)(rows), getattr(model, method)(rows))
+    for method in filter(lambda method: hasattr(model, method), METHODS):
+        np.testing.assert_array_equal(getattr(loaded, method)(rows), getattr(model, method)(rows))
     np.testing.assert_equal(loaded.evaluate(stored), model.evaluate(stored))
 
 
-@pytest.mark.parametrize("name", CASES)
+FIRST = {case.estimator: name for name, case in reversed(CASES.items())}.values()
+STOPPED = [pytest.param(name, marks=[] if name in FIRST else [pytest.mark.slow]) for name in CASES]
+"""One case an estimator; the others with the slow tests."""
+
+
+@pytest.mark.parametrize("name", STOPPED)
 def test_same_bits_after_a_stop(name, folder, tmp_path, bits_of):
     """A run that another process would go on with, from each of its checkpoints and stages."""
 
@@ -122,29 +114,32 @@ def test_same_bits_after_a_stop(name, folder, tmp_path, bits_of):
             stopped.append(event)
             raise Stop
 
-    case, stopped, tries = CASES[name], [], 0
-    corpus = open_corpus(folder / case.corpus)
+    stopped, tries = [], 0
+    corpus, how = open_corpus(folder / CASES[name].corpus), {"checkpoint_rounds": 2, "callbacks": [stop]}
     while tries == 0 or len(stopped) == tries:
         tries += 1
         try:
-            model = case.made(n_jobs=1).fit(
-                corpus, checkpoint=tmp_path, checkpoint_rounds=2, resume=tries > 1, callbacks=[stop]
-            )
+            model = CASES[name].made(n_jobs=1).fit(corpus, checkpoint=tmp_path, resume=tries > 1, **how)
         except Stop:
             continue
     assert bits(model) == bits_of("threads-1")[name]
 
 
-def test_a_table_of_pandas_has_the_same_bits_on_dask(tmp_path):
-    rng = np.random.default_rng(1)
-    y = rng.integers(0, 2, 900)
-    frame = pd.DataFrame(
-        {"size": rng.normal(y), "colour": rng.choice(["red", "blue"], 900), "seen": rng.random(900) < 0.3 + 0.3 * y}
-    )
-    frame.loc[::7, "colour"] = None
-    corpus = write_corpus(tmp_path / "t", frame, y, dense=True, shard_documents=200)
-    model = MixedNB(n_epochs=3, n_lanes=3)
-    alone = bits(model.fit(corpus))
-    with place("cluster-2") as (client, _):
-        assert bits(model.fit(corpus, client=client)) == alone
-        assert model.evaluate(corpus, client=client) == model.evaluate(corpus)
+ALL_TRAINED_ON = {"validation_fraction": 0.0}
+LONGER = {
+    "hinge mean": {**ALL_TRAINED_ON, "evaluate_every": 2},
+    "em": ALL_TRAINED_ON,
+    "multiplicative": ALL_TRAINED_ON,
+    "sdem of numbers": ALL_TRAINED_ON,
+    "clusters": {},
+    "gaussian ncll": {"evaluate_every": 2},
+}
+
+
+@pytest.mark.parametrize("name", LONGER)
+def test_three_epochs_and_three_more_are_six(name, folder, tmp_path):
+    corpus = open_corpus(folder / CASES[name].corpus)
+    three, six = (CASES[name].made(**{**LONGER[name], "n_epochs": n}) for n in (3, 6))
+    three.fit(corpus, checkpoint=tmp_path)
+    resumed = bits(six.fit(corpus, checkpoint=tmp_path, resume=True))
+    assert resumed == bits(six.fit(corpus))

@@ -1,7 +1,5 @@
 """Models of all that documents hold draw documents, which the model takes for what they are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

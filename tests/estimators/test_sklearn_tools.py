@@ -1,7 +1,5 @@
 """scikit-learn's tools do with every classifier what they do with scikit-learn's own."""
 
-from __future__ import annotations
-
 from functools import cache
 
 import numpy as np
@@ -56,12 +54,13 @@ CLASSIFIERS = {
 }
 SLOW = ("LDAClassifier", "SupervisedLDAClassifier", "MultiplicativeMixtureClassifier")
 """With these, tools that fit often are left out."""
+ALL_TOOLS = ("MultinomialNB", "MultiLabelNB", "GaussianNB")
+"""With others, tools that fit often are with the slow tests."""
 ALIKE = ("MultinomialNB, nll", "GaussianNB, nll", "BernoulliNB", "PoissonNB", "MixedNB", "SdemMixtureClassifier")
 """These answer as others do, by the same methods: with the slow tests."""
 
 
 def score_on(truth, train=TRAIN):
-    """Return the accuracy of a classifier on the other half, for some labels."""
 
     def score(classifier):
         return (classifier.fit(X[train], truth[train]).predict(X[TEST]) == truth[TEST]).mean()
@@ -70,7 +69,6 @@ def score_on(truth, train=TRAIN):
 
 
 def score_few(classifier):
-    """Return the accuracy of a classifier trained on a third of its half."""
     known = np.flatnonzero(HIDDEN[TRAIN] >= 0)
     return (classifier.fit(X[known], Y[known]).predict(X[TEST]) == Y[TEST]).mean()
 
@@ -81,12 +79,10 @@ def score_hidden(tool):
 
 
 def score_outputs(classifier):
-    """Return the mean accuracy of a classifier for each output."""
     return np.mean([score_on(column)(clone(classifier)) for column in OUTPUTS.T])
 
 
 def score_folds(classifier):
-    """Return the mean accuracy on each half by the other one."""
     swapped = (clone(classifier).fit(X[TEST], Y[TEST]).predict(X[TRAIN]) == Y[TRAIN]).mean()
     return np.mean([score_on(Y)(clone(classifier)), swapped])
 
@@ -140,25 +136,18 @@ TOOLS = {
     "processes": (SAME, in_processes, score_folds),
 }
 TOOLS = {name: tool if len(tool) == 3 else (*tool, all_classes, all_classes) for name, tool in TOOLS.items()}
-FITS_OFTEN = (
-    "bagging",
-    "boosted",
-    "one against one",
-    "output codes",
-    "stacked probabilities",
-    "learning curve",
-    "halving",
-)
+FITS_OFTEN = ("bagging", "boosted", "one against one", "output codes", "stacked probabilities")
+FITS_OFTEN += ("learning curve", "halving")
 REWEIGHTED = pytest.mark.xfail(strict=False, reason="boosting gives rare categories of a column large weights")
+
+
+def marks(name, tool):
+    slow = name in ALIKE or (tool in FITS_OFTEN and name not in ALL_TOOLS)
+    return [REWEIGHTED] * ((name, tool) == ("CategoricalNB", "boosted")) + [pytest.mark.slow] * slow
+
+
 CASES = [
-    pytest.param(
-        name,
-        tool,
-        marks=[
-            *([REWEIGHTED] if (name, tool) == ("CategoricalNB", "boosted") else []),
-            *([pytest.mark.slow] if name in ALIKE else []),
-        ],
-    )
+    pytest.param(name, tool, marks=marks(name, tool))
     for name in CLASSIFIERS
     for tool in TOOLS
     if not (name in SLOW and tool in FITS_OFTEN)
@@ -167,7 +156,6 @@ CASES = [
 
 @cache
 def of_logistic_regression(tool):
-    """Return the accuracy of a tool around logistic regression."""
     around, score, _ = TOOLS[tool]
     return score(around(LogisticRegression(max_iter=2000)))
 
@@ -183,11 +171,7 @@ def test_a_tool_is_as_good_as_the_classifier(name, tool):
     around, score, score_bare = TOOLS[tool]
     accuracy = score(around(clone(CLASSIFIERS[name])))
     bare = of_the_bare(name, score_bare)
-    assert accuracy >= bare - 0.02 or accuracy >= of_logistic_regression(tool), (
-        accuracy,
-        bare,
-        of_logistic_regression(tool),
-    )
+    assert accuracy >= bare - 0.02 or accuracy >= of_logistic_regression(tool)
 
 
 @pytest.mark.parametrize("name", CLASSIFIERS)

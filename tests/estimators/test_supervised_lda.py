@@ -1,15 +1,9 @@
 """Supervised and unsupervised LDA as estimators: what they learn, from memory and from disk, and what they keep."""
 
-from __future__ import annotations
-
-from dataclasses import replace
-from types import SimpleNamespace
-
 import numpy as np
 import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
 from sklearn.decomposition import LatentDirichletAllocation as PeerLDA
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
@@ -18,16 +12,13 @@ from sklearn.preprocessing import FunctionTransformer
 from sdem_dist import (
     CorpusError,
     LatentDirichletAllocation,
-    ModelError,
     SupervisedLDAClassifier,
     SupervisedLDARegressor,
     TrainingError,
-    load_model,
-    plots,
     write_corpus,
 )
+from sdem_dist.corpus import MemoryCorpus
 from sdem_dist.errors import OtherRunError
-from sdem_dist.inputs.source import source_of
 from sdem_dist.models.lda import log_probability
 
 N, V, K = 900, 60, 4
@@ -40,10 +31,6 @@ R = np.column_stack([THETA @ [1.0, 5.0, -3.0, 0.0] + 7, 100 * THETA[:, 0]])
 TRAIN, TEST = slice(0, 700), slice(700, N)
 SMALL = {"n_components": 6, "n_epochs": 6}
 WORDS = [f"word{i}" for i in range(V)]
-
-
-def same(a, b) -> bool:
-    return all(np.asarray(v).tobytes() == np.asarray(w).tobytes() for v, w in zip(a.state_, b.state_, strict=True))
 
 
 @pytest.mark.parametrize("merge", ["mean", "sum"])
@@ -82,7 +69,10 @@ def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, cli
     theta = rng.dirichlet(np.full(10, 0.3), 900)
     counts = sp.csr_matrix(np.array([rng.multinomial(40, row @ true) for row in theta]))
     train, test = counts[:700], write_corpus(tmp_path / "test", counts[700:])
-    few, many = (LatentDirichletAllocation(n, n_epochs=20, batch_size=50).fit(train, validation=test) for n in (10, 60))
+    few, many = (
+        LatentDirichletAllocation(n, n_epochs=20, batch_size=50, evaluate_every=20).fit(train, validation=test)
+        for n in (10, 60)
+    )
     of_few, of_many = few.evaluate(test), many.evaluate(test)
     assert of_few["word_nll"] < of_many["word_nll"]
     assert of_few["plug_in_nll"] > of_many["plug_in_nll"]
@@ -93,10 +83,10 @@ def test_held_out_likelihood_ranks_the_true_number_of_topics_first(tmp_path, cli
     assert few.evaluate(test, client=client) == of_few
 
 
-def test_units_of_targets_play_no_part():
-    a = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
-    b = SupervisedLDARegressor(**SMALL).fit(X, 1024.0 * R[:, 0] - 4096.0)
-    np.testing.assert_allclose(b.predict(X), 1024.0 * a.predict(X) - 4096.0, rtol=1e-6)
+@pytest.mark.parametrize(("family", "targets", "shift"), [("gaussian", R[:, 0], 4096.0), ("poisson", R[:, 1] + 1, 0.0)])
+def test_units_of_targets_play_no_part(family, targets, shift):
+    a, b = (SupervisedLDARegressor(family=family, **SMALL).fit(X, y) for y in (targets, 1024.0 * targets - shift))
+    np.testing.assert_allclose(b.predict(X), 1024.0 * a.predict(X) - shift, rtol=1e-6)
 
 
 def test_topics_are_found_again():
@@ -105,7 +95,7 @@ def test_topics_are_found_again():
     overlap = np.minimum(model.components_[:, None], TOPICS[None]).sum(axis=2).max(axis=0)
     assert overlap.min() > 0.8
     ours = model.score(X[TEST][:60])
-    documents = model._documents(X[TEST][:60])
+    documents = MemoryCorpus(X[TEST][:60], None, (), shuffle=False).read(0, 60)
     topics = (peer.components_ / peer.components_.sum(axis=1)[:, None]).T
     theirs = log_probability(topics, documents, model.alpha).sum() / X[TEST][:60].sum()
     assert ours > theirs * 1.02  # both are negative
@@ -175,7 +165,7 @@ def test_a_strong_prior_makes_topics_even():
     assert model.transform(X).max() < 0.08
 
 
-def test_topics_for_people(tmp_path):
+def test_topics_for_people():
     classes = SupervisedLDAClassifier(**SMALL).fit(X, Y)
     several = SupervisedLDARegressor(**SMALL).fit(X, R)
     single = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
@@ -191,8 +181,6 @@ def test_topics_for_people(tmp_path):
         for topic, p in zip(topics, model.components_, strict=True):
             assert topic.words == [f"#{w}" for w in np.argsort(-p)[:4]]
             assert len(topic.distinctive) == 4
-        plots.topics(topics, n_words=4).savefig(tmp_path / "topics.png")
-        assert (tmp_path / "topics.png").read_bytes().startswith(b"\x89PNG")
     assert {t.label for t in words.topics()} == {None}
     topic = single.topics()[2]
     assert topic.title == f"2 ({single.coef_[0, 2]:.3g})"
@@ -202,25 +190,19 @@ def test_topics_for_people(tmp_path):
     assert one[0].words and one[0].distinctive
 
 
-def test_stored_documents_give_the_same_bits(tmp_path):
-    settings = {**SMALL, "n_lanes": 3, "rounds_per_epoch": 2, "random_state": 5}
+def test_stored_documents_bring_their_words(tmp_path):
     corpus = write_corpus(tmp_path / "c.zarr", X, Y, targets=R, vocabulary=WORDS, shard_documents=300)
     read = corpus.read(0, N)
     rows, labels = read.to_csr(), np.array(corpus.header.classes)[read.labels]
-    for estimator, y in (
-        (SupervisedLDAClassifier(**settings), labels),
-        (SupervisedLDARegressor(**settings), read.targets),
-        (LatentDirichletAllocation(merge="mean", **settings), None),
+    for kind, y in (
+        (SupervisedLDAClassifier, labels),
+        (SupervisedLDARegressor, read.targets),
+        (LatentDirichletAllocation, None),
     ):
-        stored = clone(estimator).fit(corpus)
+        stored = kind(**SMALL).fit(corpus)
         assert stored.vocabulary_ == WORDS
         assert set(stored.topics(3)[0].words) <= set(WORDS)
-        again = clone(estimator).fit(corpus)
-        assert same(stored, again)
-        if y is not None:
-            assert stored.score(corpus) == pytest.approx(stored.score(rows, y))
-        else:
-            assert stored.score(corpus) == pytest.approx(stored.score(rows))
+        assert stored.score(corpus) == pytest.approx(stored.score(rows) if y is None else stored.score(rows, y))
 
 
 def test_a_longer_run_is_no_continuation(tmp_path):
@@ -230,7 +212,7 @@ def test_a_longer_run_is_no_continuation(tmp_path):
         longer.fit(X, R, checkpoint=tmp_path / "run", resume=True)
 
 
-def test_stopping_on_validation_keeps_the_best(tmp_path):
+def test_stopping_on_validation_keeps_the_best():
     model = SupervisedLDAClassifier(n_components=6, n_epochs=60, topic_rate=0.5, batch_size=5, patience=2)
     model.fit(X[:80], Y[:80], validation=(X[TEST], Y[TEST]))
     losses = [h["validation_ncll"] for h in model.history_]
@@ -238,23 +220,6 @@ def test_stopping_on_validation_keeps_the_best(tmp_path):
     assert model.evaluate(X[TEST], Y[TEST])["ncll"] == pytest.approx(min(losses))
     model = SupervisedLDARegressor(patience=3, **SMALL).fit(X[TRAIN], R[TRAIN], validation=(X[TEST], R[TEST]))
     assert min(h["validation_mse"] for h in model.history_) == pytest.approx(model.evaluate(X[TEST], R[TEST])["mse"])
-
-
-def test_an_unfit_model_file_is_refused(tmp_path):
-    model = SupervisedLDAClassifier(**SMALL).fit(X, Y)
-    model.state_ = model.state_._replace(mean_topics=model.state_.mean_topics * 2)
-    model.save(tmp_path / "m")
-    with pytest.raises(ModelError, match="simplex"):
-        load_model(tmp_path / "m")
-
-
-def test_dask_arrays_are_predicted_block_by_block():
-    import dask.array as da
-
-    rows = da.from_array(X.toarray(), chunks=(250, V))
-    model = SupervisedLDARegressor(**SMALL).fit(X, R[:, 0])
-    np.testing.assert_array_equal(model.predict(rows).compute(), model.predict(X))
-    np.testing.assert_array_equal(model.transform(rows).compute(), model.transform(X))
 
 
 def test_what_cannot_be_learned_from(tmp_path):
@@ -276,27 +241,10 @@ def test_what_cannot_be_learned_from(tmp_path):
 
 @pytest.mark.parametrize(("n_documents", "expected"), [(1_000, 0.05), (25_000, 0.05), (250_000, 0.005)])
 def test_the_default_rate_of_topics_falls_with_many_documents(n_documents, expected):
-    model = SupervisedLDARegressor()
-    rows = sp.csr_matrix(np.ones((1, 5)))
-    source = source_of(model, rows, [1.0])
-    many = replace(source, corpus=SimpleNamespace(header=replace(source.corpus.header, n_documents=n_documents)))
-    assert learner_of(model, many).rule.topic_rate == pytest.approx(expected)
-    assert learner_of(SupervisedLDARegressor(topic_rate=0.2), many).rule.topic_rate == 0.2
-
-
-def learner_of(model, source):
-    """Return the learner of the stage that trains."""
-    learners = []
-
-    def run(stage):
-        learners.append(stage.learner)
-        if len(learners) == 2:
-            raise StopIteration
-        return SimpleNamespace(state=stage.learner.init())
-
-    with pytest.raises(StopIteration):
-        model.train(SimpleNamespace(run=run), source)
-    return learners[1]
+    rows, targets = sp.csr_matrix(np.ones((n_documents, 2))), np.arange(n_documents) % 2.0
+    quick = {"n_components": 2, "n_epochs": 1, "n_layers": 1, "evaluate_every": 0}
+    model = SupervisedLDARegressor(**quick).fit(rows, targets)
+    assert model.learner_.rule.topic_rate == pytest.approx(expected)
 
 
 def test_weights_of_classes_move_the_predictions():

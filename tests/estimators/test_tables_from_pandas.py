@@ -1,10 +1,9 @@
 """Tables of pandas: as corpora on disk, and what is said of columns that do not fit."""
 
-from __future__ import annotations
-
 import numpy as np
 import pandas as pd
 import pytest
+from reference.trained_bits import bits
 
 from sdem_dist import (
     BernoulliNB,
@@ -39,11 +38,12 @@ def table(n=300, seed=0):
     return frame, np.where(y, "yes", "no")
 
 
-@pytest.fixture
-def corpus(tmp_path):
-    return write_corpus(tmp_path / "table.zarr", *table(), dense=True, shard_documents=100)
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory):
+    return write_corpus(tmp_path_factory.mktemp("table") / "table.zarr", *table(), dense=True, shard_documents=100)
 
 
+@pytest.mark.filterwarnings("error:X .*feature names")
 def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path):
     frame, y = table()
     stored, memory = MixedNB(kinds=KINDS, n_epochs=10).fit(corpus), MixedNB(kinds=KINDS, n_epochs=10).fit(frame, y)
@@ -53,8 +53,17 @@ def test_a_model_trained_from_the_corpus_predicts_on_the_table(corpus, tmp_path)
     }  # fmt: skip
     np.testing.assert_allclose(stored.predict_proba(frame), memory.predict_proba(frame), rtol=1e-6)
     assert stored.score(corpus) == stored.score(frame, y) == memory.score(corpus)
+    order = np.concatenate([corpus.ids(shard) for shard in range(len(corpus.header.shards))])
+    np.testing.assert_array_equal(stored.predict_proba(corpus), stored.predict_proba(frame.iloc[order]))
     stored.save(tmp_path / "m")
     np.testing.assert_array_equal(load_model(tmp_path / "m").predict_proba(frame), stored.predict_proba(frame))
+
+
+def test_the_same_bits_on_dask(corpus, client):
+    model = MixedNB(kinds=KINDS, n_epochs=3, n_lanes=3)
+    alone = bits(model.fit(corpus))
+    assert bits(model.fit(corpus, client=client)) == alone
+    assert model.evaluate(corpus, client=client) == model.evaluate(corpus)
 
 
 def test_other_rows_are_numbered_alike(corpus, tmp_path):
@@ -66,8 +75,9 @@ def test_other_rows_are_numbered_alike(corpus, tmp_path):
     alike = write_corpus(tmp_path / "a", fewer, labels, dense=True, vectorizer=corpus.header.vectorizer)
     assert model.evaluate(alike) == pytest.approx(model.evaluate(fewer, labels))
     other = write_corpus(tmp_path / "b", fewer, labels, dense=True)
-    with pytest.raises(CorpusError, match="numbers its categories in another way"):
-        model.evaluate(other)
+    for ask in (model.evaluate, model.predict):
+        with pytest.raises(CorpusError, match="numbers its categories in another way"):
+            ask(other)
     with pytest.raises(CorpusError, match="the table has the columns"):
         write_corpus(tmp_path / "c", fewer[["size"]], labels, dense=True, vectorizer=corpus.header.vectorizer)
 

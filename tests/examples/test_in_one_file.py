@@ -7,8 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from reference.naive_bayes_sdem import lane_order, stored_order
-from reference.random_documents import random_counts
+from reference.random_documents import lane_order, random_counts, stored_order
 
 import sdem_dist as sd
 

@@ -1,7 +1,5 @@
 """Laws that hold for every exponential family, and a family that breaks each."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """What tests of fits share."""
 
-from __future__ import annotations
-
 import pytest
 
 from sdem_dist.engine.trainer import Trainer

@@ -1,7 +1,5 @@
 """Few documents: folds of them give the temperature, and say what to expect of new documents."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -19,7 +17,6 @@ DOCUMENT = np.arange(300)
 
 
 def scored(model):
-    """Return accuracy and log-loss of new documents."""
     found = model.evaluate(X_NEW, Y_NEW)
     return found["accuracy"], found["ncll"]
 

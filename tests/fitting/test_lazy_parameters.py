@@ -1,19 +1,9 @@
-"""Parameters made when they are asked for: once, by one thread, also in copies of a model that has not been asked."""
+"""Parameters made when they are asked for: once, by one thread."""
 
-from __future__ import annotations
-
-import copy
 import threading
 from functools import partial
 
-import cloudpickle
-import numpy as np
-from reference.random_documents import random_counts
-
-from sdem_dist import MultinomialNB
 from sdem_dist.fitting.scoring import LazyParameters
-
-X, Y = random_counts(60, 20, 3, seed=5)
 
 
 class Slow:
@@ -43,16 +33,3 @@ def test_one_thread_at_a_time_limits_blas():
         thread.join(timeout=30)
     assert learner.most == 1, "or the first would restore what the second needs, and the second restore the limit"
     assert learner.begun == 2, "each model's once"
-
-
-def sent(model: MultinomialNB) -> MultinomialNB:
-    """Return what another process gets."""
-    return cloudpickle.loads(cloudpickle.dumps(model))  # noqa: TID251  as joblib and Dask do
-
-
-def test_copies_of_a_model_that_was_not_asked():
-    model = MultinomialNB(n_epochs=1).fit(X, Y)
-    copies = [sent(model), copy.deepcopy(model), copy.copy(model)]
-    expected = model.predict_proba(X)
-    for other in [*copies, sent(model), copy.deepcopy(model)]:
-        np.testing.assert_array_equal(other.predict_proba(X), expected)

@@ -1,7 +1,5 @@
 """The default loss: the hinge loss, and NCLL where classes overlap or where classes of the same size have few documents."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

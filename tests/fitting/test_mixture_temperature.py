@@ -1,7 +1,5 @@
 """The temperature of classifiers whose classes are mixtures, from documents that a first training does without."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

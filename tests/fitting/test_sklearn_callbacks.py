@@ -1,7 +1,5 @@
 """Callbacks of scikit-learn are told of fits, their stages and their epochs, and may end a stage."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from sklearn.model_selection import cross_val_score
@@ -15,8 +13,6 @@ X = RNG.poisson(1.0 + (np.arange(6) % 2 == Y[:, None]))
 
 
 class Told:
-    """Keeps what it is told."""
-
     def __init__(self, *, fails=False):
         self.told, self.fails = [], fails
 
@@ -53,8 +49,6 @@ def test_a_fit_its_stages_and_its_epochs():
 
 
 class Enough(Told):
-    """Asks to stop after so many epochs of a stage."""
-
     def __init__(self, epochs):
         super().__init__()
         self.epochs = epochs

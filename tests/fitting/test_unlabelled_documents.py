@@ -1,7 +1,5 @@
 """Documents without labels beside discriminative losses: where training starts, who chooses the weight, same bits everywhere."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -30,16 +28,6 @@ HIDDEN = np.where(np.arange(N) % 50 < 2, Y[:N], -1)
 
 def documents_of(rows):
     return Documents(rows.data, rows.indices.astype(np.uint32), rows.indptr.astype(np.int64), rows.shape[1])
-
-
-@pytest.mark.parametrize("loss", ["hinge", "ncll"])
-def test_they_help_where_few_have_labels(loss):
-    known = HIDDEN >= 0
-    alone = sd.MultinomialNB(loss=loss).fit(X[:N][known], HIDDEN[known])
-    helped = sd.MultinomialNB(loss=loss, unlabelled=-1).fit(X[:N], HIDDEN)
-    assert helped.best_entry_["unlabelled_weight"] > 0
-    assert helped.classes_.tolist() == [0, 1, 2, 3]
-    assert helped.score(X[N:], Y[N:]) > alone.score(X[N:], Y[N:]) + 0.03
 
 
 def test_the_start_has_the_scores_of_the_generative_model_times_the_weight():

@@ -1,7 +1,5 @@
 """Weighting, length and columns are the model's: the same from memory, from disk and at prediction."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -39,8 +37,7 @@ def test_documents_in_memory_on_disk_and_at_prediction_are_sublinear_tfidf_of_le
 
 
 @pytest.mark.parametrize(
-    ("weighting", "weight"),
-    [("counts", lambda x: x), ("log", np.log1p), ("binary", lambda x: (x > 0) * 1.0)],
+    ("weighting", "weight"), [("counts", lambda x: x), ("log", np.log1p), ("binary", lambda x: (x > 0) * 1.0)]
 )
 @pytest.mark.parametrize("norm", [None, 2.0])
 def test_other_weightings(weighting, weight, norm):

@@ -1,7 +1,5 @@
 """A few documents of a few topics, at random."""
 
-from __future__ import annotations
-
 from itertools import product
 
 import numpy as np
@@ -9,7 +7,6 @@ from scipy.special import gammaln, logsumexp
 
 
 def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3, n_outputs: int = 3):
-    """Return Phi, U, counts as a dense table, labels and targets."""
     rng = np.random.default_rng(seed)
     topics = rng.dirichlet(np.full(n_words, 0.7), n_topics).T + 1e-4
     topics /= topics.sum(axis=0)
@@ -20,7 +17,6 @@ def problem(seed: int, n_topics: int = 4, n_words: int = 9, n_documents: int = 3
 
 
 def csr(counts: np.ndarray):
-    """Return data, indices, indptr."""
     rows, columns = np.nonzero(counts)
     indptr = np.searchsorted(rows, np.arange(len(counts) + 1)).astype(np.int64)
     return counts[rows, columns], columns.astype(np.uint32), indptr

@@ -1,7 +1,5 @@
 """Numbers mean the same in every dtype and layout, or are refused."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 import sys
@@ -59,11 +57,8 @@ def outputs(estimator, X, y) -> list[np.ndarray]:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         estimator.fit(X, y)
-    return (
-        [np.asarray(estimator.predict(X)), *estimator.mu_.values()]
-        if hasattr(estimator, "mu_")
-        else [np.asarray(estimator.predict(X)), estimator.predict_proba(X)]
-    )
+    parameters = estimator.mu_.values() if hasattr(estimator, "mu_") else [estimator.predict_proba(X)]
+    return [np.asarray(estimator.predict(X)), *parameters]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -97,16 +92,8 @@ def test_weights_are_those_of_numpy_up_to_a_million(form, dtype):
 def test_entries_that_are_not_whole_have_weights_that_are_not_negative(x):
     out = np.empty(1, np.float32)
     for dtype in (np.float32, np.float64):
-        weigh(
-            np.array([x], dtype),
-            np.zeros(1, np.uint32),
-            np.array([0, 1]),
-            np.ones(1, np.float32),
-            FORMS["tfidf"],
-            0.0,
-            1.0,
-            out,
-        )
+        column, span, factor = np.zeros(1, np.uint32), np.array([0, 1]), np.ones(1, np.float32)
+        weigh(np.array([x], dtype), column, span, factor, FORMS["tfidf"], 0.0, 1.0, out)
         np.testing.assert_allclose(out[0], max(1 + np.log(x), 0.0), rtol=1e-6)
 
 
@@ -114,12 +101,8 @@ def _add(values, words, rows, sums):
     return add_columns(values, words, rows, 0, 8, sums)
 
 
-VALUES, WORDS, ROWS, SUMS = (
-    np.ones(2, np.float32),
-    np.zeros(2, np.uint16),
-    np.ones((3, 16), np.float32),
-    np.ones(16, np.float32),
-)
+VALUES, WORDS = np.ones(2, np.float32), np.zeros(2, np.uint16)
+ROWS, SUMS = np.ones((3, 16), np.float32), np.ones(16, np.float32)
 REFUSED = {
     "log of float32": (lambda x: log(x), np.float32(3)),
     "log of an integer": (lambda x: log(x), 3),
@@ -148,18 +131,14 @@ def test_kernels_run_as_plain_python_and_agree():
         import numpy as np
         from sdem_dist import MultinomialNB
         texts = ["goal goal match the", "vote law the a", "match goal Ünder", "law of the vote"] * 8
-        for loss in ("hinge", "ncll", "nll"):
-            model = MultinomialNB(loss=loss, random_state=0, n_epochs=2).fit(texts, [0, 1] * 16)
+        paper = {"loss": "ncll", "steps": "paper", "weighting": "counts"}
+        for settings in ({"loss": "hinge"}, {"loss": "ncll"}, {"loss": "nll"}, paper):
+            model = MultinomialNB(**settings, random_state=0, n_epochs=2).fit(texts, [0, 1] * 16)
             print(np.round(model.predict_proba(texts[:4]), 5).tolist())
     """
-    runs = [
-        subprocess.run(
-            [sys.executable, "-c", textwrap.dedent(code)],
-            env={**os.environ, "NUMBA_DISABLE_JIT": plain},
-            capture_output=True,
-            text=True,
-        )
-        for plain in ("0", "1")
-    ]
+    command, runs = [sys.executable, "-c", textwrap.dedent(code)], []
+    for plain in ("0", "1"):
+        env = {**os.environ, "NUMBA_DISABLE_JIT": plain}
+        runs.append(subprocess.run(command, env=env, capture_output=True, text=True))
     assert [run.returncode for run in runs] == [0, 0], [run.stderr[-3000:] for run in runs]
     assert runs[0].stdout == runs[1].stdout

@@ -1,6 +1,4 @@
-"""Mirror descent, and back-propagation through it, against finite differences and plain transcriptions."""
-
-from __future__ import annotations
+"""Mirror descent, back-propagation through it, and steps of topics, against finite differences and plain transcriptions."""
 
 import numpy as np
 import pytest
@@ -36,6 +34,7 @@ from sdem_dist.kernels.topic_steps import (
     Topics,
     add_gradients,
     run_batches,
+    step_topics,
 )
 
 ASCENDING = np.arange(256).astype(np.uint32)
@@ -58,12 +57,10 @@ def inferred(topics, counts, alpha, step, method, n_layers):
 
 
 def each_alpha(alpha, n_topics):
-    """Return alpha of each topic."""
     return np.array(np.broadcast_to(alpha, (n_topics,)), np.float64)
 
 
 def length(step, counts, alpha, n_topics=4):
-    """Return the step of a document, by its words and pseudo-counts."""
     return step / (counts.sum() + np.maximum(each_alpha(alpha, n_topics) - 1, 0).sum())
 
 
@@ -114,7 +111,6 @@ def gradients(kind, topics, output, counts, labels, targets, alpha, gamma, n_lay
 
 
 def differences(function, table, width=1e-6):
-    """Return central differences of a function of a table."""
     found = np.empty_like(table)
     for at in np.ndindex(table.shape):
         ends = []
@@ -297,19 +293,8 @@ def plain_run(kind, topics, output, counts, labels, targets, batches, prior, rat
     """Algorithm 2 over dense tables; return the parameters after every batch."""
     squares, seen, found = np.zeros(topics.shape[1]), 0.0, []
     for t, batch in enumerate(batches, start=1):
-        by_topics, by_output = gradients(
-            kind,
-            topics,
-            output,
-            counts[batch],
-            labels[batch],
-            targets[batch],
-            1.001,
-            1.0,
-            n_layers,
-            1.0,
-            MIRROR_DESCENT,
-        )
+        rows = counts[batch], labels[batch], targets[batch]
+        by_topics, by_output = gradients(kind, topics, output, *rows, 1.001, 1.0, n_layers, 1.0, MIRROR_DESCENT)
         by_topics = by_topics / len(batch) - prior / topics
         remaining = 1 - (seen + len(batch) / 2) / len(counts)
         seen += len(batch)
@@ -352,7 +337,6 @@ def test_a_lane_is_algorithm_2(kind, prior):
     output = output[: 0 if kind == NONE else 3]
     counts[:, 5:] *= np.random.default_rng(0).random((11, 4)) < 0.4
     batches = np.array_split(np.arange(11), [4, 8])
-    squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
     n_local = 9 if prior else 8  # the last word is another lane's
     counts[:, n_local:] = 0
     squares, expected = plain_run(kind, topics, output, counts, labels, targets, batches, prior, (0.3, 0.7), 5)
@@ -372,3 +356,15 @@ def test_a_lane_is_algorithm_2(kind, prior):
     whole = np.vstack([sums, topics[n_local:] * decay_sums])
     np.testing.assert_allclose(whole, np.sum([phi for phi, _ in expected], axis=0), rtol=1e-9)
     np.testing.assert_allclose(output_sums, np.sum([u for _, u in expected], axis=0), rtol=1e-9, atol=1e-15)
+
+
+@pytest.mark.parametrize("n_rare", [0, 3, 3_000])
+def test_rare_words_do_not_hold_common_ones_back(n_rare):
+    rng = np.random.default_rng(0)
+    common, rare = rng.dirichlet(np.full(20, 5.0), 4).T, np.full((n_rare, 4), 1e-6)
+    signs = rng.choice([-1.0, 1.0], (20, 4))
+    topics = np.vstack([common * (1 - n_rare * 1e-6), rare])
+    gradient = np.vstack([signs, np.full((n_rare, 4), 1e3)])  # about one over their probabilities
+    step_topics(topics, np.ones(4), np.arange(len(topics)), gradient, 1.0, np.zeros(4), 1.0, 0.01, 0.0)
+    moved = np.log(topics[:20] / (common * (1 - n_rare * 1e-6)))
+    np.testing.assert_allclose(moved, -0.01 * signs, rtol=0.03)

@@ -1,13 +1,10 @@
 """Topics of a document: sampling and estimates against exact sums over all topics, and EM against its objective."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kernels.small_topics import exact_topics as exact
-from scipy.special import gammaln, logsumexp
 
 from sdem_dist.kernels import topics
 from sdem_dist.kernels.randomness import content_key, document_keys, log_normal
@@ -52,37 +49,6 @@ def test_a_word_that_does_not_occur_draws_nothing():
         assert np.isfinite(q).all()
         np.testing.assert_allclose(q.sum(axis=1), counts > 0)
         np.testing.assert_allclose(theta.sum(), 1.0)
-
-
-@pytest.mark.parametrize(
-    ("seed", "largest", "alpha", "within"), [(0, 1, 0.5, 0.03), (1, 3, 0.1, 0.03), (2, 25, 1.0, 0.15)]
-)
-def test_left_to_right_is_unbiased_and_consistent(seed, largest, alpha, within):
-    beta, counts = short_document(seed, largest=largest)
-    expected, _ = exact(beta, counts, alpha)
-    positions = np.arange(len(counts))
-    for n_particles, keys in ((1, 100_000), (4, 30_000), (30_000, 1)):
-        each = [
-            topics.left_to_right(beta, positions, counts, np.full(beta.shape[1], alpha), n_particles, key)
-            for key in document_keys(seed, n_particles, 0, keys)
-        ]
-        np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=within)
-
-
-@pytest.mark.parametrize("n", [20, 150])
-def test_left_to_right_of_long_documents_is_that_of_the_exact_sum(n):
-    rng = np.random.default_rng(n)
-    beta, alpha = rng.dirichlet(np.ones(300), 2).T[:n].copy(), 0.5
-    ways = np.zeros(1)  # ln of the sum over all assignments with so many words of the first topic
-    for first, second in np.log(beta):
-        ways = np.logaddexp(np.append(ways + second, -np.inf), np.append(-np.inf, ways + first))
-    of_first = np.arange(n + 1)
-    prior = gammaln(of_first + alpha) + gammaln(n - of_first + alpha) - 2 * gammaln(alpha) - gammaln(n + 2 * alpha)
-    expected = logsumexp(ways + prior + gammaln(2 * alpha))
-    keys = document_keys(1, 2, 0, 300)
-    each = [topics.left_to_right(beta, np.arange(n), np.ones(n), np.full(2, alpha), 20, key) for key in keys]
-    np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=0.03)
-    assert np.std(each) < 0.5
 
 
 def test_the_plug_in_estimate_is_too_high():

@@ -1,7 +1,5 @@
 """Laws of the learner of supervised LDA: what lanes add up to, and what Algorithm 2 keeps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from itertools import pairwise
 
@@ -55,7 +53,6 @@ def lane(number: int, start: int, stop: int, epoch: int = 0) -> Lane:
 
 
 def run(made: SdEM, state, borders, epoch=0):
-    """One round over lanes between borders."""
     spans = list(pairwise(borders))
     kind = "half" if made.model.words_weight else "classes"
     lanes = [(lane(i, a, b, epoch), documents(a, b, kind)) for i, (a, b) in enumerate(spans)]
@@ -149,13 +146,6 @@ def test_a_lane_without_words(merge):
     assert not np.array_equal(forwards.topics, start.topics)
     np.testing.assert_allclose(forwards.topics, backwards.topics, rtol=1e-12)
     assert np.isfinite(made.evaluate(forwards, [made.prepare(empty)])).all()
-
-
-def test_what_is_left_when_a_round_has_no_weight():
-    made, d = learner("classes"), documents(0, 5)
-    nothing = replace(d, weights=np.zeros(5))
-    state = made.init()
-    assert made.update(state, made.map(state, made.prepare(nothing), lane(0, 0, 5))) is state
 
 
 def test_even_columns_survive_a_storm():

@@ -1,23 +1,25 @@
-"""The theory behind sdEM, checked by finite differences on every family and loss."""
-
-from __future__ import annotations
+"""The theory behind sdEM, checked by finite differences on every family and loss, and for regression."""
 
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from scipy.optimize import approx_fprime
 from scipy.special import logsumexp
 from sklearn.linear_model import LogisticRegression
 
 from sdem_dist import MixedNB
+from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import Bernoulli, Categorical, Exponential, Gaussian, GaussianFull, Multinomial, Poisson
 from sdem_dist.learners.protocol import Lane
+from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import RADIUS, PaperStep, SafeStep, safe_step, statistics_at
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge, Ncll, Nll
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.heads import Classes
+from sdem_dist.models.regression import JointGaussian
 
 FAMILIES = [
     Bernoulli(), Categorical(3), Multinomial(3, length=4), Poisson(), Exponential(), Gaussian(alpha=0.5), GaussianFull(2),
@@ -51,7 +53,6 @@ def to_theta(model, counts, mu):
 
 
 def loss_at(learner, features, coordinates):
-    """Return the summed loss and prior at natural coordinates."""
     model = learner.model.variables
     theta = coordinates[K - 1 :].reshape(K, -1)
     partitions = np.concatenate(
@@ -181,3 +182,54 @@ def test_the_papers_own_steps_stay_inside():
         state = learner.update(state, learner.map(state, features, Lane(epoch, 0, 0, 0, 12, 12)))
         assert learner.model.variables.check(state.mu)[1] == 0
         assert (state.class_counts > 0).all()
+
+
+N, COLUMNS = 60, 4
+RNG = np.random.default_rng(0)
+TABLE = RNG.normal(size=(N, COLUMNS)) @ RNG.normal(size=(COLUMNS, COLUMNS)) + RNG.normal(size=COLUMNS)
+
+
+def regression_learner(alpha=5.0):
+    block = Block(GaussianFull(COLUMNS, alpha), tuple(range(COLUMNS)))
+    return SdEM(JointGaussian(FeatureModel((block,))), N, SafeStep(), Ncll())
+
+
+def regression_gradient(found, counts, mu, documents):
+    return found.rule.natural_gradient(found, (counts, mu), statistics_at(found, (counts, mu), documents))[1]
+
+
+def regression_rows(found, gaps=0.0):
+    table = TABLE.copy()
+    table[:, :-1][RNG.random((N, COLUMNS - 1)) < gaps] = np.nan
+    return found.prepare(DenseDocuments(table, np.full(N, -1, np.int32), None))
+
+
+def joint_fit(alpha=5.0):
+    found = replace(regression_learner(alpha), rule=ClosedForm())
+    return found.update(found.init(), found.map(found.init(), regression_rows(found), Lane(0, 0, 0, 0, N, N))).mu
+
+
+@pytest.mark.parametrize("alpha", [0.0, 5.0, 100.0])
+def test_the_joint_fit_has_no_gradient_left(alpha):
+    found, mu = regression_learner(alpha), joint_fit(alpha)
+    counts = np.array([float(N)])
+    step = regression_gradient(found, counts, mu, regression_rows(found))
+    assert np.abs(step).max() < 1e-9
+    away = mu + 0.1 * (found.model.family.centre - mu)
+    assert np.abs(regression_gradient(found, counts, away, regression_rows(found))).max() > 0.1
+
+
+@pytest.mark.parametrize("gaps", [0.0, 0.3])
+def test_steps_are_the_gradient_of_loss_and_prior(gaps):
+    found, counts = regression_learner(), np.array([float(N)])
+    mu = joint_fit() + 0.1 * (found.model.family.centre - joint_fit())
+    documents = regression_rows(found, gaps)
+
+    def objective(theta):
+        here = found.model.family.to_expectation(theta)[None]
+        return statistics_at(found, (counts, here), documents).loss + N * found.rule.penalty(found, (counts, here))
+
+    step = regression_gradient(found, counts, mu, documents)[0]
+    numeric = approx_fprime(found.model.family.to_natural(mu[0]), objective, 1e-6)
+    np.testing.assert_allclose(step, -numeric, rtol=1e-3, atol=1e-3 * np.abs(step).max())
+    assert np.abs(step).max() > 0.1

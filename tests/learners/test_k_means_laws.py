@@ -1,7 +1,5 @@
 """k-means against plain versions and scikit-learn, and what it promises."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Every learner obeys what the engine and model files rely on."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

@@ -1,18 +1,22 @@
-"""sdEM for LDA classes: naive Bayes with one topic, topics that part, classes that are left alone."""
+"""sdEM for LDA classes: naive Bayes with one topic, topics that part; its nll and perplexity against sums over all topics."""
 
-from __future__ import annotations
+from itertools import product
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
+from kernels.small_topics import exact_topics
 from reference.random_documents import random_counts, topic_counts
+from scipy.special import digamma, gammaln, logsumexp
 
 from sdem_dist import LDAClassifier, MultinomialNB
 from sdem_dist.documents import Documents
+from sdem_dist.kernels import lda as variational
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import Merge, margin_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import Classes, Unit
-from sdem_dist.models.lda import Inference, LdaClasses
+from sdem_dist.models.lda import Inference, LdaClasses, log_probability
 from sdem_dist.models.naive_bayes import NaiveBayes
 
 
@@ -39,18 +43,6 @@ def test_one_topic_a_class_is_naive_bayes(loss, merge, inference):
     np.testing.assert_allclose(found[0].words, found[1].words, atol=0.01 if merge == "mean" else 1e-9)
     np.testing.assert_allclose(found[0].class_counts, found[1].class_counts, atol=0.01 if merge == "mean" else 1e-9)
     assert not np.allclose(found[0].words, 0.5, atol=0.05)
-
-
-@pytest.mark.parametrize("loss", ["ncll", "hinge"])
-def test_one_topic_a_class_takes_the_steps_of_naive_bayes(loss):
-    X, y = random_counts(seed=2)
-    shared = {"loss": loss, "n_epochs": 3, "n_lanes": 1}
-    ours = LDAClassifier(n_components=1, step=0.2, **shared).fit(X, y).learner_.rule.steps
-    theirs = MultinomialNB(step=0.2, norm=None, weighting="counts", validation_fraction=0.0, **shared).fit(X, y)
-    # Naive Bayes scales its documents to a mean length of 10, and words that are frequent start from larger counts.
-    scale = theirs.weighting_.scale
-    assert ours.mean_square * scale**2 == pytest.approx(theirs.learner_.rule.steps.mean_square)
-    assert ours.start / scale**2 == pytest.approx(theirs.learner_.rule.steps.start, rel=0.6)
 
 
 @pytest.mark.parametrize("loss", ["ncll", "hinge"])
@@ -150,13 +142,6 @@ def test_the_sum_of_expected_statistics_is_that_of_the_words():
             np.testing.assert_allclose(part.class_counts, np.bincount(y))
 
 
-def test_blocks_of_the_start_are_parts_of_the_whole():
-    made = learner(seed=9)
-    whole = made.init()
-    joined = np.concatenate([made.initial_block(b, 4).words for b in range(4)])
-    np.testing.assert_array_equal(joined, whole.words)
-
-
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 def test_the_topics_of_a_class_start_apart_and_favour_no_class(noise):
     state = learner(n_topics=3, noise=noise).init()
@@ -164,3 +149,100 @@ def test_the_topics_of_a_class_start_apart_and_favour_no_class(noise):
     np.testing.assert_allclose(words.sum(axis=1), 3 * 0.5)
     assert words.std(axis=1).min() > 0.01 * noise
     np.testing.assert_allclose(state.totals, state.words.sum(axis=0))
+
+
+def exact(counts, beta, alpha):
+    """Return ln of the sum over z of p(words, z); beta is p(word | topic) of shape (n_words, n_topics)."""
+    words = np.repeat(np.arange(len(counts)), counts)
+    n_topics, n = beta.shape[1], len(words)
+    prior = gammaln(n_topics * alpha) - gammaln(n + n_topics * alpha) - n_topics * gammaln(alpha)
+    z = np.array(list(product(range(n_topics), repeat=n)))
+    sizes = (z[:, :, None] == np.arange(n_topics)).sum(axis=1)
+    return prior + logsumexp(gammaln(sizes + alpha).sum(axis=1) + np.log(beta[words, z]).sum(axis=1))
+
+
+def fitted(alpha, **settings):
+    """Return a fitted classifier, documents of ten words, their labels, and the exact ln p(y, d)."""
+    X, y, _ = topic_counts(200)
+    model = LDAClassifier(loss="nll", doc_topic_prior=alpha, n_epochs=3, random_state=0, **settings).fit(X, y)
+    rows = []
+    for row in X.toarray()[:12].astype(int):
+        words = np.repeat(np.arange(len(row)), row)[:10]
+        rows.append(np.bincount(words, minlength=len(row)))
+    rows, n_topics = np.array(rows), model.n_components
+    beta = model.components_.reshape(2, n_topics, -1)
+    joint = [[exact(row, beta[k].T, alpha) + model.class_log_prior_[k] for k in range(2)] for row in rows]
+    return model, rows, y[:12], np.array(joint)
+
+
+@pytest.mark.parametrize("inference", ["map", "gibbs"])
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 5.0])
+def test_nll_and_perplexity_are_bounds_and_close(inference, alpha):
+    model, rows, y, joint = fitted(alpha, inference=inference)
+    bound = model.predict_joint_log_proba(rows)
+    assert (bound <= joint + 1e-9).all()
+    each = np.arange(12)
+    np.testing.assert_allclose(bound[each, y], joint[each, y], atol=1.0)
+    found = model.evaluate(rows, y)
+    nll = -joint[each, y].mean()
+    perplexity = np.exp(-logsumexp(joint, axis=1).sum() / rows.sum())
+    assert nll <= found["nll"] <= nll + 0.3
+    assert perplexity <= found["perplexity"] <= 1.05 * perplexity
+
+
+def test_particles_estimate_it():
+    model, rows, y, joint = fitted(1.0, inference="gibbs", occurrences="each", n_particles=2_000)
+    np.testing.assert_allclose(model.predict_joint_log_proba(rows), joint, atol=0.1)
+    assert model.evaluate(rows, y)["nll"] == pytest.approx(-joint[np.arange(12), y].mean(), abs=0.05)
+
+
+def test_with_one_topic_it_is_exact():
+    X, y, _ = topic_counts(200)
+    same = {"loss": "ncll", "steps": "paper", "merge": "sum", "batch_size": 25, "n_epochs": 2, "n_lanes": 4}
+    ours = LDAClassifier(n_components=1, doc_topic_prior=5.0, **same).fit(X, y)
+    theirs = MultinomialNB(weighting="counts", validation_fraction=0.0, **same).fit(X, y)
+    for name in ("nll", "perplexity"):
+        assert ours.evaluate(X, y)[name] == pytest.approx(theirs.evaluate(X, y)[name], rel=1e-8)
+
+
+def test_sweeps_raise_the_bound():
+    rng = np.random.default_rng(0)
+    beta, counts = rng.dirichlet(np.full(30, 0.3), 4).T.copy(), rng.integers(1, 5, 30).astype(float)
+    gammas = [rng.uniform(0.5, 20.0, 4)] * 6
+    bounds = [variational.bound_document(beta, counts, 0.5, n, gamma.copy()) for n, gamma in enumerate(gammas)]
+    assert (np.diff(bounds) > 0).all()
+
+
+def test_digamma():
+    x = np.concatenate([np.logspace(-6, 6, 200), [1.4616321449683623]])
+    np.testing.assert_allclose([variational.digamma(v) for v in x], digamma(x), rtol=1e-12, atol=3e-14)
+
+
+TOPICS = np.array([[0.7, 0.1, 0.2], [0.2, 0.1, 0.5], [0.1, 0.8, 0.3]])
+
+
+def exact_of_words(counts, alpha):
+    words = np.repeat(np.arange(3), counts)
+    return exact_topics(TOPICS[words], np.ones(len(words)), alpha)[0]
+
+
+def of(table) -> Documents:
+    csr = sp.csr_array(np.asarray(table))
+    return Documents(csr.data, csr.indices, csr.indptr.astype(np.int64), csr.shape[1])
+
+
+@pytest.mark.parametrize("alpha", [0.1, 1.0, 5.0, np.array([0.2, 3.0, 1.0])])
+def test_it_is_the_sum_over_topics(alpha):
+    tables = [[3, 1, 2], [0, 5, 1], [1, 0, 0], [0, 0, 0]]
+    found = np.mean([log_probability(TOPICS, of(tables), alpha, 5_000, seed) for seed in range(5)], axis=0)
+    np.testing.assert_allclose(found, [exact_of_words(t, alpha) for t in tables], atol=0.03)
+
+
+def test_the_seed_alone_decides():
+    a, b, c = (log_probability(TOPICS, of([[4, 4, 4]]), 0.5, 3, seed) for seed in (0, 0, 1))
+    assert a == b != c
+
+
+def test_a_fraction_of_a_word_counts_as_an_occurrence_of_that_weight():
+    whole, half, next_whole = (log_probability(TOPICS, of([[1.0, n, 0.0]]), 1.0, 5_000)[0] for n in (1.0, 1.5, 2.0))
+    assert whole > half > next_whole

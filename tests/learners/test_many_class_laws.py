@@ -1,7 +1,5 @@
 """Naive Bayes of many classes: the laws of learners, and how little it keeps."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -9,12 +7,11 @@ import pytest
 import scipy.sparse as sp
 
 from sdem_dist.documents import Documents
-from sdem_dist.kernels import many_classes as kernels
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import AddSteps, ClosedForm, margin_steps
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.models.heads import unit_of
-from sdem_dist.models.many_classes import SparseCounts, VeryManyClasses, joint_scores, lists_of
+from sdem_dist.models.many_classes import SparseCounts, VeryManyClasses, joint_scores
 from sdem_dist.testing import check_learner
 
 N, WIDTH, K = 60, 40, 90
@@ -79,36 +76,6 @@ def test_totals_are_sums_of_counts():
     np.testing.assert_allclose(state.totals, counts.sum(axis=0), rtol=1e-12)
     expected = np.log(state.class_counts / state.class_counts.sum()) + X @ np.log(counts / state.totals)
     np.testing.assert_allclose(joint_scores(HINGE.parameters(state), HINGE.prepare(DOCUMENTS)), expected, rtol=1e-9)
-
-
-def test_the_strongest_classes_are_found_among_touched_and_untouched_ones():
-    logs = RNG.normal(0.0, 0.1, (K, 2)).astype(np.float32)
-    bounds = np.empty((-(-K // kernels.BLOCK), 2), np.float32)
-    for block in range(len(bounds)):
-        kernels._bound.py_func(block, logs, bounds)
-    for n_found in (1, 4):
-        for _ in range(20):
-            touched = RNG.permutation(K)[:30]
-            sums = np.zeros(K, np.float32)
-            sums[touched] = RNG.normal(0.0, 0.2, 30)
-            scores = sums + logs[:, 0] - np.float32(2.0) * logs[:, 1]
-            scores[7] = -np.inf  # the label
-            best, found = np.empty(n_found, np.float32), np.empty(n_found, np.int64)
-            kernels._find_best(np.float32(2.0), 7, logs, bounds, sums, touched, best, found)
-            assert found.tolist() == np.argsort(-scores)[:n_found].tolist()
-            np.testing.assert_allclose(best, scores[found], rtol=1e-6)
-            assert not sums.any()
-
-
-def test_pairs_are_found_where_they_were_put():
-    state = trained()
-    lists = lists_of(state, DOCUMENTS)
-    words, classes = state.split()
-    for word, k, change in zip(words.tolist(), classes.tolist(), state.changes.tolist(), strict=True):
-        place = kernels._place(np.int64(word), k, K, lists)
-        assert lists.classes[place] == k and lists.starts[word] <= place < lists.starts[word] + lists.used[word]
-        assert lists.counts[place] == pytest.approx(PRIOR[word] + change, rel=1e-6)
-    assert lists.used.sum() == len(words)
 
 
 @pytest.mark.parametrize(

@@ -1,7 +1,5 @@
 """What one pass finds out before a mixture is trained."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp

@@ -1,7 +1,5 @@
 """Losses: their laws, and the versions for one document in the kernels, of classes and of components of classes."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import assume, given

@@ -1,7 +1,5 @@
 """A few settings of every estimator of the catalogue, and the corpora that each takes."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -20,7 +18,6 @@ class Case(NamedTuple):
     settings: dict[str, Any]
 
     def made(self, **more: Any) -> Any:
-        """Return the estimator."""
         return getattr(sd, self.estimator)(**{**self.settings, **more})
 
 

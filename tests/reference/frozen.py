@@ -7,8 +7,6 @@ Compare two commits on one machine, since bits depend on the CPU, numba and NumP
     python -m reference.frozen after.json before.json     # prints what differs, and exits with 1
 """
 
-from __future__ import annotations
-
 import contextlib
 import hashlib
 import io
@@ -35,7 +33,6 @@ ANSWERS = ("predict", "predict_proba", "decision_function", "transform", "score_
 
 
 def digest(value: Any) -> str:
-    """Return a short hash of arrays, sparse matrices, strings or JSON."""
     if sp.issparse(value):
         value = [value.indptr, value.indices, value.data]
     if isinstance(value, list | tuple):
@@ -62,7 +59,6 @@ def trained(folder: Path) -> dict[str, str]:
 
 
 def documents() -> list[tuple[str, str]]:
-    """Return labels and texts, of which the first words hang on the label."""
     rng = np.random.default_rng(7)
     pairs = []
     for _ in range(200):
@@ -73,7 +69,6 @@ def documents() -> list[tuple[str, str]]:
 
 
 def write_sources(folder: Path) -> list[Path]:
-    """Write the same documents in every format that holds text."""
     import csv
 
     import pyarrow as pa

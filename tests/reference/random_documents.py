@@ -1,7 +1,5 @@
 """Small random corpora for tests, with what real ones have: empty documents, words of one class, rare words."""
 
-from __future__ import annotations
-
 import numpy as np
 import scipy.sparse as sp
 
@@ -29,10 +27,10 @@ def topic_counts(n_documents: int = 400, seed: int = 0):
     return sp.csr_matrix(X), y, topic
 
 
-def as_pairs(X) -> list[tuple[list[int], list[float]]]:
-    """Return each row as its words and how often they occur."""
-    X = sp.csr_matrix(X)
-    return [
-        (X.indices[a:b].tolist(), X.data[a:b].astype(float).tolist())
-        for a, b in zip(X.indptr[:-1], X.indptr[1:], strict=True)
-    ]
+def stored_order(n_documents: int, seed: int) -> np.ndarray:
+    return np.random.Generator(np.random.PCG64(seed)).permutation(n_documents)
+
+
+def lane_order(n_documents: int, seed: int, epoch: int, round_: int, lane: int) -> np.ndarray:
+    key = np.array([seed, epoch * 2**40 + round_ * 2**20 + lane], np.uint64)
+    return np.random.Generator(np.random.Philox(key=key)).permutation(n_documents)

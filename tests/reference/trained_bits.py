@@ -4,8 +4,6 @@
 ``cluster-threads``, or ``killed``: two worker processes, each of which is killed once between rounds.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import os
@@ -34,7 +32,6 @@ def bits(model: Any) -> str:
 
 @contextmanager
 def place(where: str) -> Iterator[tuple[Any, int | None]]:
-    """Yield a client or None, and a number of threads."""
     kind, _, number = where.partition("-")  # a number of workers, or "threads"
     if kind == "threads":
         yield None, int(number)

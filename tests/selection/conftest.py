@@ -1,7 +1,5 @@
 """Documents of three classes, as a matrix and as a corpus."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -32,7 +30,6 @@ def corpus(documents, tmp_path_factory):
 
 
 def same(one, other):
-    """Check that two searches found the same."""
     assert one.best_params_ == other.best_params_ and one.best_score_ == other.best_score_
     assert np.array_equal(one.oof_proba_, other.oof_proba_)
     for a, b in zip(one.trials_, other.trials_, strict=True):

@@ -1,21 +1,16 @@
 """Searches: scores are those of fits without the fold, the same winner anywhere and after a stop, what is refused."""
 
-from __future__ import annotations
-
-import os
-import signal
-import subprocess
-import sys
-
 import numpy as np
 import pytest
 from reference.catalogue_cases import CASES, write_corpora
 from selection.conftest import made, same
+from sklearn import config_context
 from sklearn.metrics import r2_score
 from sklearn.model_selection import GridSearchCV
 from sklearn.svm import LinearSVC
 
 import sdem_dist as sd
+from sdem_dist import CorpusSearchCV, MultinomialNB
 from sdem_dist.catalogue import ESTIMATORS
 from sdem_dist.selection.search_run import FIT, FOLD, LAST, RESUMED
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -327,22 +322,29 @@ def test_columns_with_names_are_no_reason_to_warn(tmp_path):
         assert sd.CorpusSearchCV(sd.GaussianNB(), cv=3, n_trials=2, refit=False).fit(*given).best_score_ > -0.2
 
 
-KILLED = """
-import os, signal, sys
-from selection.test_search import search
-from sdem_dist import open_corpus
-
-def kill(event):
-    if event.done == 5:
-        os.kill(os.getpid(), signal.SIGKILL)
-
-search(open_corpus(sys.argv[1]), callbacks=[kill], checkpoint=sys.argv[2])
-"""
+def shown(value):
+    """Return the page that a notebook shows: it asks for all forms at once before it asks for HTML."""
+    bundle = getattr(value, "_repr_mimebundle_", dict)()
+    return bundle.get("text/html") or getattr(value, "_repr_html_", lambda: None)()
 
 
-def test_a_killed_process_is_taken_up(corpus, tmp_path, found):
-    env = {**os.environ, "PYTHONPATH": os.pathsep.join(["tests", *sys.path])}
-    killed = [sys.executable, "-c", KILLED, str(corpus.path), str(tmp_path / "run")]
-    assert subprocess.run(killed, env=env, check=False).returncode == -signal.SIGKILL
-    assert len(list((tmp_path / "run").iterdir())) == 6
-    same(search(corpus, checkpoint=tmp_path / "run", resume=True), found)
+@pytest.fixture(scope="module")
+def searched(documents):
+    return CorpusSearchCV(MultinomialNB(), {"loss": ["nll"]}, cv=3, n_jobs=1).fit(*documents[:2])
+
+
+def test_a_fitted_search_shows_its_summary(searched):
+    page = shown(searched)
+    assert page == searched._repr_html_() and "sk-top-container" not in page
+    assert page.count("<tr") == 3 and "the default" in page and "loss=nll" in page
+    for line in searched.summary().splitlines()[-3:]:
+        assert line.strip() in page
+    assert max(map(len, searched.summary().splitlines())) <= 80
+    searched.trials_[1].params["loss"] = "<script>"
+    assert "<script>" not in shown(searched) and "&lt;script&gt;" in shown(searched)
+
+
+def test_an_unfitted_search_shows_the_diagram_and_text_stays_text(searched):
+    assert "sk-top-container" in shown(CorpusSearchCV(MultinomialNB()))
+    with config_context(display="text"):
+        assert shown(searched) is None and not hasattr(searched, "_repr_html_")

@@ -1,7 +1,5 @@
 """What is tried: spaces without what the estimator was given, each setting once, as many as are asked for or there are."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from scipy.stats import loguniform, randint, uniform
@@ -20,12 +18,10 @@ MODEL = MultinomialNB(loss="hinge")
 
 
 def far(params):
-    """Return a score that is best in one corner."""
     return -abs(params.get("alpha", 1.0) - 0.01) - abs(params.get("step", 1.0) - 0.1)
 
 
 def tried(sampler):
-    """Return all settings that a sampler gives when it is told their scores."""
     settings = list[dict[str, object]]()
     while turn := sampler.ask():
         trials = [Trial(i, params, [FoldScores({"accuracy": far(params)}, None, 0.0)]) for i, params in enumerate(turn)]

@@ -1,7 +1,5 @@
 """Metrics are scikit-learn's; which settings go on and win, and by how much, where documents have weights."""
 
-from __future__ import annotations
-
 from types import SimpleNamespace
 
 import numpy as np
@@ -86,7 +84,6 @@ def test_macro_f1_leaves_out_classes_that_nobody_has():
 
 
 def trial(number, right, weights):
-    """A setting that gives the right class these probabilities."""
     scores = np.log(np.c_[right, 1 - np.asarray(right)])
     predictions = Predictions(np.arange(N), scores, np.zeros(N, int), weights)
     of = {name: measure(name, predictions) for name in ("log-loss", "accuracy")}
@@ -126,7 +123,6 @@ def test_the_default_wins_but_for_a_clear_gain():
 
 
 def scored(number, params, *losses, dropped=None, metric="log-loss"):
-    """A setting with these log-losses on its folds."""
     folds = [FoldScores({metric: loss}, None, 0.0) for loss in losses]
     return Trial(number, params, folds, dropped)
 

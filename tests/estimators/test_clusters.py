@@ -1,0 +1,279 @@
+"""Clusters as a user has them: `KMeans`, `MultinomialMixture`, `GaussianMixture`, `ExponentialMixture`."""
+
+import os
+from dataclasses import replace
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from corpora import load
+from scipy.special import logsumexp
+from sklearn.cluster import KMeans as Peer
+from sklearn.datasets import load_digits, load_iris, load_wine
+from sklearn.feature_extraction.text import TfidfTransformer
+from sklearn.metrics import adjusted_rand_score
+from sklearn.mixture import GaussianMixture as PeerMixture
+
+from sdem_dist import ExponentialMixture, GaussianMixture, KMeans, MultinomialMixture, cluster_scores, load_model
+from sdem_dist.corpus import MemoryCorpus
+from sdem_dist.learners.protocol import Lane
+from sdem_dist.models.em import FORMS, EmForm
+from sdem_dist.reports.model_card import model_facts
+from sdem_dist.reports.top_words import top_words
+
+DIGITS = load_digits().data
+RNG = np.random.default_rng(0)
+TOPICS = RNG.dirichlet(np.full(60, 0.2), 4)
+Y = RNG.integers(0, 4, 600)
+COUNTS = sp.csr_matrix(np.array([RNG.multinomial(30, TOPICS[y]) for y in Y]))
+IRIS, SPECIES = load_iris(return_X_y=True)
+TEXTS = ["a goal in the match", "a late goal", "the bank raises rates", "rates of the bank"] * 5
+
+
+def same_partition(a, b):
+    return len(set(zip(a.tolist(), b.tolist(), strict=True))) == len(set(a.tolist())) == len(set(b.tolist()))
+
+
+def test_digits_are_as_near_to_centres_as_scikit_learn_s():
+    peer = Peer(10, n_init=10, random_state=0).fit(DIGITS)
+    ours = KMeans(10).fit(DIGITS)
+    assert ours.inertia_ <= 1.01 * peer.inertia_
+    nearest = ((DIGITS[:, None] - ours.cluster_centers_[None]) ** 2).sum(axis=2).min(axis=1)
+    assert ours.inertia_ == pytest.approx(nearest.sum(), rel=1e-9)
+    assert ours.score(DIGITS) == pytest.approx(-ours.inertia_, rel=1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif("SDEM_CORPORA" not in os.environ, reason="SDEM_CORPORA names no folder of corpora")
+@pytest.mark.parametrize("weighted", [True, False])
+def test_r8_is_too(weighted):
+    X = load("r8").X
+    rows = TfidfTransformer(sublinear_tf=True).fit_transform(X)
+    ours = KMeans(8).fit(rows if weighted else X)
+    assert ours.inertia_ <= 1.01 * Peer(8, n_init=10, random_state=0).fit(rows).inertia_
+
+
+def test_counts_are_weighed_as_scikit_learn_does():
+    rows = TfidfTransformer(sublinear_tf=True).fit_transform(COUNTS)
+    ours = KMeans(4).fit(COUNTS)
+    peer = Peer(4, n_init=10, random_state=0).fit(rows)
+    assert ours.inertia_ == pytest.approx(peer.inertia_, rel=1e-5)
+    assert same_partition(ours.labels_, peer.labels_)
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "cosine"])
+def test_words_of_clusters_are_those_that_set_centres_apart(metric, tmp_path):
+    rare = [f"{text} aa{i}" for i, text in enumerate(TEXTS)]  # words of one document, first by the alphabet
+    model = KMeans(2, metric=metric).fit(rare)
+    assert same_partition(model.labels_, np.array([0, 0, 1, 1] * 5))
+    goals, banks = (int(c) for c in model.predict([TEXTS[0], TEXTS[2]]))
+    model.save(tmp_path / "model")
+    for of in (model, load_model(tmp_path / "model")):
+        said = top_words(of, 2)
+        assert said[goals][0] == "goal" and set(said[banks]) == {"bank", "rates"}
+        assert said[banks][0] in model.report(rare).words[banks].split()[:2]
+
+
+def test_spherical_clusters_do_not_depend_on_lengths():
+    model = KMeans(4, metric="cosine", weighting="counts").fit(COUNTS)
+    assert same_partition(model.labels_, Y)
+    np.testing.assert_allclose((model.cluster_centers_**2).sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(COUNTS * 7), model.labels_)
+    cosines = np.cos(np.zeros(1)) - 0.5 * model.transform(COUNTS) ** 2  # |x - c|^2 = 2 - 2 cos
+    rows = COUNTS.toarray() / np.sqrt((COUNTS.toarray() ** 2).sum(axis=1))[:, None]
+    np.testing.assert_allclose(cosines, rows @ model.cluster_centers_.T, atol=1e-10)
+
+
+def test_a_seed_s_draws_and_longer_training_only_lower_the_inertia():
+    short, long = (KMeans(10, init_documents=50, n_epochs=n).fit(DIGITS).inertia_ for n in (1, 20))
+    assert long < short
+
+
+@pytest.mark.parametrize(
+    ("settings", "X", "said"),
+    [
+        ({"weighting": "tfidf"}, COUNTS * 0.5, "is for whole counts"),
+        ({"weighting": "tfidf"}, DIGITS, "is for whole counts"),
+        ({}, np.where(np.arange(64) == 3, np.nan, DIGITS), "contains NaN"),
+    ],
+)
+def test_what_makes_no_sense_is_named(settings, X, said):
+    with pytest.raises(ValueError, match=said):
+        KMeans(**settings).fit(X)
+
+
+TRAININGS = {
+    "k-means": {},
+    "examples": {"init": "examples"},
+    "online": {"em": "online", "batch_size": 100},
+    "stochastic": {"em": "stochastic"},
+    "variational, annealed": {"em": "variational", "annealing": 3.0},
+}
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return {name: MultinomialMixture(4, n_init=5, n_epochs=20, **kind).fit(COUNTS) for name, kind in TRAININGS.items()}
+
+
+@pytest.mark.parametrize("name", TRAININGS)
+def test_topics_are_found_and_files_keep_them(fitted, name, tmp_path):
+    model = fitted[name]
+    assert adjusted_rand_score(Y, model.labels_) > 0.95
+    assert (model.predict(COUNTS) == model.labels_).all()
+    proba = model.predict_proba(COUNTS)
+    np.testing.assert_allclose(proba.sum(axis=1), 1)
+    assert (proba.argmax(axis=1) == model.labels_).all()
+    joint = COUNTS @ model.component_log_prob_.T + model.component_log_prior_
+    np.testing.assert_allclose(model.score_samples(COUNTS), logsumexp(joint, axis=1), rtol=1e-10)
+    assert model.history_[-1]["nll"] == pytest.approx(-model.score(COUNTS), rel=1e-10)
+    model.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").lower_bound_ == model.lower_bound_
+
+
+def test_scores_of_clusters():
+    scores = cluster_scores(["a", "a", "b", "b"], [0, 0, 0, 1])
+    assert scores["purity"] == 0.75
+    assert 0 < scores["nmi"] < 1 and 0 <= scores["ari"] < 1
+    assert cluster_scores([0, 0, 1], [5, 5, 2]) == {"purity": 1.0, "nmi": 1.0, "ari": 1.0}
+
+
+def test_agreement_is_with_one_class_a_document_and_with_nothing_else():
+    model = MultinomialMixture(4, n_epochs=2).fit(COUNTS)
+    n = COUNTS.shape[0]
+    alone = model.evaluate(COUNTS)
+    for y in (np.eye(n, 3, dtype=int), [("a",), ("a", "b")] * (n // 2), np.linspace(0.0, 1.0, n), np.zeros((n, 2))):
+        assert model.evaluate(COUNTS, y) == alone
+    assert model.evaluate(COUNTS, np.arange(n)[:, None] % 2.0) == model.evaluate(COUNTS, np.arange(n) % 2) != alone
+
+
+@pytest.mark.parametrize("init", ["k-means", "examples"])
+@pytest.mark.parametrize("weight_alpha", [0.0, 1.0, 40.0])
+@pytest.mark.parametrize("alpha", [0.0, 0.1, 2.0])
+def test_em_ends_at_expected_counts_with_the_pseudo_counts_that_are_set(alpha, weight_alpha, init):
+    settings = {"alpha": alpha, "weight_alpha": weight_alpha, "init": init}
+    model = MultinomialMixture(4, n_init=1, n_epochs=300, **settings).fit(COUNTS)
+    shares = model.predict_proba(COUNTS)
+    weights = shares.sum(axis=0) + weight_alpha
+    words = shares.T @ COUNTS + alpha
+    np.testing.assert_allclose(np.exp(model.component_log_prior_), weights / weights.sum(), atol=1e-6)
+    expected = words / words.sum(axis=1, keepdims=True)
+    np.testing.assert_allclose(np.exp(model.component_log_prob_), expected, atol=1e-6)
+    assert np.isfinite(model.lower_bound_)
+    assert np.isfinite(model.predict_proba(np.eye(COUNTS.shape[1]))).all()
+
+
+def test_restarts_are_chosen_by_their_objective():
+    settings = {"init": "examples", "n_init_epochs": 30, "n_epochs": 1}
+    several = MultinomialMixture(8, n_init=4, **settings).fit(COUNTS).lower_bound_
+    # Start i of several is the only start of another seed.
+    each = [
+        MultinomialMixture(8, n_init=1, random_state=i << 20, **settings).fit(COUNTS).lower_bound_ for i in range(4)
+    ]
+    assert max(each) > each[0] > min(each)
+    assert several == pytest.approx(max(each), rel=1e-12)
+
+
+def test_a_step_of_online_em_goes_some_way_to_the_maximum_of_its_documents():
+    model = MultinomialMixture(4, n_init=1, n_epochs=1).fit(COUNTS)
+    em, state = model.learner_, model.state_._replace(t=600.0)  # after one round of these
+    corpus = MemoryCorpus(COUNTS, None, (), shuffle=False)
+    for stop in (600, 300):
+        part = em.map(state, em.prepare(corpus.read(0, stop)), Lane(0, 0, 0, 0, stop, stop))
+        rho = (600 / stop + 2) ** -0.7
+        best = np.full(state.words.shape, em.model.alpha)
+        best[part.words] += 600 / stop * part.rows
+        after = replace(em, rule=replace(em.rule, form=EmForm("online"))).update(state, part)
+        np.testing.assert_allclose(after.words, (1 - rho) * state.words + rho * best, rtol=1e-12)
+        np.testing.assert_allclose(after.totals, after.words.sum(axis=0), rtol=1e-12)
+        assert after.t == 600 + stop
+
+
+def test_the_right_number_of_clusters_has_the_best_bic():
+    scores = {k: MultinomialMixture(k, n_init=3, n_epochs=15).fit(COUNTS).bic(COUNTS) for k in (2, 4, 8)}
+    assert min(scores, key=scores.get) == 4
+    model = MultinomialMixture(2, n_init=1, n_epochs=2).fit(COUNTS)
+    n_parameters = 1 + 2 * (COUNTS.shape[1] - 1)
+    assert model.bic(COUNTS) == pytest.approx(n_parameters * np.log(600) - 2 * model.score_samples(COUNTS).sum())
+
+
+def test_weights_are_copies():
+    weights = np.where(np.arange(600) < 100, 2.0, 1.0)
+    whole = MultinomialMixture(4, n_init=3).fit(sp.vstack([COUNTS, COUNTS[:100]]))
+    weighted = MultinomialMixture(4, n_init=3).fit(COUNTS, sample_weight=weights)
+    assert adjusted_rand_score(whole.labels_[:600], weighted.labels_) > 0.99
+    order = [np.flatnonzero(whole.labels_[:600] == k)[0] for k in range(4)]
+    np.testing.assert_allclose(
+        whole.component_log_prob_, weighted.component_log_prob_[weighted.labels_[order]], atol=0.05
+    )
+
+
+def test_a_model_says_whether_it_has_converged(tmp_path):
+    long = MultinomialMixture(4, n_init=1, n_epochs=40).fit(COUNTS)
+    short = MultinomialMixture(6, n_init=1, init="examples", n_init_epochs=1, n_epochs=2, evaluate_every=1).fit(COUNTS)
+    gain = short.history_[-2]["nll"] - short.history_[-1]["nll"]
+    assert gain > 1e-3
+    assert long.converged_ is True
+    assert short.converged_ is False
+    assert MultinomialMixture(4, n_init=1, evaluate_every=0).fit(COUNTS).converged_ is None
+    assert model_facts(long)["epochs"] == "40, converged"
+    assert "not converged: more n_epochs" in model_facts(short)["epochs"]
+    short.save(tmp_path / "m")
+    assert load_model(tmp_path / "m").converged_ is False
+
+
+def test_it_finds_what_scikit_learn_does():
+    """Its likelihood, where the prior weighs nothing: the same maximum, or a higher one."""
+    for X, k in ((IRIS, 3), (load_wine().data, 3)):
+        peer = PeerMixture(
+            k, covariance_type="diag", n_init=10, reg_covar=1e-9, tol=1e-10, max_iter=1000, random_state=0
+        )
+        ours = GaussianMixture(k, alpha=1e-9, n_epochs=400, n_init_epochs=20, evaluate_every=100).fit(X)
+        assert ours.score(X) >= peer.fit(X).score(X) - 1e-3
+
+
+def test_from_where_scikit_learn_ends_nothing_moves():
+    """The parameters are its parameters: score, bic, samples' probabilities."""
+    peer = PeerMixture(3, covariance_type="diag", n_init=10, reg_covar=0, tol=1e-12, max_iter=2000, random_state=0).fit(
+        IRIS
+    )
+    ours = GaussianMixture(3, alpha=1e-9, n_epochs=1000, n_init=20, evaluate_every=1000).fit(IRIS)
+    if ours.score(IRIS) > peer.score(IRIS) + 1e-6:  # a better maximum than the peer's
+        peer = PeerMixture(3, covariance_type="diag", reg_covar=0, tol=1e-12, max_iter=2000)
+        peer.weights_init, peer.means_init = ours.weights_, ours.means_
+        peer.precisions_init = 1 / ours.covariances_
+        peer.fit(IRIS)
+    order = [int(((ours.means_ - m) ** 2).sum(axis=1).argmin()) for m in peer.means_]
+    np.testing.assert_allclose(ours.weights_[order], peer.weights_, atol=1e-4)
+    np.testing.assert_allclose(ours.means_[order], peer.means_, atol=1e-3)
+    np.testing.assert_allclose(ours.covariances_[order], peer.covariances_, atol=1e-3)
+    assert ours.score(IRIS) == pytest.approx(peer.score(IRIS), abs=1e-6)
+    assert ours.bic(IRIS) == pytest.approx(peer.bic(IRIS), abs=1e-2)
+    np.testing.assert_allclose(ours.predict_proba(IRIS)[:, order], peer.predict_proba(IRIS), atol=1e-3)
+
+
+@pytest.mark.parametrize("em", FORMS)
+@pytest.mark.parametrize("kind", [GaussianMixture, ExponentialMixture])
+def test_clusters_are_found_by_every_em_and_kept_in_files(kind, em, tmp_path):
+    rng = np.random.default_rng(0)
+    y = rng.integers(0, 3, 600)
+    scales = np.array([[1.0, 30.0, 1.0, 30], [30.0, 1.0, 30.0, 1.0], [30.0, 30.0, 900.0, 900.0]])[y]
+    X = rng.exponential(scales) if kind is ExponentialMixture else rng.normal(np.log(scales), 0.5)
+    model = kind(3, em=em, n_init=3, n_epochs=20).fit(X)
+    assert adjusted_rand_score(y, model.labels_) > 0.85
+    model.save(tmp_path / "m")
+    loaded = load_model(tmp_path / "m")
+    assert loaded.lower_bound_ == model.lower_bound_
+    rows, clusters = loaded.sample(3000, random_state=0)
+    assert (loaded.predict(rows) == clusters).mean() > 0.85
+    np.testing.assert_allclose(np.bincount(clusters) / 3000, model.weights_, atol=0.05)
+
+
+def test_missing_values_are_summed_out():
+    rng = np.random.default_rng(1)
+    X = np.where(rng.random(IRIS.shape) < 0.15, np.nan, IRIS)
+    model = GaussianMixture(3, n_init=5).fit(X)
+    assert adjusted_rand_score(SPECIES, model.labels_) > 0.6
+    assert np.isfinite(model.score_samples(np.full((1, 4), np.nan))).all()
+    with pytest.raises(ValueError, match="takes no missing values"):
+        GaussianMixture(3, em="variational", n_init=1).fit(X)

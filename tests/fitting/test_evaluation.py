@@ -1,0 +1,119 @@
+"""Sums over documents and the means that are made of them; what held-out documents choose by is a part of them."""
+
+import numpy as np
+import pytest
+from threadpoolctl import threadpool_limits
+
+from sdem_dist import MultinomialNB, losses
+from sdem_dist.evaluation import (
+    SUMS,
+    choosing_metrics,
+    choosing_sums,
+    classifier_metrics,
+    classifier_sums,
+    evaluation_sums,
+    finish,
+    scored,
+)
+
+RNG = np.random.default_rng(0)
+SCORES, LABELS = RNG.normal(-20, 3, (50, 4)), RNG.integers(0, 4, 50)
+WEIGHTS, LENGTHS = RNG.random(50), RNG.integers(0, 9, 50).astype(float)
+
+
+def sums_of(*columns):
+    return evaluation_sums(scored(*columns))
+
+
+def test_means_by_hand():
+    found = finish(sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
+    assert found["accuracy"] == pytest.approx(np.average(SCORES.argmax(axis=1) == LABELS, weights=WEIGHTS))
+    for name in losses.LOSSES:
+        assert found[name] == pytest.approx(np.average(getattr(losses, name)(SCORES, LABELS), weights=WEIGHTS))
+    log_likelihood = np.log(np.exp(SCORES).sum(axis=1))
+    assert found["perplexity"] == pytest.approx(np.exp(-(WEIGHTS @ log_likelihood) / (WEIGHTS @ LENGTHS)))
+
+
+def test_parts_add_up():
+    whole = sums_of(SCORES, LABELS, WEIGHTS, LENGTHS)
+    parts = sum(sums_of(SCORES[i::3], LABELS[i::3], WEIGHTS[i::3], LENGTHS[i::3]) for i in range(3))
+    np.testing.assert_allclose(parts, whole, rtol=1e-12)
+    assert len(whole) == len(SUMS)
+
+
+def test_documents_of_weight_zero_count_nowhere_even_with_infinite_losses():
+    scores = np.vstack([SCORES, [[0.0, -np.inf, 0.0, 0.0]]])
+    without, with_it = (
+        sums_of(scores, np.append(LABELS, 1), np.append(WEIGHTS, w), np.append(LENGTHS, 5.0)) for w in (0, 1)
+    )
+    np.testing.assert_array_equal(without, sums_of(SCORES, LABELS, WEIGHTS, LENGTHS))
+    assert finish(with_it)["ncll"] == np.inf
+
+
+def test_nothing_to_measure():
+    nothing = finish(sums_of(SCORES[:0], LABELS[:0], WEIGHTS[:0], LENGTHS[:0]))
+    assert all(np.isnan(v) for v in nothing.values())
+    assert np.isnan(finish(sums_of(SCORES, LABELS, WEIGHTS, np.zeros(50)))["perplexity"])
+
+
+def test_bits_do_not_depend_on_the_threads_of_blas():
+    rng = np.random.default_rng(1)
+    arguments = rng.normal(-20, 3, (60_000, 2)), rng.integers(0, 2, 60_000), rng.random(60_000), rng.random(60_000)
+    sums = []
+    for n in (1, 2, 4):
+        with threadpool_limits(n):
+            sums.append(sums_of(*arguments).tobytes())
+    assert len(set(sums)) == 1
+
+
+CHOSEN_BY = ("macro_f1", "accuracy", "temperature", "tempered_log_loss")
+
+
+def drawn_scores(seed: int = 0, n: int = 300, n_classes: int = 4) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    labels = rng.integers(-1, n_classes, n)
+    scores = -500.0 + 3.0 * rng.normal(size=(n, n_classes)) + 2.0 * (labels[:, None] == np.arange(n_classes))
+    weights = rng.integers(0, 3, n).astype(float)
+    scores[7], scores[8, 1:], scores[9, 0] = -np.inf, -np.inf, np.nan
+    labels[7:10], weights[7:10] = 1, 1.0
+    return scores, labels, weights
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_it_is_a_part_of_the_full_evaluation(seed):
+    scores, labels, weights = drawn_scores(seed)
+    lengths = np.ones(len(labels))
+    whole = classifier_metrics(classifier_sums(scored(scores, labels, weights, lengths), tempered=True), 4)
+    found = choosing_metrics(choosing_sums(scores, labels, weights))
+    assert set(found) == set(CHOSEN_BY)
+    # A NaN loses no argmax of NumPy: only there do the two differ, by one document of weight 1.
+    assert found["accuracy"] == pytest.approx(whole["accuracy"], abs=1.01 / weights[labels >= 0].sum())
+    assert found["temperature"] == pytest.approx(whole["temperature"], rel=1e-9)
+    assert found["tempered_log_loss"] == pytest.approx(whole["tempered_log_loss"], rel=1e-12)
+
+
+def test_sums_add_up_over_documents():
+    scores, labels, weights = drawn_scores()
+    halves = [choosing_sums(scores[part], labels[part], weights[part]) for part in (slice(0, 120), slice(120, None))]
+    np.testing.assert_allclose(np.sum(halves, axis=0), choosing_sums(scores, labels, weights), rtol=1e-12)
+
+
+def test_without_a_document_nothing_is_known():
+    found = choosing_metrics(choosing_sums(np.empty((0, 3)), np.empty(0, int), np.empty(0)))
+    assert all(np.isnan(value) for value in found.values())
+
+
+def test_training_tells_of_held_out_documents_alone_what_chooses():
+    rng = np.random.default_rng(0)
+    y = rng.integers(3, size=2_500)
+    X = rng.poisson(0.3 + 0.5 * (np.arange(30) % 3 == y[:, None]))
+    seen = []
+
+    def listen(event):
+        if hasattr(event, "metrics"):
+            seen.append((event.stage, set(event.metrics)))
+
+    MultinomialNB(random_state=0).fit(X, y, callbacks=[listen])
+    held_out = {f"validation_{name}" for name in CHOSEN_BY}
+    assert seen[0] == ("choose", held_out)
+    assert seen[-1] == ("train", set())
