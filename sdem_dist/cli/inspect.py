@@ -95,7 +95,7 @@ def _model(name: str, card: bool, measured: str | None, source: Source) -> str:
 
 def _facts(corpus: Corpus, *, values: bool) -> str:
     """Return a table of what a corpus is and how it was made; with `values` of what tables miss, which reads them."""
-    from sdem_dist.corpus.skip_damaged import missing_values
+    from sdem_dist.corpus.reader import missing_values
     from sdem_dist.corpus.tables import numbering
     from sdem_dist.text import VectorizerSettings
 

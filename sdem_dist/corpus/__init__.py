@@ -2,8 +2,7 @@
 
 from sdem_dist.corpus.manifest import Header, ShardInfo
 from sdem_dist.corpus.memory import MemoryCorpus
-from sdem_dist.corpus.reader import Corpus, concat, open_corpus
-from sdem_dist.corpus.skip_damaged import Problem, check_corpus
+from sdem_dist.corpus.reader import Corpus, Problem, check_corpus, concat, open_corpus
 from sdem_dist.corpus.writer import write_corpus
 
 __all__ = [

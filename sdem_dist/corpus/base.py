@@ -4,27 +4,23 @@ from __future__ import annotations
 
 import hashlib
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias, cast
+from typing import Any, ClassVar, Self, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.corpus.checks import document_frequency
+from sdem_dist.corpus.folds import FoldMask, Folds, Selection
 from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header
 from sdem_dist.documents import DenseDocuments, Documents
-
-if TYPE_CHECKING:
-    from sdem_dist.corpus.folds import FoldMask, Folds, Selection
 
 AnyDocuments: TypeAlias = Documents | DenseDocuments
 Transform: TypeAlias = Callable[[AnyDocuments, int, int], AnyDocuments]
 """From the documents at positions ``start`` up to ``stop``, and these, to others; its ``repr`` names it."""
-Which: TypeAlias = "ArrayLike | Callable[[ClassLabel | None, int | str], bool]"
-"""A mask, positions, or a function of the label and the id of a document."""
 BLOCK = 1 << 15  # documents that are read at a time
 _frequencies = ByteCache(512 << 20, oldest_leave=True)  # of subsets by their names: many tasks of a process use them
 
@@ -36,8 +32,8 @@ class OfValues:
     function: Callable[[np.ndarray], np.ndarray]
 
     def __call__(self, documents: AnyDocuments, start: int, stop: int) -> AnyDocuments:
-        values = cast(DenseDocuments, documents).values
-        return replace(cast(DenseDocuments, documents), values=self.function(np.asarray(values, np.float64)))
+        table = cast(DenseDocuments, documents)
+        return replace(table, values=self.function(np.asarray(table.values, np.float64)))
 
 
 class BaseCorpus(ABC):
@@ -46,21 +42,12 @@ class BaseCorpus(ABC):
     Subclasses say what is stored. Of that, a corpus has all documents or the `rows`; documents outside of one of the
     `subsets` have weight 0, so that ranges, lanes and random numbers are those of all; `transforms` change documents as
     they are read, in turn.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_documents,), int64, or None
-        Stored positions of the documents, ascending.
-    subsets : tuple of Selection or FoldMask
-    transforms : tuple of callable
-    weight_divisor : float
-        What stored weights are divided by.
     """
 
-    rows: np.ndarray | None = None
+    rows: np.ndarray | None = None  # shape (n_documents,), int64: stored positions of the documents, ascending
     subsets: tuple[Selection | FoldMask, ...] = ()
     transforms: tuple[Transform, ...] = ()
-    weight_divisor: float = 1.0
+    weight_divisor: float = 1.0  # of stored weights
     _state: ClassVar[tuple[str, ...]] = ("rows", "subsets", "transforms", "weight_divisor")
     """What is sent to workers; all else is made again."""
 
@@ -68,7 +55,6 @@ class BaseCorpus(ABC):
     @property
     @abstractmethod
     def stored_header(self) -> Header: ...
-
     @abstractmethod
     def _key(self) -> str: ...
     @abstractmethod
@@ -116,10 +102,6 @@ class BaseCorpus(ABC):
         rows = np.flatnonzero(inside)
         return self._with(rows=rows if self.rows is None else self.rows[rows], subsets=())
 
-    def _column(self, name: str) -> np.ndarray | None:
-        stored = self._array(name)
-        return stored if stored is None or self.rows is None else stored[self.rows]
-
     @property
     def name(self) -> str:
         """What tells these documents from all that are stored: empty where they are all."""
@@ -157,27 +139,25 @@ class BaseCorpus(ABC):
     def read(self, start: int, stop: int) -> AnyDocuments:
         """Return documents, in stored order.
 
-        Parameters
-        ----------
-        start, stop : int
-            Positions, ``0 <= start <= stop <= n_documents``. On disk every shard that holds one of them is read as a
-            piece, so ranges that follow the shards' borders waste nothing.
+        On disk every shard that holds one of them is read as a piece, so ranges that follow the shards' borders waste
+        nothing. What is returned is not to be changed: arrays may be views. Without classes ``labels`` is None.
 
-        Returns
-        -------
-        Documents, or DenseDocuments
-            By the corpus's layout. Not to be changed: arrays may be views. ``labels`` is None without classes.
-
-        Raises
-        ------
-        CorpusError
-            A shard is damaged; the message names it and the array.
-        IndexError
-            The range is not within the corpus.
+        Raises CorpusError: a shard is damaged; the message names it and the array.
+        Raises IndexError: not ``0 <= start <= stop <= n_documents``.
         """
         if not 0 <= start <= stop <= self.n_documents:
             raise IndexError(f"documents {start} to {stop} are not within the {self.n_documents} of {self!r}")
-        documents = self._read(start, stop) if self.rows is None else self._gather(self.rows[start:stop])
+        if self.rows is None:
+            documents = self._read(start, stop)
+        else:
+            rows = self.rows[start:stop]
+            parts = [] if len(rows) else [self._read(0, 0)]
+            for first in range(int(rows[0]), int(rows[-1]) + 1, BLOCK) if len(rows) else ():
+                last = min(first + BLOCK, self.stored_header.n_documents)
+                inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
+                if len(inside):
+                    parts.append(self._read(first, last).taken(inside))
+            documents = type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
         if self.weight_divisor != 1.0 and documents.weights is not None:
             documents = replace(documents, weights=documents.weights / self.weight_divisor)
         if self.subsets:
@@ -186,16 +166,6 @@ class BaseCorpus(ABC):
         for transform in self.transforms:
             documents = transform(documents, start, stop)
         return documents
-
-    def _gather(self, rows: np.ndarray) -> AnyDocuments:
-        """Read the documents at some stored positions, ascending."""
-        parts = [] if len(rows) else [self._read(0, 0)]
-        for first in range(int(rows[0]), int(rows[-1]) + 1, BLOCK) if len(rows) else ():
-            last = min(first + BLOCK, self.stored_header.n_documents)
-            inside = rows[np.searchsorted(rows, first) : np.searchsorted(rows, last)] - first
-            if len(inside):
-                parts.append(self._read(first, last).taken(inside))
-        return type(parts[0]).concatenate(parts)  # type: ignore[arg-type]  # all are of one layout
 
     def _mask(self, start: int, stop: int) -> np.ndarray:
         return np.logical_and.reduce([mask.mask(start, stop) for mask in self.subsets])
@@ -209,9 +179,17 @@ class BaseCorpus(ABC):
         """Return where the document at a position is, for people."""
         return self._place(document if self.rows is None else int(self.rows[document]))
 
+    def _column(self, name: str) -> np.ndarray | None:
+        stored = self._array(name)
+        return stored if stored is None or self.rows is None else stored[self.rows]
+
     def labels(self) -> np.ndarray | None:
         """Read the labels of all documents and nothing else: int32 of shape (n_documents,), None without classes."""
         return self._column("labels")
+
+    def all_groups(self) -> np.ndarray | None:
+        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none are stored."""
+        return self._column("groups")
 
     @cached_property
     def weights(self) -> np.ndarray | None:
@@ -232,10 +210,6 @@ class BaseCorpus(ABC):
             return tuple(map(float, self.header.class_counts))
         labelled, weights = labels >= 0, cast(np.ndarray, self.weights)
         return tuple(np.bincount(labels[labelled], weights[labelled], len(self.header.classes)).tolist())
-
-    def all_groups(self) -> np.ndarray | None:
-        """Read a hash of the group of each document, uint64 of shape (n_documents,); None where none are stored."""
-        return self._column("groups")
 
     @cached_property
     def document_frequency(self) -> np.ndarray:
@@ -264,8 +238,6 @@ class BaseCorpus(ABC):
         Documents of one group, of `groups` in stored order or those that the corpus stores, are in one fold.
         ``folds.train(i)`` trains any estimator without a fold, ``estimator.evaluate(folds.test(i))`` scores the fold.
         """
-        from sdem_dist.corpus.folds import Folds
-
         return Folds(self, k, seed, groups=groups)
 
     def ids_of(self, start: int = 0, stop: int | None = None) -> list[Any]:
@@ -275,25 +247,14 @@ class BaseCorpus(ABC):
     def ids_at(self, documents: Iterable[int]) -> list[Any]:
         return list(documents)
 
-    def subset(self, which: Which) -> Self:
+    def subset(self, which: ArrayLike | Callable[[ClassLabel | None, int | str], bool]) -> Self:
         """Return some documents, which train estimators and are evaluated and predicted like a corpus.
 
         All documents are read, and those outside have weight 0. Document frequencies are of the chosen documents alone.
 
-        Parameters
-        ----------
-        which : array-like of bool or int, or callable
-            A mask of shape (n_documents,), positions, or a function of a document's label and id that says whether it
-            is inside. Labels are None where there are none.
-
-        Returns
-        -------
-        Corpus
-
-        Raises
-        ------
-        ValueError
-            It names no document, one that is not there, or something else.
+        `which`: a mask of shape (n_documents,), positions, or a function of a document's label, None where there is
+        none, and id that says whether it is inside.
+        Raises ValueError: it names no document, one that is not there, or something else.
 
         Examples
         --------
@@ -305,12 +266,10 @@ class BaseCorpus(ABC):
         >>> two.weight
         5.0
         """
-        from sdem_dist.corpus.folds import Selection
-
         n, classes, labels = self.n_documents, self.header.classes, self.labels()
         mask = np.zeros(n, bool)
         if callable(which):
-            positions: Sequence[int] = [-1] * n if labels is None else labels.tolist()
+            positions = [-1] * n if labels is None else labels.tolist()
             pairs = zip(positions, self.ids_of(), strict=True)
             mask[:] = [bool(which(None if k < 0 else cast(ClassLabel, classes[k]), name)) for k, name in pairs]
         else:

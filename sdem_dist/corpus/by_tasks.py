@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
@@ -11,12 +11,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sdem_dist.corpus.collect import COLUMNS, Batch, batches, check_same_kind, collect
+from sdem_dist.corpus.collect import COLUMNS, batches, check_same_kind, collect
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder, column_of
 from sdem_dist.corpus.manifest import Classes
-from sdem_dist.corpus.shards import Kind
-from sdem_dist.corpus.shuffle import ROWS, SortedDocuments, SortedRows, stored_keys
+from sdem_dist.corpus.rows import Kind
+from sdem_dist.corpus.shuffle import ALL_KEYS, ROWS, SortedDocuments, SortedRows, stored_keys
 from sdem_dist.corpus.tables import categories_by_column, encoded_table, joined_categories
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject
@@ -53,28 +53,26 @@ def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
             f"a client's workers write dask arrays, DataFrames and bags of batches, not a {type(X).__name__}: leave client out"
         )
     sizes = X.chunks[0] if hasattr(X, "chunks") else [np.nan] * len(rows)
-    beside = [_cut_alike(column, sizes, name) for name, column in zip(COLUMNS, columns, strict=True)]
-    return [tuple(part) for part in zip(rows, *beside, strict=True)]
-
-
-def _cut_alike(column: Any, sizes: Sequence[float], name: str) -> Sequence[Any]:
-    """Return a column's part for each part of X: delayed ones of a Dask collection, or arrays in memory."""
-    if column is None:
-        return [None] * len(sizes)
-    if not hasattr(column, "to_delayed"):
-        if np.isnan(sum(sizes)):
+    beside: list[Sequence[Any]] = []  # of each column its part for each part of X
+    for name, column in zip(COLUMNS, columns, strict=True):
+        if column is None:
+            beside.append([None] * len(sizes))
+        elif hasattr(column, "to_delayed"):
+            delayed = (column.rechunk({1: -1}) if column.ndim > 1 else column).to_delayed()
+            beside.append(np.ravel(delayed).tolist())
+            if len(beside[-1]) != len(sizes):
+                raise CorpusError(f"{name} is cut into {len(beside[-1])} parts and X into {len(sizes)}: cut both alike")
+        elif np.isnan(sum(sizes)):
             raise CorpusError(
                 f"the parts of X have no known length, and {name} is in memory: make a Dask collection of it, or of an "
                 "array X.compute_chunk_sizes() first"
             )
-        if len(column) != sum(sizes):
+        elif len(column) != sum(sizes):
             raise CorpusError(f"X has {sum(sizes)} documents and {name} has {len(column)}")
-        values = column if isinstance(column, list) else np.asarray(column)
-        return [values[start:stop] for start, stop in pairwise(accumulate(map(int, sizes), initial=0))]
-    blocks: list[Any] = np.ravel((column.rechunk({1: -1}) if column.ndim > 1 else column).to_delayed()).tolist()
-    if len(blocks) != len(sizes):
-        raise CorpusError(f"{name} is cut into {len(blocks)} parts and X into {len(sizes)}: cut both alike")
-    return blocks
+        else:
+            values = column if isinstance(column, list) else np.asarray(column)
+            beside.append([values[a:b] for a, b in pairwise(accumulate(map(int, sizes), initial=0))])
+    return [tuple(part) for part in zip(rows, *beside, strict=True)]
 
 
 def categories_of(X: Any, client: Client, executor: Executor) -> dict[int, np.ndarray]:
@@ -139,23 +137,19 @@ def store_part(
 
     def stored(partial_folder: Path) -> JsonObject:
         try:
-            batches_of_part = _batches(categories, X, columns)
-            documents = collect(batches_of_part, partial_folder / "unused", 1 << 62, seed=None, **options)
+            if isinstance(X, list | tuple):  # of a bag
+                source = batches(list(X), columns)
+            else:
+                y, *others, groups = columns
+                values = X if categories is None else encoded_table(X, categories).values
+                hashes = None if groups is None else group_hashes(groups)
+                source = iter([(values, None if y is None else np.asarray(y), *others, hashes)])
+            documents = collect(source, partial_folder / "unused", 1 << 62, seed=None, **options)
         except CorpusError as error:
             raise CorpusError(f"part {number} of X (from 0), documents counted within it: {error}") from error
         return documents.write_rows(partial_folder)
 
     return once(folder, stored)
-
-
-def _batches(categories: dict[int, np.ndarray] | None, X: Any, columns: Any) -> Iterator[Batch]:
-    """Yield the batches of a part: it is one itself, or a list of some, as the partitions of bags are."""
-    if isinstance(X, list | tuple):
-        yield from batches(list(X), columns)
-        return
-    y, *others, groups = columns
-    values = X if categories is None else encoded_table(X, categories).values
-    yield values, None if y is None else np.asarray(y), *others, None if groups is None else group_hashes(groups)
 
 
 def sort_part(part: Path, folder: Path, classes: Classes, weighted: bool, seed: int | None, first: int) -> list[int]:
@@ -171,17 +165,16 @@ def sort_part(part: Path, folder: Path, classes: Classes, weighted: bool, seed: 
         numbers = np.array([number_of[type(name), name] for name in summary["classes"]] or [0], np.int32)
         counts = np.zeros(len(classes), np.int64)
         by_key = SortedRows(partial_folder / ROWS, 1 << 62)
-        for rows in SortedRows.of_folder(part).between(0, 1 << 64):
+        for rows in SortedRows.of_folder(part).between(*ALL_KEYS):
             labels = np.where(rows.labels < 0, np.int32(-1), numbers[rows.labels])
             if kind.labels:
                 counts += np.bincount(labels[labels >= 0], minlength=len(classes))
+            as_floats = weighted and rows.data.dtype.kind == "u"
             by_key.add(
                 replace(
                     rows,
                     keys=keys[rows.keys.astype(np.int64)],  # until now these were positions in the part
-                    data=rows.data.astype(np.float32, copy=False)
-                    if weighted and rows.data.dtype.kind == "u"
-                    else rows.data,
+                    data=rows.data.astype(np.float32) if as_floats else rows.data,
                     labels=labels,
                     ids=rows.ids + first if kind.ids == "positions" else rows.ids,
                 )

@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,9 +14,13 @@ from numpy.typing import ArrayLike
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.counted import counted, is_count
 
+if TYPE_CHECKING:
+    from sdem_dist.corpus.base import BaseCorpus
+
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
 _numbers = ByteCache(512 << 20, oldest_leave=True)  # folds of the corpora of this process: hundreds of tasks use them
+CorpusT = TypeVar("CorpusT", bound="BaseCorpus")
 
 
 @dataclass(frozen=True)
@@ -51,28 +55,6 @@ class Selection:
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
 
 
-class Divisible(Protocol):
-    """What folds need to know of a corpus."""
-
-    @property
-    def n_documents(self) -> int: ...
-
-    @property
-    def mask(self) -> np.ndarray | None: ...
-
-    @property
-    def cache_key(self) -> str: ...
-
-    def labels(self) -> np.ndarray | None: ...
-
-    def all_groups(self) -> np.ndarray | None: ...
-
-    def within(self, mask: Any) -> Self: ...
-
-
-CorpusT = TypeVar("CorpusT", bound=Divisible)
-
-
 class Folds(Generic[CorpusT]):
     """The documents of a corpus in `k` parts of almost equal size, each with its share of every class.
 
@@ -95,11 +77,8 @@ class Folds(Generic[CorpusT]):
         if k > corpus.n_documents:
             raise ValueError(f"{k} folds need at least {k} documents, and there are {corpus.n_documents:,}")
         self.corpus, self.k, self.seed, self.share = corpus, int(k), int(seed), float(share)
-        self.groups = None if groups is None else group_codes(groups, corpus.n_documents)
+        self.groups = None if groups is None else _group_codes(groups, corpus.n_documents)
         """The number of each document's group, where groups were passed."""
-
-    def __reduce__(self) -> tuple[type[Folds[CorpusT]], tuple[object, ...]]:
-        return Folds, (self.corpus, self.k, self.seed, self.share, self.groups)
 
     @cached_property
     def name(self) -> str:
@@ -143,7 +122,7 @@ class Folds(Generic[CorpusT]):
 
 @dataclass(frozen=True)
 class FoldMask:
-    """A fold of a corpus, or all but this fold."""
+    """A fold of a corpus, or all but this fold; like a `Selection`, but workers find the documents for themselves."""
 
     folds: Folds[Any]
     number: int
@@ -155,7 +134,6 @@ class FoldMask:
 
     @property
     def name(self) -> str:
-        """What tells it from other folds of the corpus."""
         return f"{self.folds.name} {self.number} {self.inside}"
 
     @property
@@ -173,25 +151,7 @@ class FoldMask:
         return inside & (document_keys(folds.seed, SHARES, start, stop) < np.uint64(folds.share * 2.0**64))
 
 
-def assign_folds(
-    labels: np.ndarray | None, n_documents: int, k: int, seed: int, groups: ArrayLike | None = None
-) -> np.ndarray:
-    """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn.
-
-    With groups, the largest come first; each goes into the fold that has fewest documents of its classes.
-    """
-    from sdem_dist.kernels.randomness import document_keys  # numba comes with it
-
-    keys = document_keys(seed, FOLDS, 0, n_documents)
-    if groups is not None:
-        return _folds_of_groups(labels, group_codes(groups, n_documents), k, keys)
-    order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
-    numbers = np.empty(n_documents, np.int16)
-    numbers[order] = np.arange(n_documents) % k
-    return numbers
-
-
-def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
+def _group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
     """Return groups numbered from 0, int64 of shape (n_documents,); ValueError where there is not one per document."""
     names = np.asarray(groups)
     if names.shape != (n_documents,):
@@ -199,9 +159,23 @@ def group_codes(groups: ArrayLike, n_documents: int) -> np.ndarray:
     return np.unique(names, return_inverse=True)[1].astype(np.int64)
 
 
-def _folds_of_groups(labels: np.ndarray | None, codes: np.ndarray, k: int, keys: np.ndarray) -> np.ndarray:
-    from sdem_dist.kernels.csr import deal_groups
+def assign_folds(
+    labels: np.ndarray | None, n_documents: int, k: int, seed: int, groups: ArrayLike | None = None
+) -> np.ndarray:
+    """Return the fold of each document: those of a class, in the order of their hashes, are dealt in turn.
 
+    With groups, the largest come first; each goes into the fold that has fewest documents of its classes.
+    """
+    from sdem_dist.kernels.csr import deal_groups  # numba comes with it
+    from sdem_dist.kernels.randomness import document_keys
+
+    keys = document_keys(seed, FOLDS, 0, n_documents)
+    if groups is None:
+        order = np.argsort(keys, kind="stable") if labels is None else np.lexsort((keys, labels))
+        numbers = np.empty(n_documents, np.int16)
+        numbers[order] = np.arange(n_documents) % k
+        return numbers
+    codes = _group_codes(groups, n_documents)
     n = int(codes.max(initial=-1)) + 1
     if n < k:
         raise ValueError(f"{counted(n, 'group')} cannot be cut into {k} folds: a group is in one fold")
@@ -213,7 +187,7 @@ def _folds_of_groups(labels: np.ndarray | None, codes: np.ndarray, k: int, keys:
     order = np.lexsort((least, -sizes))
     starts = np.searchsorted(pairs // n_classes, np.arange(n + 1))
     of_groups = deal_groups(order, starts, pairs % n_classes, counts, np.bincount(classes, minlength=n_classes), k)
-    return of_groups[codes]
+    return np.asarray(of_groups[codes])
 
 
 def group_hashes(groups: ArrayLike) -> np.ndarray:

@@ -111,12 +111,9 @@ def plain_label(label: object) -> ClassLabel:
     if isinstance(label, np.datetime64 | np.timedelta64):
         plain, problem = label, _DATES
     elif isinstance(plain, str):
-        if plain.endswith("\0"):
-            problem = "it ends with a NUL, which NumPy drops"
-        elif any("\ud800" <= c <= "\udfff" for c in plain):
-            problem = "it holds half of a surrogate pair"
-        else:
+        if not plain.endswith("\0") and not any("\ud800" <= c <= "\udfff" for c in plain):
             return plain
+        problem = "it ends with a NUL, which NumPy drops" if plain.endswith("\0") else "it holds half of a surrogate pair"
     elif isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain
     raise CorpusError(f"{plain!r} cannot be a class label: {problem}")
@@ -155,7 +152,6 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
     """Return an indicator matrix as CSR, or None where `y` holds collections of labels.
 
     A list of lists of equal length that hold zeros and ones is an indicator matrix, as for scikit-learn.
-
     Raises ValueError: a matrix holds other numbers than zeros and ones.
     """
     from scipy.sparse import csr_matrix, issparse
@@ -163,9 +159,8 @@ def indicator_of(y: Any) -> sp.csr_matrix | None:
     is_list = isinstance(y, list | tuple)
     if not issparse(y):
         rows = y if is_list or isinstance(y, np.ndarray) else ()
-        if (isinstance(y, list) and not {type(row) for row in y} <= {list, np.ndarray}) or len(
-            {np.size(row) if not isinstance(row, str | set | frozenset) else -1 for row in rows}
-        ) > 1:
+        lengths = {np.size(row) if not isinstance(row, str | set | frozenset) else -1 for row in rows}
+        if len(lengths) > 1 or (isinstance(y, list) and not {type(row) for row in y} <= {list, np.ndarray}):
             return None
         y = np.asarray(y)
         if y.ndim != 2 or y.dtype.kind not in "buif" or (is_list and not np.isin(y, (0, 1)).all()):

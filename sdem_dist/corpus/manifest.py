@@ -26,11 +26,9 @@ VOCABULARY = "vocabulary"
 DOCUMENT_FREQUENCY = "document_frequency"
 UINT16_FEATURES = 65536
 HASHED_BYTES = 1 << 24
-
-DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}
+DATA_DTYPES = {SPARSE: ("uint8", "uint16", "uint32", "float32"), DENSE: ("float32", "float64")}  # narrow to wide
 
 Count = Annotated[int, msgspec.Meta(ge=0)]
-Layout = Literal["sparse", "dense"]
 ClassLabel = str | int | float | bool
 LabelSet = tuple[ClassLabel, ...]
 """The labels of a document that may have several, sorted."""
@@ -61,67 +59,34 @@ def vocabulary_hash(n_features: int, encoded: tuple[np.ndarray, np.ndarray] | No
 
 @dataclass(frozen=True)
 class ShardInfo:
-    """The entry of one shard in the manifest.
-
-    Attributes
-    ----------
-    n_documents, n_nonzeros : int
-    data_dtype : str
-        dtype of array ``data``: uint8, uint16, uint32 or float32; in a dense corpus of ``values``: float32 or float64.
-    checksums : dict of str to int
-        CRC-32C of each of its arrays, by name: the bytes of the values, little-endian.
-    """
+    """The entry of one shard in the manifest."""
 
     n_documents: Count
     n_nonzeros: Count
-    data_dtype: str
-    checksums: Mapping[str, Count]
+    data_dtype: str  # of array ``data``, or ``values``: see `DATA_DTYPES`
+    checksums: Mapping[str, Count]  # CRC-32C of each of its arrays, by name: the bytes of the values, little-endian
 
 
 @dataclass(frozen=True)
 class Header:
-    """The manifest of a corpus.
-
-    Attributes
-    ----------
-    n_documents, n_features, n_nonzeros : int
-        A dense corpus counts all its values as nonzeros.
-    classes : tuple of str, int, float or bool, or tuple of tuples of these
-        The class names; a label is a position in it. Empty: the documents have no labels. Tuples: a document may have
-        several labels, and these are the sets that occur.
-    class_counts : tuple of int
-        Number of documents of each class.
-    shards : tuple of ShardInfo
-        In stored order.
-    vocabulary_hash : str
-        SHA-256, see `vocabulary_hash`: two corpora of equal hashes number their words alike.
-    weighted : bool
-        The entries are real weights, such as a user's tf-idf, rather than counts.
-    vectorizer : dict or None
-        How text became these numbers, as JSON; None if unknown.
-    made_by : dict
-        Version, sources, seed and the like, as JSON. For readers only: no part of the corpus's identity.
-    document_frequency_checksum : int or None
-        CRC-32C of the array ``document_frequency``; None for dense corpora.
-    layout : {"sparse", "dense"}
-        Counts or weights as CSR matrices, or tables of real numbers.
-    n_targets : int
-        How many real numbers are to be predicted of each document of a sparse corpus; 0: none.
-    """
+    """The manifest of a corpus."""
 
     n_documents: Count
     n_features: Count
-    n_nonzeros: Count
+    n_nonzeros: Count  # a dense corpus counts all its values
     classes: Classes
-    class_counts: tuple[Count, ...]
-    shards: tuple[ShardInfo, ...]
-    vocabulary_hash: str
-    weighted: bool = False
-    vectorizer: JsonObject | None = None
+    """The class names; a label is a position in it. Empty: the documents have no labels. Tuples: a document may have
+    several labels, and these are the sets that occur."""
+    class_counts: tuple[Count, ...]  # documents of each class
+    shards: tuple[ShardInfo, ...]  # in stored order
+    vocabulary_hash: str  # see `vocabulary_hash`: two corpora of equal hashes number their words alike
+    weighted: bool = False  # the entries are real weights, such as a user's tf-idf, rather than counts
+    vectorizer: JsonObject | None = None  # how text became these numbers; None: unknown
     made_by: JsonObject = field(default_factory=dict)
-    document_frequency_checksum: Count | None = None
-    layout: Layout = SPARSE
-    n_targets: Count = 0
+    """Version, sources, seed and the like, for readers only: no part of the corpus's identity."""
+    document_frequency_checksum: Count | None = None  # CRC-32C of the array; None for dense corpora
+    layout: Literal["sparse", "dense"] = SPARSE  # counts or weights as CSR matrices, or tables of real numbers
+    n_targets: Count = 0  # real numbers to be predicted of each document of a sparse corpus
 
     @cached_property
     def shard_starts(self) -> np.ndarray:
@@ -174,7 +139,7 @@ class Header:
 
     @classmethod
     def from_json(cls, document: object, where: str) -> Header:
-        """Read a manifest; `where` is the corpus's path, for messages.
+        """Read the manifest of the corpus at the path `where`.
 
         Raises CorpusError: it is not a manifest, was made by another format, is inconsistent or altered.
         """
@@ -190,22 +155,20 @@ class Header:
             header = msgspec.convert(document, cls)
         except msgspec.ValidationError as error:
             raise CorpusError(f"the manifest is malformed: {error}", path=where) from error
-        if not header._is_consistent():
+        shards, classes, sparse = header.shards, set(header.classes), header.layout == SPARSE
+        if not (
+            header.n_documents == sum(s.n_documents for s in shards)
+            and header.n_nonzeros == sum(s.n_nonzeros for s in shards)
+            and len(header.class_counts) == len(header.classes) == len(classes)
+            and len({type(label) is tuple for label in classes}) < 2
+            and sum(header.class_counts) <= header.n_documents  # the class of some documents may be hidden
+            and min(header.n_documents, header.n_features) > 0
+            and {s.data_dtype for s in shards} <= {*DATA_DTYPES[header.layout]}
+            and len({"weights" in s.checksums for s in shards}) < 2
+            and sparse == (header.document_frequency_checksum is not None)
+            and (sparse or not header.n_targets)
+        ):
             raise CorpusError("the manifest is inconsistent: it contradicts itself", path=where)
         if document.get("uid") != header.uid:
             raise CorpusError("the manifest was altered: its content does not have the uid it states", path=where)
         return header
-
-    def _is_consistent(self) -> bool:
-        classes, labelled, dtypes = set(self.classes), sum(self.class_counts), {s.data_dtype for s in self.shards}
-        return (
-            all(sum(getattr(s, n) for s in self.shards) == getattr(self, n) for n in ("n_documents", "n_nonzeros"))
-            and len(self.class_counts) == len(self.classes) == len(classes)
-            and len({type(label) is tuple for label in classes}) < 2
-            and labelled <= self.n_documents  # the class of some documents may be hidden
-            and min(self.n_documents, self.n_features) > 0
-            and dtypes <= {*DATA_DTYPES[self.layout]}
-            and len({"weights" in s.checksums for s in self.shards}) < 2
-            and (self.layout == SPARSE) == (self.document_frequency_checksum is not None)
-            and (self.layout == SPARSE or not self.n_targets)
-        )

@@ -10,15 +10,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from sdem_dist.corpus import checks
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
-from sdem_dist.corpus.checks import (
-    check_structure,
-    checked_entries,
-    checked_table,
-    checked_targets,
-    checked_weights,
-    document_frequency,
-)
 from sdem_dist.corpus.manifest import DENSE, SPARSE, ClassLabel, Header, LabelSet, ShardInfo, vocabulary_hash
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
@@ -31,38 +24,16 @@ ARRAYS = ("data", "indices", "indptr", "values", "labels", "weights", "targets")
 class MemoryCorpus(BaseCorpus):
     """Documents of a matrix or a table behind the reading interface of `Corpus`.
 
-    Parameters
-    ----------
-    X : sparse matrix or array of shape (n_documents, n_features)
-        Counts or weights, never negative. With `dense` a table: finite, or NaN for a missing value.
-    y_positions : ndarray of shape (n_documents,), integers, or None
-        Position of each document's class in `classes`; -1 where it is not known, for learners that allow for this.
-    classes : sequence of labels
-        Empty if there are no labels.
-    weights : ndarray of shape (n_documents,), optional
-        Weight of each document.
-    targets : ndarray of shape (n_documents, n_targets), optional
-        Real numbers to be predicted, beside a sparse matrix.
-    rows : ndarray of shape (n_chosen,), integers, optional
-        The rows of `X`, ascending, that are documents. By default all.
-    random_state : int, default 0
-        Seed of the order of the documents.
-    shuffle : bool, default True
-        Permute the documents, once.
-    dense : bool, default False
-
-    Attributes
-    ----------
-    order : ndarray of shape (n_documents,), int64, or None
-        Row of `X` that each document is; None without shuffling and `rows`.
-    n_rows : int
-        Rows of `X`.
-
-    Raises
-    ------
-    CorpusError
-        There is no document or column, lengths differ, a position has no class, an entry of a matrix is negative, not
-        finite or beyond float32, or a value of a table is infinite.
+    `X`: sparse matrix or array of shape (n_documents, n_features): counts or weights, never negative. With `dense` a
+    table: finite, or NaN for a missing value.
+    `y_positions`: shape (n_documents,): position of each document's class in `classes`; -1 where it is not known, for
+    learners that allow for this.
+    `classes`: empty if there are no labels.
+    `targets`: shape (n_documents, n_targets): real numbers to be predicted, beside a sparse matrix.
+    `rows`: the rows of `X`, ascending, that are documents. By default all.
+    `random_state`: seed of the order of the documents, which are permuted once if `shuffle`.
+    Raises CorpusError: there is no document or column, lengths differ, a position has no class, an entry of a matrix is
+    negative, not finite or beyond float32, or a value of a table is infinite.
     """
 
     _state = ("_documents", "_classes", "order", "n_rows", "_number", *BaseCorpus._state)
@@ -84,8 +55,8 @@ class MemoryCorpus(BaseCorpus):
 
         what = "the table" if dense else "the matrix"
         if sp.issparse(X):
-            check_structure(X, what)
-        matrix: Any = checked_table(X, what) if dense else checked_entries(sp.csr_array(X), what)
+            checks.check_structure(X, what)
+        matrix: Any = checks.checked_table(X, what) if dense else checks.checked_entries(sp.csr_array(X), what)
         if 0 in matrix.shape:
             raise CorpusError(f"{what} of shape {matrix.shape} holds no documents")
         n, labels = matrix.shape[0], None if y_positions is None else np.asarray(y_positions, np.int32)
@@ -95,23 +66,34 @@ class MemoryCorpus(BaseCorpus):
             raise CorpusError(f"{what} has labels outside -1 to {len(classes) - 1}")
         columns = [
             labels,
-            None if weights is None else checked_weights(weights, n, what),
-            None if targets is None else checked_targets(targets, n, what),
+            None if weights is None else checks.checked_weights(weights, n, what),
+            None if targets is None else checks.checked_targets(targets, n, what),
         ]
         order = rows
         if shuffle:
             order = np.random.Generator(np.random.PCG64(random_state)).permutation(n if rows is None else len(rows))
             order = order if rows is None else rows[order]
-        self._classes, self.order, self.n_rows, self._number = tuple(classes), order, n, next(_numbers)
+        self._classes, self.n_rows, self._number = tuple(classes), n, next(_numbers)
+        self.order = order
+        """Row of `X` that each document is: int64; None without shuffling and `rows`."""
         self._documents: AnyDocuments
         if order is not None:
             columns = [None if column is None else column[order] for column in columns]
         if dense:
             values = np.ascontiguousarray(matrix if order is None else matrix[order])
             self._documents = DenseDocuments(values, *columns[:2])
-        else:
-            data, indices, indptr = _csr(matrix, order)
-            self._documents = Documents(data, indices, indptr, matrix.shape[1], *columns)
+            return
+        canonical = matrix.has_canonical_format
+        if canonical:  # few bytes are soon permuted
+            matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
+        if order is not None:
+            matrix = matrix[order]
+        if not canonical:
+            matrix = matrix if order is not None else matrix.copy()  # the caller's is not changed
+            matrix.sum_duplicates()
+            checks.checked_entries(matrix, "the matrix, its repeated entries added up")
+        data = matrix.data if canonical else _compact(matrix.data)
+        self._documents = Documents(data, matrix.indices, matrix.indptr.astype(np.int64), matrix.shape[1], *columns)
 
     def __repr__(self) -> str:
         n_features = self._documents.n_features
@@ -153,29 +135,12 @@ class MemoryCorpus(BaseCorpus):
 
     def vocabulary(self) -> None:
         """Return None: a matrix has no words."""
-        return
 
     def _document_frequency(self) -> np.ndarray:
         documents = self._documents
         if isinstance(documents, DenseDocuments):
             raise CorpusError("tables are dense: their columns have no document frequencies")
-        return document_frequency(documents.indices, documents.data, documents.n_features)
-
-
-def _csr(matrix: Any, order: np.ndarray | None) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the arrays of CSR with distinct, ascending indices; the caller's matrix is not changed."""
-    import scipy.sparse as sp
-
-    canonical = matrix.has_canonical_format
-    if canonical:  # few bytes are soon permuted
-        matrix = sp.csr_array((_compact(matrix.data), matrix.indices, matrix.indptr), shape=matrix.shape)
-    if order is not None:
-        matrix = matrix[order]
-    if not canonical:
-        matrix = matrix if order is not None else matrix.copy()
-        matrix.sum_duplicates()
-        checked_entries(matrix, "the matrix, its repeated entries added up")
-    return matrix.data if canonical else _compact(matrix.data), matrix.indices, matrix.indptr.astype(np.int64)
+        return checks.document_frequency(documents.indices, documents.data, documents.n_features)
 
 
 def _compact(data: np.ndarray) -> np.ndarray:

@@ -1,11 +1,12 @@
-"""Corpora on disk: opening, joining, and reading documents with their ids, texts and labels."""
+"""Corpora on disk: opening, joining, reading documents with ids, texts and labels, and leaving out damaged shards."""
 
 from __future__ import annotations
 
 import operator
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, Self, cast, overload
@@ -14,15 +15,18 @@ import numpy as np
 
 from sdem_dist.byte_cache import shard_cache
 from sdem_dist.corpus.base import AnyDocuments, BaseCorpus
-from sdem_dist.corpus.manifest import Header
+from sdem_dist.corpus.manifest import DENSE, ClassLabel, Header, LabelSet
 from sdem_dist.corpus.shuffle import shuffle_keys
-from sdem_dist.corpus.stored import StoredCorpus, StoredDocument, stored_corpus
-from sdem_dist.errors import CorpusError
+from sdem_dist.corpus.stored import StoredCorpus, stored_corpus
+from sdem_dist.counted import one_line
+from sdem_dist.documents import DenseDocuments
+from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage.encoding import crc32c
 from sdem_dist.storage.urls import is_url, place
 
 JOINED_ALIKE = ("layout", "vocabulary_hash", "n_features", "classes", "n_targets", "vectorizer", "has_weights")
 """What corpora have to share to be joined."""
+PRINTED_WORDS = 12
 
 
 def open_corpus(path: str | Path) -> Corpus:
@@ -88,21 +92,30 @@ def concat(corpora: Sequence[Corpus]) -> Corpus:
     return corpora[0] if len(corpora) == 1 else Corpus(*(path for corpus in corpora for path in corpus.paths))
 
 
+@dataclass(frozen=True, repr=False)
+class StoredDocument:
+    """What a corpus holds of a document."""
+
+    counts: Mapping[str | int, float]
+    """Of each word, the largest first; of columns by number where they have no names. Of a table all values."""
+    id: int | str
+    label: ClassLabel | LabelSet | None = None
+    targets: tuple[float, ...] = ()
+
+    def __repr__(self) -> str:
+        parts = [f"id {one_line(self.id)}"]
+        parts += [] if self.label is None else [f"label {one_line(self.label)}"]
+        parts += [f"targets {', '.join(f'{t:g}' for t in self.targets)}"] if self.targets else []
+        words = ", ".join(f"{one_line(word)} {n:g}" for word, n in list(self.counts.items())[:PRINTED_WORDS])
+        n_more = len(self.counts) - PRINTED_WORDS
+        words += f", and {n_more:,} more" if n_more > 0 else ""
+        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"
+
+
 class Corpus(BaseCorpus):
     """A corpus on disk, or several as one. Holds paths only until something is read; pickles as its paths.
 
-    Parameters
-    ----------
-    *paths : str or Path
-        Directories, or URLs.
-
-    Attributes
-    ----------
-    path : str
-        The absolute path, or the URL; of several joined by "and".
-    paths : tuple of str
-    shards : tuple of int, or None
-        Which shards it has; None: all.
+    `paths`: directories, or URLs; absolute as an attribute.
     """
 
     _state = ("paths", "path", "shards", *BaseCorpus._state)
@@ -111,11 +124,8 @@ class Corpus(BaseCorpus):
         self.paths = tuple(str(place(path)) if is_url(path) else os.path.abspath(path) for path in paths)
         self.path: str = " and ".join(self.paths)
         self.shards: tuple[int, ...] | None = None
+        """Which shards it has; None: all."""
         self._received = False  # from another process
-
-    def of_shards(self, shards: Sequence[int]) -> Self:
-        """Return the documents of some shards, numbered through them."""
-        return self._with(shards=tuple(shards))
 
     def __repr__(self) -> str:
         return f"{self._titles}Corpus({', '.join(map(repr, self.paths))})"
@@ -142,37 +152,35 @@ class Corpus(BaseCorpus):
     @cached_property
     def stored_header(self) -> Header:
         headers = [source.header for source in self._sources]
-        header = headers[0] if len(headers) == 1 else self._joined(headers)
+        header = first = headers[0]
+        if len(headers) > 1:
+            for path, other in zip(self.paths[1:], headers[1:], strict=True):
+                if unlike := [name for name in JOINED_ALIKE if getattr(other, name) != getattr(first, name)]:
+                    raise CorpusError(
+                        f"{path} and {self.paths[0]} differ in {', '.join(unlike)}: ingest one of them with the "
+                        "vocabulary of the other (--vocabulary-from), or all sources together"
+                    )
+            separator = {} if first.label_separator is None else {"label_separator": first.label_separator}
+            sparse = first.document_frequency_checksum is not None
+            header = replace(
+                first,
+                n_documents=sum(h.n_documents for h in headers),
+                n_nonzeros=sum(h.n_nonzeros for h in headers),
+                class_counts=tuple(map(sum, zip(*(h.class_counts for h in headers), strict=True))),
+                shards=tuple(shard for h in headers for shard in h.shards),
+                weighted=any(h.weighted for h in headers),
+                document_frequency_checksum=crc32c(self._document_frequency()) if sparse else None,
+                made_by={"joined": list(self.paths), **separator},
+            )
         if self.shards is None:
             return header
         shards = tuple(header.shards[i] for i in self.shards)
         sums = {name: sum(getattr(shard, name) for shard in shards) for name in ("n_documents", "n_nonzeros")}
         counts = np.zeros(len(header.classes), np.int64)
-        for source, shard in self._places if header.classes else ():
-            labels = source.columns(shard, ["labels"])["labels"]
+        for source, number in self._places if header.classes else ():
+            labels = source.columns(number, ["labels"])["labels"]
             counts += np.bincount(labels[labels >= 0], minlength=len(counts))
         return replace(header, shards=shards, class_counts=tuple(counts.tolist()), **sums)
-
-    def _joined(self, headers: list[Header]) -> Header:
-        first = headers[0]
-        for path, header in zip(self.paths[1:], headers[1:], strict=True):
-            if unlike := [name for name in JOINED_ALIKE if getattr(header, name) != getattr(first, name)]:
-                raise CorpusError(
-                    f"{path} and {self.paths[0]} differ in {', '.join(unlike)}: ingest one of them with the vocabulary of "
-                    "the other (--vocabulary-from), or all sources together"
-                )
-        separator = {} if first.label_separator is None else {"label_separator": first.label_separator}
-        sparse = first.document_frequency_checksum is not None
-        return replace(
-            first,
-            n_documents=sum(header.n_documents for header in headers),
-            n_nonzeros=sum(header.n_nonzeros for header in headers),
-            class_counts=tuple(map(sum, zip(*(header.class_counts for header in headers), strict=True))),
-            shards=tuple(shard for header in headers for shard in header.shards),
-            weighted=any(header.weighted for header in headers),
-            document_frequency_checksum=crc32c(self._document_frequency()) if sparse else None,
-            made_by={"joined": list(self.paths), **separator},
-        )
 
     def _key(self) -> str:
         return self.stored_header.uid
@@ -206,16 +214,16 @@ class Corpus(BaseCorpus):
             raise IndexError(f"shard {shard} is not among the {len(self._places)} of {self.path}")
         return self._places[shard]
 
-    def _place(self, document: int) -> str:
-        shard, row = self._at(document)
-        source, number = self._places[shard]
-        return f"{source.path}: shard {number}, its document {row}"
-
     def _at(self, document: int) -> tuple[int, int]:
         """Return the shard of the document at a stored position, and its place in it."""
         starts = self.stored_header.shard_starts
         shard = int(np.searchsorted(starts, document, side="right")) - 1
         return shard, document - int(starts[shard])
+
+    def _place(self, document: int) -> str:
+        shard, row = self._at(document)
+        source, number = self._places[shard]
+        return f"{source.path}: shard {number}, its document {row}"
 
     def _array(self, name: str) -> np.ndarray | None:
         header = self.stored_header
@@ -230,49 +238,50 @@ class Corpus(BaseCorpus):
         ]
         return np.concatenate(parts)
 
+    def _strings(self, name: str, shard: int) -> Any:
+        source, number = self._place_of(shard)
+        return source.strings(number, name)
+
     def ids(self, shard: int) -> np.ndarray | list[str]:
         """Read the ids of a shard's documents: int64 (by default their positions in the source), or strings."""
-        source, number = self._place_of(shard)
-        return source.strings(number, "ids")
+        return cast("np.ndarray | list[str]", self._strings("ids", shard))
 
-    def ids_at(self, documents: Iterable[int]) -> list[Any]:
-        """Return the ids of the documents at some positions, in that order, see `ids`."""
-        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._of_each(self.ids, documents)]
+    def texts(self, shard: int) -> list[str]:
+        """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
+        return cast("list[str]", self._strings("texts", shard))
 
-    def texts_at(self, documents: Iterable[int]) -> list[str]:
-        """Return the texts of the documents at some positions, in that order, see `texts`."""
-        return self._of_each(self.texts, documents)
+    def groups(self, shard: int) -> np.ndarray:
+        """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
+        return cast(np.ndarray, self._strings("groups", shard))
 
-    def _of_each(self, read: Callable[[int], Any], documents: Iterable[int]) -> list[Any]:
-        """Return what `read` gives of a shard for each of some documents; every shard is read once."""
+    def _of_each(self, name: str, documents: Iterable[int]) -> list[Any]:
+        """Return the "ids" or "texts" of documents at some positions, in that order; every shard is read once."""
         rows = [document if self.rows is None else int(self.rows[document]) for document in documents]
         values: dict[int, Any] = {}
         last, of_shard = -1, None
         for row in sorted(set(rows)):
             shard, number = self._at(row)
             if shard != last:
-                last, of_shard = shard, read(shard)
+                last, of_shard = shard, self._strings(name, shard)
             values[row] = of_shard[number]  # type: ignore[index]  # it was read: no shard is -1
         return [values[row] for row in rows]
 
-    @property
-    def has_texts(self) -> bool:
-        """Whether the texts of the documents were kept."""
-        return all("texts_bytes" in shard.checksums for shard in self.stored_header.shards)
+    def ids_at(self, documents: Iterable[int]) -> list[Any]:
+        """Return the ids of the documents at some positions, in that order, see `ids`."""
+        return [int(id_) if isinstance(id_, np.integer) else id_ for id_ in self._of_each("ids", documents)]
 
-    def texts(self, shard: int) -> list[str]:
-        """Read the texts of a shard's documents; CorpusError where none were kept, or they are damaged."""
-        source, number = self._place_of(shard)
-        return cast("list[str]", source.strings(number, "texts"))
+    def texts_at(self, documents: Iterable[int]) -> list[str]:
+        """Return the texts of the documents at some positions, in that order, see `texts`."""
+        return self._of_each("texts", documents)
 
     def text(self, document: int) -> str:
         """Return the text of the document at a position, see `texts`; its shard's are read together."""
         return self.texts_at([self._position(document)])[0]
 
-    def groups(self, shard: int) -> np.ndarray:
-        """Read what names the group of each of a shard's documents, a hash: uint64; raises as `texts`."""
-        source, number = self._place_of(shard)
-        return cast(np.ndarray, source.strings(number, "groups"))
+    @property
+    def has_texts(self) -> bool:
+        """Whether the texts of the documents were kept."""
+        return all("texts_bytes" in shard.checksums for shard in self.stored_header.shards)
 
     def __len__(self) -> int:
         return self.n_documents
@@ -281,33 +290,6 @@ class Corpus(BaseCorpus):
         from sdem_dist.table import corpus_as_html
 
         return corpus_as_html(self.path, self.header, self.has_texts)
-
-    @overload
-    def __getitem__(self, document: int) -> StoredDocument: ...
-
-    @overload
-    def __getitem__(self, document: slice) -> list[StoredDocument]: ...
-
-    def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
-        if isinstance(document, slice):
-            return [self[position] for position in range(self.n_documents)[document]]
-        position = self._position(document)
-        documents, (id_,) = self.read(position, position + 1), self.ids_at([position])
-        return StoredDocument.of(documents, id_, self._words, self.header.classes)
-
-    def __iter__(self) -> Iterator[StoredDocument]:
-        """Yield the documents in their stored order; each shard is read once."""
-        starts = self.stored_header.shard_starts
-        rows = np.arange(starts[-1]) if self.rows is None else self.rows
-        for start, stop in zip(*np.searchsorted(rows, [starts[:-1], starts[1:]]).tolist(), strict=True):
-            if start < stop:
-                documents = self.read(start, stop)
-                for i, id_ in enumerate(self.ids_of(start, stop)):
-                    yield StoredDocument.of(documents[i : i + 1], id_, self._words, self.header.classes)
-
-    @cached_property
-    def _words(self) -> list[str] | None:
-        return self.vocabulary()
 
     def _position(self, document: int) -> int:
         try:
@@ -318,6 +300,45 @@ class Corpus(BaseCorpus):
             ) from None
         except IndexError:
             raise IndexError(f"document {document} is not among the {self.n_documents} of {self.path}") from None
+
+    @overload
+    def __getitem__(self, document: int) -> StoredDocument: ...
+    @overload
+    def __getitem__(self, document: slice) -> list[StoredDocument]: ...
+    def __getitem__(self, document: int | slice) -> StoredDocument | list[StoredDocument]:
+        if isinstance(document, slice):
+            return [self[position] for position in range(self.n_documents)[document]]
+        position = self._position(document)
+        return self._document(self.read(position, position + 1), *self.ids_at([position]))
+
+    def __iter__(self) -> Iterator[StoredDocument]:
+        """Yield the documents in their stored order; each shard is read once."""
+        starts = self.stored_header.shard_starts
+        rows = np.arange(starts[-1]) if self.rows is None else self.rows
+        for start, stop in zip(*np.searchsorted(rows, [starts[:-1], starts[1:]]).tolist(), strict=True):
+            if start < stop:
+                documents = self.read(start, stop)
+                for i, id_ in enumerate(self.ids_of(start, stop)):
+                    yield self._document(documents[i : i + 1], id_)
+
+    @cached_property
+    def _words(self) -> list[str] | None:
+        return self.vocabulary()
+
+    def _document(self, documents: AnyDocuments, id_: int | str) -> StoredDocument:
+        """Return the only one of `documents` for people."""
+        if isinstance(documents, DenseDocuments):
+            entries, targets = list(enumerate(documents.values[0].tolist())), None
+        else:
+            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
+            entries, targets = sorted(pairs, key=lambda entry: (-entry[1], entry[0])), documents.targets
+        words, labels = self._words, documents.labels
+        return StoredDocument(
+            {i if words is None else words[i]: count for i, count in entries},
+            id_,
+            None if labels is None or labels[0] < 0 else self.header.classes[int(labels[0])],
+            () if targets is None else tuple(targets[0].tolist()),
+        )
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
@@ -331,3 +352,81 @@ class Corpus(BaseCorpus):
         from sdem_dist.storage.arrays import stored_bytes
 
         return sum(map(stored_bytes, self.paths))
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Something wrong with a corpus: in which shard (None: the corpus as a whole), and what."""
+
+    shard: int | None
+    message: str
+
+
+def _problem_of(read: Callable[..., object], *arguments: object) -> str:
+    """Return what keeps something from being read, or an empty text.
+
+    Raises UnreadableError: the storage cannot be read at the moment; the corpus may be sound.
+    """
+    try:
+        read(*arguments)
+    except UnreadableError:
+        raise
+    except CorpusError as error:
+        return str(error)
+    return ""
+
+
+def verify_shard(corpus: Corpus, shard: int) -> str:
+    """Compare the documents of one shard with its checksums; return and raise as `_problem_of`."""
+    return _problem_of(corpus.read_shard, shard)
+
+
+def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
+    """Return the sound shards of a corpus as a corpus, or the corpus itself if all are.
+
+    `problems`: of every shard, in order, see `verify_shard`.
+    Raises CorpusError: no document is left.
+    """
+    undamaged = [shard for shard, problem in enumerate(problems) if not problem]
+    if len(undamaged) == len(problems):
+        return corpus
+    if len(corpus.paths) > 1 or corpus.name:
+        problem = next(filter(None, problems))
+        raise CorpusError(f"{corpus!r} has a damaged shard: {problem}; of parts and joined corpora none is left out")
+    if not any(corpus.header.shards[shard].n_documents for shard in undamaged):
+        raise CorpusError(f"{corpus.path}: every shard is damaged, the first: {problems[0]}")
+    return corpus._with(shards=tuple(undamaged))
+
+
+def check_corpus(corpus: Corpus) -> Iterator[Problem]:
+    """Read all of a corpus and yield what is wrong with it; nothing, if it is sound.
+
+    Raises CorpusError: the manifest cannot be read.
+    """
+    header, damaged = corpus.header, False
+    counts = np.zeros(len(header.classes), np.int64)
+
+    def count(shard: int) -> None:
+        labels = corpus.read_shard(shard).labels
+        if labels is not None:
+            counts[:] += np.bincount(labels[labels >= 0], minlength=len(counts))
+
+    for shard, info in enumerate(header.shards):
+        optional = {"texts_bytes": corpus.texts, "groups": corpus.groups}
+        readers = [count, corpus.ids, *(read for name, read in optional.items() if name in info.checksums)]
+        problems = list(filter(None, (_problem_of(read, shard) for read in readers)))
+        damaged |= bool(problems)
+        yield from (Problem(shard, problem) for problem in problems)
+    if not damaged and counts.tolist() != list(header.class_counts):
+        yield Problem(None, f"{corpus.path}: the labels do not add up to the manifest's class_counts")
+    tables = [corpus.vocabulary] if header.layout == DENSE else [corpus.vocabulary, lambda: corpus.document_frequency]
+    yield from (Problem(None, problem) for problem in map(_problem_of, tables) if problem)
+
+
+def missing_values(corpus: Corpus) -> np.ndarray:
+    """Return how many values each column of a dense corpus misses, in the shards that can be read; reads all of it."""
+    missing = np.zeros(corpus.header.n_features, np.int64)
+    for shard in range(len(corpus.header.shards)):
+        with suppress(CorpusError):  # `check_corpus` names it
+            missing += np.isnan(cast(DenseDocuments, corpus.read_shard(shard)).values).sum(axis=0)
+    return missing

@@ -1,16 +1,18 @@
-"""Documents before they are in a corpus: CSR arrays with labels and ids, gathered from parts and spilled to files."""
+"""Documents before they are in a corpus: CSR arrays with labels and ids, gathered, spilled, written as shards."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
+from sdem_dist.corpus.manifest import ShardInfo, index_dtype, shard_name
 from sdem_dist.documents import offsets_of
-from sdem_dist.storage.encoding import decode_strings
+from sdem_dist.storage.encoding import crc32c, decode_strings
 
 
 class Canonical(NamedTuple):
@@ -20,6 +22,17 @@ class Canonical(NamedTuple):
     indices: np.ndarray  # uint16 or uint32
     indptr: np.ndarray  # int64
     n_features: int
+
+
+class Kind(NamedTuple):
+    """What all documents of a corpus have alike."""
+
+    features: int
+    targets: int = 0
+    weights: bool = False
+    labels: bool = False
+    groups: bool = False
+    ids: str = "positions"  # or "integers", "strings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,13 +68,6 @@ class KeyedRows:
     def _arrays(self) -> dict[str, np.ndarray]:
         return {name: array for name in self.__slots__ if (array := getattr(self, name)) is not None}
 
-    def counted_words(self, has_weights: bool) -> np.ndarray:
-        """Return the words that document frequencies count: of entries and weights of documents above 0."""
-        counts = self.data != 0
-        if has_weights:
-            counts &= np.repeat(self.targets[:, -1] > 0, np.diff(self.indptr))
-        return self.indices if counts.all() else self.indices[counts]
-
     @classmethod
     def gathered(cls, parts: Sequence[KeyedRows], order: np.ndarray) -> KeyedRows:
         """Return copies of the documents at the positions `order`, at least one, in `parts` one after another.
@@ -80,14 +86,13 @@ class KeyedRows:
             if a < b
         ]
         first = parts[0]
+        ragged = {"indptr": ["data", "indices"]} | ({} if first.id_bytes is None else {"ids": ["id_bytes"]})
         columns: dict[str, Any] = {"id_bytes": None}
         for name in ("keys", "labels", "targets", "ids", "groups"):
-            if (like := getattr(first, name)) is None or (name == "ids" and first.id_bytes is not None):
-                continue
-            columns[name] = np.empty((len(order), *like.shape[1:]), like.dtype)
-            for part, rows, to in picks:
-                columns[name][to] = getattr(part, name)[rows]
-        ragged = {"indptr": ["data", "indices"]} | ({} if first.id_bytes is None else {"ids": ["id_bytes"]})
+            if name not in ragged and (like := getattr(first, name)) is not None:
+                columns[name] = np.empty((len(order), *like.shape[1:]), like.dtype)
+                for part, rows, to in picks:
+                    columns[name][to] = getattr(part, name)[rows]
         for offsets, names in ragged.items():
             starts = columns[offsets] = np.zeros(len(order) + 1, np.int64)
             for part, rows, to in picks:
@@ -128,3 +133,57 @@ def alike(parts: Sequence[KeyedRows]) -> list[KeyedRows]:
     if widest == np.float64 and widest not in dtypes:  # of uint32 and float32
         widest = np.dtype(np.float32)
     return [replace(part, data=part.data.astype(widest, copy=False)) for part in parts]
+
+
+def write_shard(
+    parent: Path,
+    shard: int,
+    rows: KeyedRows,
+    kind: Kind,
+    dense: bool,
+    texts: tuple[np.ndarray, np.ndarray] | None = None,
+) -> ShardInfo:
+    """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
+
+    `texts`: their joined bytes and offsets.
+    One that a killed process began is replaced. The dtype of its entries is chosen from the shard's own: those they
+    arrived with must not matter.
+    """
+    from sdem_dist.storage import arrays
+
+    data, targets, attributes = rows.data, rows.targets, {}
+    if dense:
+        data = narrowed(data).reshape(rows.n_documents, kind.features)
+        contents = {"values": data}
+    else:
+        if data.dtype.kind == "u":
+            data = data.astype(np.min_scalar_type(int(data.max(initial=0))), copy=False)
+        indices = rows.indices.astype(index_dtype(kind.features), copy=False)
+        contents = {"data": data, "indices": indices, "indptr": rows.indptr}
+        shape = [rows.n_documents, kind.features]  # so that the group is a sparse matrix for anndata
+        attributes = {"encoding-type": "csr_matrix", "encoding-version": "0.1.0", "shape": shape}
+    if kind.labels:
+        contents["labels"] = rows.labels
+    if kind.weights:
+        targets, contents["weights"] = np.ascontiguousarray(targets[:, :-1]), np.ascontiguousarray(targets[:, -1])
+    if targets.shape[1]:
+        contents["targets"] = targets
+    contents |= {"ids": rows.ids} if rows.id_bytes is None else {"ids_bytes": rows.id_bytes, "ids_offsets": rows.ids}
+    if texts is not None:
+        contents["texts_bytes"], contents["texts_offsets"] = texts
+    if rows.groups is not None:
+        contents["groups"] = rows.groups
+    folder = parent / shard_name(shard)
+    arrays.write_group(folder, attributes)
+    arrays.write_arrays(folder, contents)
+    checksums = {name: crc32c(array) for name, array in contents.items()}
+    return ShardInfo(rows.n_documents, data.size, str(data.dtype), checksums)
+
+
+def narrowed(values: np.ndarray) -> np.ndarray:
+    """Return float64 as float32 where that keeps every value, anything else as it is."""
+    if values.dtype != np.float64:
+        return values
+    with np.errstate(over="ignore"):
+        narrow = values.astype(np.float32)
+    return narrow if np.array_equal(narrow, values, equal_nan=True) else values

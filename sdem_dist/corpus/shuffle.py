@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sdem_dist.corpus.manifest import SHARDS, Classes, ShardInfo
-from sdem_dist.corpus.rows import KeyedRows, alike
-from sdem_dist.corpus.shards import Kind, write_shard
+from sdem_dist.corpus.rows import KeyedRows, Kind, alike, write_shard
 from sdem_dist.storage.arrays import REQUESTS
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.kept import SUMMARY, load_array, read_values, save_array
@@ -31,13 +30,17 @@ RANK_BITS, KEYS_AT_A_TIME = 16, 1 << 20
 PIECE_BYTES = 1 << 18  # of what is read together, about: a shard needs some of the documents of each sorted stretch
 TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
 ROWS = "rows"
+ALL_KEYS = 0, 1 << 64
+Texts = Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]]
+"""From rows to the joined bytes of their texts, and the offsets of each."""
+Shards = tuple[tuple[ShardInfo, ...], "np.ndarray | None"]
+"""Their entries in the manifest, and the document frequencies of counts."""
 
 
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
-    """Return the keys of the documents `start` up to `stop`: uint64, all different for one seed.
+    """Return the keys of the documents at positions `start` up to `stop` of the input: uint64, all different.
 
     `seed`: any integer; its value modulo 2**64 counts.
-    `start`, `stop`: positions in the input.
     """
     seed_hash = mixed((np.array([seed % 2**64], np.uint64) + np.uint64(1)) * GOLDEN)
     return mixed((np.arange(start, stop, dtype=np.uint64) + seed_hash + np.uint64(1)) * GOLDEN)
@@ -123,19 +126,24 @@ class SortedRows:
     def between(self, first: int, stop: int) -> list[KeyedRows]:
         """Return the documents with keys from `first` up to `stop`, in parts that are not sorted among each other."""
         parts = []
+
+        def choose(rows: list[KeyedRows], order: np.ndarray, keys: np.ndarray) -> None:
+            end = len(keys) if stop >= 1 << 64 else np.searchsorted(keys, np.uint64(stop))
+            chosen = order[np.searchsorted(keys, np.uint64(first)) : end]
+            if len(chosen):
+                parts.append(KeyedRows.gathered(rows, chosen))  # a copy: no piece is held
+
         for place, end, low, high in self.pieces:
             if low < stop and high >= first:
                 content = BytesIO(read_values(self._path, np.uint8, place, end).data)
                 rows = KeyedRows.read(content, json.loads(content.readline()))
-                parts += _chosen(
-                    [rows], (np.arange(rows.n_documents), rows.keys), first, stop
-                )  # a copy: no piece is held
+                choose([rows], np.arange(rows.n_documents), rows.keys)
         if self._in_memory:
             with self._lock:
                 if self._order is None:
                     self._in_memory = alike(self._in_memory)
                     self._order = _order_of(self._in_memory)
-            parts += _chosen(self._in_memory, self._order, first, stop)
+            choose(self._in_memory, *self._order)
         return parts
 
 
@@ -146,37 +154,22 @@ def _order_of(parts: Sequence[KeyedRows]) -> tuple[np.ndarray, np.ndarray]:
     return order, keys[order]
 
 
-def _chosen(
-    parts: Sequence[KeyedRows], by_key: tuple[np.ndarray, np.ndarray], first: int, stop: int
-) -> list[KeyedRows]:
-    """Return the rows with keys from `first` up to `stop`, which may be 2**64, as one part or none."""
-    order, keys = by_key
-    end = len(keys) if stop >= 1 << 64 else np.searchsorted(keys, np.uint64(stop))
-    chosen = order[np.searchsorted(keys, np.uint64(first)) : end]
-    return [KeyedRows.gathered(parts, chosen)] if len(chosen) else []
-
-
 @dataclass(frozen=True)
 class SortedDocuments:
-    """Checked documents that wait for their shards.
-
-    `class_counts`: documents of each of the `classes`.
-    `weighted`: entries are real weights.
-    `seed`: of their order; None: that of the input.
-    `memory`: the documents, where this process has them; else `folders` with those of each task, and `scratch`.
-    `positions`: the place of each label's code among the classes; None: codes are these places already.
-    """
+    """Checked documents that wait for their shards."""
 
     kind: Kind
     n_documents: int
     n_nonzeros: int
     classes: Classes
     class_counts: tuple[int, ...]
-    weighted: bool
+    weighted: bool  # entries are real weights
     dense: bool
-    seed: int | None
-    memory: SortedRows | None = None
-    positions: np.ndarray | None = None
+    seed: int | None  # of their order; None: that of the input
+    memory: SortedRows | None = (
+        None  # where this process has them; else `folders` with those of each task, and `scratch`
+    )
+    positions: np.ndarray | None = None  # of each label's code among the classes; None: codes are these already
     folders: Sequence[Path] = ()
     scratch: Path | None = None
 
@@ -193,7 +186,7 @@ class SortedDocuments:
     def write_rows(self, folder: Path) -> JsonObject:
         """Write the documents of a task to a file; return what is known of them, as JSON."""
         rows = SortedRows(folder / ROWS, 1 << 62)
-        for part in self._between(0, 1 << 64) if self.n_documents else ():
+        for part in self._between(*ALL_KEYS) if self.n_documents else ():
             rows.add(part)
         rows.flush()
         names = ("kind", "n_documents", "n_nonzeros", "class_counts", "classes", "weighted")
@@ -208,16 +201,9 @@ class SortedDocuments:
             yield first, sizes[first : first + step], between
 
     def write_in_threads(
-        self,
-        parent: Path,
-        sizes: list[int],
-        n_jobs: int | None,
-        texts: Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]] | None = None,
-    ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
-        """Write all documents; return the shards' entries in the manifest, and the document frequencies of counts.
-
-        `texts`: from rows to the joined bytes of their texts, and the offsets of each.
-        """
+        self, parent: Path, sizes: list[int], n_jobs: int | None, texts: Texts | None = None
+    ) -> Shards:
+        """Write all documents as shards of these sizes to the folder `parent`."""
         from sdem_dist.kernels.csr import add_each  # numba comes with it
         from sdem_dist.storage.threads import in_threads
 
@@ -233,9 +219,7 @@ class SortedDocuments:
         with closing(in_threads(self._jobs(sizes, 1), lambda: write, n_jobs)) as shards:
             return tuple(shards), None if self.dense else frequency
 
-    def write_by_tasks(
-        self, executor: Executor, place: Path, parent: Path, sizes: list[int]
-    ) -> tuple[tuple[ShardInfo, ...], np.ndarray | None]:
+    def write_by_tasks(self, executor: Executor, place: Path, parent: Path, sizes: list[int]) -> Shards:
         """Do the same in tasks; `parent` is at ``place/shards``."""
         from sdem_dist.engine.executor import in_order
 
@@ -252,26 +236,25 @@ class SortedDocuments:
 
 
 def _write(
-    parent: Path,
-    first: int,
-    sizes: list[int],
-    parts: list[KeyedRows],
-    kind: Kind,
-    dense: bool,
-    texts: Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]] | None = None,
+    parent: Path, first: int, sizes: list[int], parts: list[KeyedRows], kind: Kind, dense: bool, texts: Texts | None
 ) -> Iterator[tuple[ShardInfo, np.ndarray]]:
     """Write consecutive shards; yield the entry of each in the manifest, and its words as frequencies count them."""
     parts, (order, _) = alike(parts), _order_of(parts)
     for number, stop in enumerate(np.cumsum(sizes).tolist()):
         is_whole = len(parts) == len(sizes) == 1  # then it is sorted already
         rows = parts[0] if is_whole else KeyedRows.gathered(parts, order[stop - sizes[number] : stop])
-        of_rows = None if texts is None else texts(rows)
-        info = write_shard(parent, first + number, rows, kind, dense, of_rows)
-        yield info, np.zeros(0, np.int64) if dense else rows.counted_words(kind.weights)
+        info = write_shard(parent, first + number, rows, kind, dense, None if texts is None else texts(rows))
+        words = np.zeros(0, np.int64)
+        if not dense:  # entries and weights of documents above 0 count
+            counts = rows.data != 0
+            if kind.weights:
+                counts &= np.repeat(rows.targets[:, -1] > 0, np.diff(rows.indptr))
+            words = rows.indices if counts.all() else rows.indices[counts]
+        yield info, words
 
 
 def write_shards(
-    place: Path,
+    parent: Path,
     scratch: Path,
     folders: list[Path],
     kind: Kind,
@@ -281,13 +264,10 @@ def write_shards(
     between: tuple[int, int],
 ) -> tuple[list[JsonObject], Path]:
     """Write shards from number `first` on; return their entries, and a file with words and the documents of each."""
-
-    def read(folder: Path) -> list[KeyedRows]:
-        return SortedRows.of_folder(folder).between(*between)
-
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
-        parts = [part for of_folder in pool.map(read, folders) for part in of_folder]
-    infos, words = zip(*_write(place, first, sizes, parts, kind, dense), strict=True)
+        of_folders = pool.map(lambda folder: SortedRows.of_folder(folder).between(*between), folders)
+        parts = [part for of_folder in of_folders for part in of_folder]
+    infos, words = zip(*_write(parent, first, sizes, parts, kind, dense, None), strict=True)
     counts = scratch / f"frequencies-{first}.npy"
     save_array(counts, np.stack(np.unique(np.concatenate(words).astype(np.int64), return_counts=True)))
     return [{**vars(info), "checksums": dict(info.checksums)} for info in infos], counts

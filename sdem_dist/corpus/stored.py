@@ -1,9 +1,9 @@
-"""One corpus at a path, opened: what its files hold, read and verified; and one document of it for people."""
+"""One corpus at a path, opened: what its files hold, read and verified."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -11,22 +11,9 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from sdem_dist.corpus import manifest
 from sdem_dist.corpus.checks import find_problem
-from sdem_dist.corpus.manifest import (
-    DENSE,
-    DOCUMENT_FREQUENCY,
-    MANIFEST,
-    SHARDS,
-    VOCABULARY,
-    Classes,
-    ClassLabel,
-    Header,
-    LabelSet,
-    index_dtype,
-    shard_name,
-    vocabulary_hash,
-)
-from sdem_dist.counted import one_line
+from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Header
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import crc32c, decode_strings
@@ -37,7 +24,6 @@ DAMAGED = (
     "does not match its checksum: a file is damaged or missing, or the corpus was replaced since it was opened; open it or "
     "make it again (training can leave damaged shards out: skip_damaged)"
 )
-PRINTED_WORDS = 12
 NOT_STORED = {
     "texts": "holds no texts: they are kept by sdem ingest --keep-text",
     "groups": "has no groups: they are kept by sdem ingest --group COLUMN",
@@ -75,7 +61,7 @@ class StoredCorpus:
         kinds: dict[str, arrays.Kind] = {
             "values": ((n, header.n_features), info.data_dtype),
             "data": ((info.n_nonzeros,), info.data_dtype),
-            "indices": ((info.n_nonzeros,), index_dtype(header.n_features)),
+            "indices": ((info.n_nonzeros,), manifest.index_dtype(header.n_features)),
             "indptr": ((n + 1,), np.int64),
             "labels": ((n,), np.int32),
             "targets": ((n, header.n_targets), np.float64),
@@ -85,8 +71,9 @@ class StoredCorpus:
         }
         for strings in ("ids", "texts"):
             kinds |= {f"{strings}_offsets": ((n + 1,), np.int64), f"{strings}_bytes": ((n_bytes,), np.uint8)}
+        folder = self.root / manifest.SHARDS / manifest.shard_name(shard)
         try:
-            columns = arrays.read_arrays(self.root / SHARDS / shard_name(shard), {name: kinds[name] for name in names})
+            columns = arrays.read_arrays(folder, {name: kinds[name] for name in names})
         except CorpusError as error:
             name = Path(error.path or "").name
             raise type(error)(f"{self.path}: shard {shard}: array {name!r}: {error.problem}") from error
@@ -113,13 +100,13 @@ class StoredCorpus:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
         from sdem_dist.storage.arrays import read_array
 
-        folder, n_features = self.root / VOCABULARY, self.header.n_features
+        folder, n_features = self.root / manifest.VOCABULARY, self.header.n_features
         if not self.header.has_vocabulary:
             return None
         try:
             offsets = read_array(folder / "offsets", (n_features + 1,), np.int64)
             encoded = read_array(folder / "bytes", (int(offsets[-1]),), np.uint8), offsets
-            if vocabulary_hash(n_features, encoded) != self.header.vocabulary_hash:
+            if manifest.vocabulary_hash(n_features, encoded) != self.header.vocabulary_hash:
                 raise CorpusError(f"it {DAMAGED}")
             return decode_strings(*encoded)
         except ValueError as error:
@@ -147,85 +134,36 @@ def stored_corpus(path: str, share: bool) -> StoredCorpus:
         try:
             status = os.stat(os.path.join(path, "zarr.json"))
         except (OSError, ValueError):
-            return _open(path)  # which says what is wrong
-        return _open_once(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
+            return _open.__wrapped__(path, ())  # which says what is wrong
+        return _open(path, (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns))
     corpus = _urls.get(path) if share else None
     if corpus is None:
-        corpus = _open(path)
+        corpus = _open.__wrapped__(path, ())
         if share:
             _urls[path] = corpus
     return corpus
 
 
 @lru_cache(maxsize=32)  # a manifest may have megabytes, and many tasks open the same corpus
-def _open_once(path: str, identity: tuple[int, ...]) -> StoredCorpus:
+def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
     """Open a corpus; `identity` changes when another replaces it."""
-    return _open(path)
-
-
-def _open(path: str) -> StoredCorpus:
     from sdem_dist.storage.contents import open_contents
 
-    if not is_url(path):
-        _check_folder(Path(path))
-    root, attributes = open_contents(path)
-    if MANIFEST not in attributes:
-        raise CorpusError(f"{path}: not a corpus, or one whose writing was cut short: it has no manifest")
-    return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))
-
-
-def _check_folder(path: Path) -> None:
-    """Raise CorpusError where there cannot be a corpus; the message says what is at the path and what to do."""
-    advice = "a corpus is a folder that sdem ingest or write_corpus made"
-    if not path.exists():
-        for backup in set_aside(path)[-1:]:
+    advice, folder = "a corpus is a folder that sdem ingest or write_corpus made", Path(path)
+    if is_url(path):
+        pass
+    elif not folder.exists():
+        for backup in set_aside(folder)[-1:]:
             advice = f"a process died while it replaced it, and what was there is now {backup}: rename that"
         raise CorpusError(f"{path}: there is no such corpus; {advice}")
-    if not path.is_dir():
+    elif not folder.is_dir():
         raise CorpusError(
             f"{path} is a file, perhaps a model or a source; {advice}: ingest a source first (sdem ingest; test documents with "
             "--vocabulary-from and the corpus of the training)"
         )
-    if not (path / "zarr.json").exists():
+    elif not (folder / "zarr.json").exists():
         raise CorpusError(f"{path} is a folder, but no corpus; {advice}")
-
-
-@dataclass(frozen=True, repr=False)
-class StoredDocument:
-    """What a corpus holds of a document.
-
-    `counts`: count or weight of each word, the largest first; of columns by number where they have no names. Of a table
-    all values.
-    `targets`: numbers to be predicted.
-    """
-
-    counts: Mapping[str | int, float]
-    id: int | str
-    label: ClassLabel | LabelSet | None = None
-    targets: tuple[float, ...] = ()
-
-    @classmethod
-    def of(
-        cls, documents: Documents | DenseDocuments, id_: int | str, words: list[str] | None, classes: Classes
-    ) -> StoredDocument:
-        if isinstance(documents, DenseDocuments):
-            entries = list(enumerate(documents.values[0].tolist()))
-        else:
-            pairs = zip(documents.indices.tolist(), documents.data.tolist(), strict=True)
-            entries = sorted(pairs, key=lambda entry: (-entry[1], entry[0]))
-        labels, targets = documents.labels, documents.targets if isinstance(documents, Documents) else None
-        return cls(
-            {i if words is None else words[i]: count for i, count in entries},
-            id_,
-            None if labels is None or labels[0] < 0 else classes[int(labels[0])],
-            () if targets is None else tuple(targets[0].tolist()),
-        )
-
-    def __repr__(self) -> str:
-        parts = [f"id {one_line(self.id)}"]
-        parts += [] if self.label is None else [f"label {one_line(self.label)}"]
-        parts += [f"targets {', '.join(f'{t:g}' for t in self.targets)}"] if self.targets else []
-        words = ", ".join(f"{one_line(word)} {n:g}" for word, n in list(self.counts.items())[:PRINTED_WORDS])
-        n_more = len(self.counts) - PRINTED_WORDS
-        words += f", and {n_more:,} more" if n_more > 0 else ""
-        return f"<document: {'; '.join(parts)}; {words or 'no words'}>"
+    root, attributes = open_contents(path)
+    if MANIFEST not in attributes:
+        raise CorpusError(f"{path}: not a corpus, or one whose writing was cut short: it has no manifest")
+    return StoredCorpus(path, root, Header.from_json(attributes[MANIFEST], path))

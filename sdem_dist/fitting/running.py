@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, write_corpus
-from sdem_dist.corpus.skip_damaged import verify_shard, without_damaged
+from sdem_dist.corpus.reader import verify_shard, without_damaged
 from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity
 from sdem_dist.engine.events import Callback, ShardsLeftOut

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from sdem_dist.corpus import Corpus, open_corpus
-from sdem_dist.corpus.publishing import refuse_taken
+from sdem_dist.corpus.writer import refuse_taken
 from sdem_dist.counted import is_count
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.buckets import split

@@ -17,11 +17,9 @@ import numpy as np
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
-from sdem_dist.corpus.publishing import WriteShards, destination, reopened, write_contents
-from sdem_dist.corpus.rows import KeyedRows
-from sdem_dist.corpus.shards import Kind
+from sdem_dist.corpus.rows import KeyedRows, Kind
 from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
-from sdem_dist.corpus.writer import plain_json
+from sdem_dist.corpus.writer import WriteShards, destination, plain_json, reopened, write_contents
 from sdem_dist.counted import counted
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError

@@ -26,7 +26,7 @@ from sdem_dist import (
     write_corpus,
 )
 from sdem_dist.corpus import shuffle
-from sdem_dist.corpus.skip_damaged import check_corpus
+from sdem_dist.corpus.reader import check_corpus
 
 
 @pytest.fixture(autouse=True)

@@ -17,7 +17,7 @@ import pytest
 from sdem_dist import IngestError, open_corpus
 from sdem_dist.cluster import connected
 from sdem_dist.corpus import shuffle
-from sdem_dist.corpus.skip_damaged import check_corpus
+from sdem_dist.corpus.reader import check_corpus
 from sdem_dist.text import Reading, VectorizerSettings, ingest, splits, terms
 
 WORDS = [f"{a}{b}" for a in ("sun", "moon", "star", "sky", "sea", "élan", "Ω") for b in ("", "s", "ly", "-ish", "ness")]

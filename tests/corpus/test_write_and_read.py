@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from sdem_dist.corpus import Header, ShardInfo, check_corpus, open_corpus, write_corpus
 from sdem_dist.corpus import writer as writer_module
-from sdem_dist.corpus.publishing import shard_sizes
+from sdem_dist.corpus.writer import shard_sizes
 from sdem_dist.errors import CorpusError
 
 N, M = 137, 50
