@@ -113,7 +113,9 @@ def plain_label(label: object) -> ClassLabel:
     elif isinstance(plain, str):
         if not plain.endswith("\0") and not any("\ud800" <= c <= "\udfff" for c in plain):
             return plain
-        problem = "it ends with a NUL, which NumPy drops" if plain.endswith("\0") else "it holds half of a surrogate pair"
+        problem = (
+            "it ends with a NUL, which NumPy drops" if plain.endswith("\0") else "it holds half of a surrogate pair"
+        )
     elif isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain
     raise CorpusError(f"{plain!r} cannot be a class label: {problem}")

@@ -285,7 +285,7 @@ def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> I
     if is_url(path):
         with (
             tempfile.TemporaryDirectory(prefix="sdem-") as folder,
-            publish_contents(str(to_place(path)), CorpusError) as contents,
+            publish_contents(str(to_place(path))) as contents,
         ):
             # Inside the corpus to be, so that the next writer removes it after a kill.
             scratch = to_place(contents) / "scratch" if shared else Path(folder)

@@ -10,10 +10,9 @@ from __future__ import annotations
 import json
 import shutil
 import tempfile
-from collections.abc import Collection, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -67,7 +66,6 @@ def write_archive(
 ) -> None:
     """Write `arrays` and `metadata` as the file `path`, atomically; equal ones make equal files.
 
-    `path`: file to create or replace.
     `kind`: what the file is, such as ``"sdem-model"``; `read_archive` must be given the same.
     `arrays`: booleans, integers and floats of any shape, empty ones too. A name is a Python identifier. Of an iterable
     each array is written before the next is made.
@@ -77,41 +75,37 @@ def write_archive(
     """
     path = place(path)
     try:
-        text = json.dumps(dict(metadata), allow_nan=False).encode()
+        metadata_json = json.dumps(dict(metadata), allow_nan=False).encode()
     except (TypeError, ValueError) as error:
         raise ModelError(f"the metadata are not JSON: {error}", path=path) from error
-    if len(text) > MAX_JSON_BYTES // 4:  # as a string in JSON they take more
-        raise ModelError(f"the metadata take {len(text):,} bytes as JSON, above {MAX_JSON_BYTES // 4:,}", path=path)
-    pairs = arrays.items() if isinstance(arrays, Mapping) else arrays
-    publish_file(path, lambda partial: _write(path, partial, kind, pairs, msgspec.Raw(text)), error=ModelError)
+    if len(metadata_json) > MAX_JSON_BYTES // 4:  # as a string in JSON they take more
+        size, limit = len(metadata_json), MAX_JSON_BYTES // 4
+        raise ModelError(f"the metadata take {size:,} bytes as JSON, above {limit:,}", path=path)
 
+    def write(partial: Path) -> None:
+        """Write the file ourselves: safetensors would need all arrays in memory, and orders the metadata at random."""
+        header: JsonObject = {}
+        checks: dict[str, ArrayCheck] = {}
+        # The header comes first in the file and is known last.
+        with tempfile.TemporaryFile(dir=partial.parent) as data, partial.open("wb") as file:
+            for name, array in arrays.items() if isinstance(arrays, Mapping) else arrays:
+                if not name.isidentifier() or not name.isascii() or array.dtype.name not in DTYPES:
+                    raise ModelError(f"array {name!r} of {array.dtype} cannot be stored", path=path)
+                start, check = data.tell(), ArrayCheck.of(array)
+                data.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data)
+                header[name] = {"dtype": check.dtype, "shape": check.shape, "data_offsets": [start, data.tell()]}
+                checks[name] = check
+                del array  # before the next is made
+            contents = msgspec.json.encode(Contents(checks, msgspec.Raw(metadata_json)))
+            checksum = crc32c(np.frombuffer(contents, np.uint8))
+            preamble = Preamble(kind, str(FORMAT_VERSION), contents.decode(), str(checksum))
+            text = msgspec.json.encode({"__metadata__": preamble, **header})
+            text += b" " * (-len(text) % 8)  # the arrays are aligned
+            file.write(len(text).to_bytes(8, "little") + text)
+            data.seek(0)
+            shutil.copyfileobj(data, file, 1 << 20)
 
-def _write(
-    path: Path, partial: Path, kind: str, arrays: Iterable[tuple[str, np.ndarray]], metadata: msgspec.Raw
-) -> None:
-    """Write the file ourselves: safetensors would need all arrays in memory, and orders the metadata at random."""
-    header: JsonObject = {}
-    checks: dict[str, ArrayCheck] = {}
-    # The header comes first in the file and is known last.
-    with tempfile.TemporaryFile(dir=partial.parent) as data, partial.open("wb") as file:
-        for name, array in arrays:
-            if not name.isidentifier() or not name.isascii() or array.dtype.name not in DTYPES:
-                raise ModelError(f"array {name!r} of {array.dtype} cannot be stored", path=path)
-            start = data.tell()
-            data.write(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).reshape(-1).view(np.uint8).data)
-            dtype = DTYPES[array.dtype.name]
-            header[name] = {"dtype": dtype, "shape": list(array.shape), "data_offsets": [start, data.tell()]}
-            checks[name] = ArrayCheck.of(array)
-            del array  # before the next is made
-        contents = msgspec.json.encode(Contents(checks, metadata))
-        preamble = Preamble(
-            kind, str(FORMAT_VERSION), contents.decode(), str(crc32c(np.frombuffer(contents, np.uint8)))
-        )
-        text = msgspec.json.encode({"__metadata__": preamble, **header})
-        text += b" " * (-len(text) % 8)  # the arrays are aligned
-        file.write(len(text).to_bytes(8, "little") + text)
-        data.seek(0)
-        shutil.copyfileobj(data, file, 1 << 20)
+    publish_file(path, write, error=ModelError)
 
 
 def read_archive(
@@ -128,8 +122,18 @@ def read_archive(
 
     path = place(path)
     try:
-        with _local_copy(path) as file, safe_open(file, "numpy") as archive:
-            contents = _contents(path, kind, archive)
+        with ExitStack() as stack:
+            file: Path = path
+            if is_url(path):
+                copy = stack.enter_context(tempfile.NamedTemporaryFile())
+                with path.open("rb") as source:
+                    shutil.copyfileobj(source, copy)
+                copy.flush()
+                file = Path(copy.name)
+            archive = stack.enter_context(safe_open(file, "numpy"))
+            contents = _checked_contents(path, kind, msgspec.convert(archive.metadata(), Preamble))
+            if odd := contents.arrays.keys() ^ archive.keys():
+                raise ModelError(f"array {min(odd)!r} is missing or does not belong there", path=path)
             arrays = {name: archive.get_tensor(name) for name in contents.arrays if names is None or name in names}
         for name, array in arrays.items():
             if ArrayCheck.of(array) != contents.arrays[name]:
@@ -145,12 +149,18 @@ def read_archive(
     except OSError as error:
         raise ModelError(f"cannot be read: {error.strerror or error}", path=path) from error
     except Exception as error:  # of JSON, or of safetensors
-        what = _other_package(path) or f"damaged (cut short or altered): {type(error).__name__}: {error}"
+        begin = b""
+        with suppress(OSError, BucketError), path.open("rb") as opened:
+            begin = opened.read(6)
+        what = f"damaged (cut short or altered): {type(error).__name__}: {error}"
+        if begin.startswith(b"\x93NUMPY"):
+            what = "an array of NumPy"
+        elif begin[:1] == b"\x80" and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
+            what = "a file of pickle or joblib, such as a model of scikit-learn, which could run code when it is loaded"
         raise ModelError(f"{what}; not a {kind} file", path=path) from error
 
 
-def _contents(path: Path, kind: str, archive: Any) -> Contents:
-    preamble = msgspec.convert(archive.metadata(), Preamble)
+def _checked_contents(path: Path, kind: str, preamble: Preamble) -> Contents:
     if preamble.format != kind:
         raise ModelError(f"a {preamble.format!r} file, where a {kind!r} file is needed", path=path)
     if preamble.format_version != str(FORMAT_VERSION):
@@ -161,47 +171,22 @@ def _contents(path: Path, kind: str, archive: Any) -> Contents:
         )
     if preamble.crc32c != str(crc32c(np.frombuffer(preamble.contents.encode(), np.uint8))):
         raise ModelError("its table of contents does not match its checksum: the file is altered", path=path)
-    contents = msgspec.json.decode(preamble.contents, type=Contents)
-    if odd := contents.arrays.keys() ^ archive.keys():
-        raise ModelError(f"array {min(odd)!r} is missing or does not belong there", path=path)
-    return contents
-
-
-@contextmanager
-def _local_copy(path: Path) -> Iterator[Path]:
-    if not is_url(path):
-        yield path
-        return
-    with tempfile.NamedTemporaryFile() as file, path.open("rb") as source:
-        shutil.copyfileobj(source, file)
-        file.flush()
-        yield Path(file.name)
-
-
-def _other_package(path: Path) -> str | None:
-    begin = b""
-    with suppress(OSError, BucketError), path.open("rb") as file:
-        begin = file.read(6)
-    if begin.startswith(b"\x93NUMPY"):
-        return "an array of NumPy"
-    if begin[:1] == b"\x80" and begin[1:2] in (b"\x02", b"\x03", b"\x04", b"\x05"):
-        return "a file of pickle or joblib, such as a model of scikit-learn, which could run code when it is loaded"
-    return None
+    return msgspec.json.decode(preamble.contents, type=Contents)
 
 
 def contents_checksum(path: str | Path) -> int | None:
     """Return the checksum of an archive's table of contents, which holds those of its arrays; None if there is none."""
-    preamble = _any_preamble(path)
+    preamble = _preamble(path)
     return None if preamble is None or not preamble.crc32c.isdecimal() else int(preamble.crc32c)
 
 
 def is_archive(path: str | Path, kind: str) -> bool:
     """Whether the file `path` is a `kind` of any version, sound or damaged."""
-    preamble = _any_preamble(path)
+    preamble = _preamble(path)
     return preamble is not None and preamble.format == kind
 
 
-def _any_preamble(path: str | Path) -> Preamble | None:
+def _preamble(path: str | Path) -> Preamble | None:
     """Return what a file says about itself, of its first bytes alone; None where it says nothing."""
     try:
         with place(path).open("rb") as file:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from sdem_dist.errors import BucketError, CorpusError, SdemError
+from sdem_dist.errors import BucketError, CorpusError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import group_json, read_attributes
 from sdem_dist.storage.buckets import ChangedError, Tag
@@ -45,39 +45,30 @@ def open_contents(location: str) -> tuple[Path, JsonObject]:
 
 
 @contextmanager
-def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
+def publish_contents(url: str) -> Iterator[str]:
     """Yield the URL of a new folder below `url`; when the block succeeds, make the root at `url` point to it.
 
     What the root pointed to is removed then, and not before.
-
-    Raises SdemError: as `error`: another process began to write to `url`, or the bucket fails. Whatever the block
-    raises passes through. In every case what was at `url` is still there, and the new folder is not.
+    Raises CorpusError: another process began to write to `url`, or the bucket fails. Whatever the block raises passes
+    through. In every case what was at `url` is still there, and the new folder is not.
     """
-    name = f"contents-{secrets.token_hex(8)}"
-    try:
-        before, tag, others = _claim(url, name)
-    except OSError as cause:
-        raise error(f"cannot write {url}: {cause.strerror or cause}") from None
+    name, root = f"contents-{secrets.token_hex(8)}", f"{url}/zarr.json"
+    with _explained(url):
+        before, tag, others = _claim(url, root, name)
     try:
         yield f"{url}/{name}"
-        try:
-            buckets.put_if(_root(url), group_json({CONTENTS: name}), tag)
-        except ChangedError:
-            raise error(
-                f"{url}: another process began to write there in the meantime, and what this one wrote is removed"
-            ) from None
-        except OSError as cause:
-            raise error(f"cannot write {url}: {cause.strerror or cause}") from None
+        with _explained(url):
+            buckets.put_if(root, group_json({CONTENTS: name}), tag)
     except BaseException:
         with suppress(Exception):  # the first failure is the one to report
-            if contents_of(_attributes(buckets.get(_root(url)))) != name:  # it is not published
+            if contents_of(_attributes(buckets.get(root))) != name:  # it is not published
                 buckets.remove(f"{url}/{name}")
                 # Put the root back, unless another writer has put its mark there.
                 if before is not None:
                     attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
-                    buckets.put_if(_root(url), group_json(attributes), tag)
-                elif buckets.head(_root(url)).tag.e_tag == tag.e_tag:
-                    buckets.delete(_root(url))
+                    buckets.put_if(root, group_json(attributes), tag)
+                elif buckets.head(root).tag.e_tag == tag.e_tag:
+                    buckets.delete(root)
         raise
     if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
         others += ["shards", "vocabulary", "document_frequency"]
@@ -86,7 +77,19 @@ def publish_contents(url: str, error: type[SdemError]) -> Iterator[str]:
             buckets.remove(f"{url}/{old}")
 
 
-def _claim(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
+@contextmanager
+def _explained(url: str) -> Iterator[None]:
+    try:
+        yield
+    except ChangedError:
+        raise CorpusError(
+            f"{url}: another process began to write there in the meantime, and what this one wrote is removed"
+        ) from None
+    except OSError as cause:
+        raise CorpusError(f"cannot write {url}: {cause.strerror or cause}") from None
+
+
+def _claim(url: str, root: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
     """Put a mark into the root; return the root as it was, the tag it has now, and which contents it pointed to.
 
     Contents that are listed before the root is read are of writers that began earlier, and so can never be published
@@ -96,10 +99,10 @@ def _claim(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
         listed = {child for child in buckets.children(url)[0] if _NAME.fullmatch(child)}
         before, old_tag = None, None
         with suppress(FileNotFoundError):
-            before, old_tag = buckets.get_with_tag(_root(url))
+            before, old_tag = buckets.get_with_tag(root)
         attributes = {} if before is None else _attributes(before)
         try:
-            tag = buckets.put_if(_root(url), group_json({**attributes, WRITER: name}), old_tag)
+            tag = buckets.put_if(root, group_json({**attributes, WRITER: name}), old_tag)
         except ChangedError:
             continue  # another writer was quicker
         if set(attributes) <= {WRITER}:
@@ -108,10 +111,6 @@ def _claim(url: str, name: str) -> tuple[bytes | None, Tag, list[str]]:
         for old in listed - {current}:
             buckets.remove(f"{url}/{old}")
         return before, tag, [] if current is None else [current]
-
-
-def _root(url: str) -> str:
-    return f"{url}/zarr.json"
 
 
 def _attributes(root: bytes) -> JsonObject:

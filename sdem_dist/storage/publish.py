@@ -18,8 +18,7 @@ from sdem_dist.errors import CorpusError, SdemError
 from sdem_dist.storage import buckets
 from sdem_dist.storage.urls import is_url, place
 
-_AT_FDCWD = -100
-_RENAME_EXCHANGE = 2
+_AT_FDCWD, _RENAME_EXCHANGE = -100, 2
 _NOT_HERE = frozenset({errno.ENOSYS, errno.EINVAL, errno.EOPNOTSUPP, errno.EPERM})
 _DEVICE_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EFBIG, errno.EIO})
 """Errors of the device, for any file; other OSErrors are turned into ours only if they name one of our paths."""
@@ -58,7 +57,16 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
         path = Path(tempfile.gettempdir(), path.name)
     prefix = f".{path.name}.{purpose}-"
     clear_abandoned(path.parent, prefix, 16)
-    folder, descriptor = _make_and_lock(path.parent, prefix)
+    while True:
+        folder = path.parent / f"{prefix}{secrets.token_hex(8)}"
+        folder.mkdir()
+        with suppress(FileNotFoundError):
+            descriptor = opened(folder)
+            with suppress(OSError):
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            if folder.exists():
+                break
+            os.close(descriptor)  # another process removed it as abandoned just before it was locked
     try:
         yield folder
     finally:
@@ -68,21 +76,6 @@ def hidden_folder(path: Path, purpose: str) -> Iterator[Path]:
             if not folder.exists():
                 break
         os.close(descriptor)
-
-
-def _make_and_lock(parent: Path, prefix: str) -> tuple[Path, int]:
-    while True:
-        folder = parent / f"{prefix}{secrets.token_hex(8)}"
-        folder.mkdir()
-        try:
-            descriptor = opened(folder)
-        except FileNotFoundError:
-            continue
-        with suppress(OSError):
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if folder.exists():
-            return folder, descriptor
-        os.close(descriptor)  # another process removed it as abandoned just before it was locked
 
 
 def clear_abandoned(parent: Path, prefix: str, digits: int, but: str = "") -> None:
@@ -109,9 +102,8 @@ def publish_file(path: str | Path, write: Callable[[Path], None], *, error: type
 
     `path`: name of the finished file, or the URL of the finished object.
     `write`: given the path of a file that does not exist yet, creates it and closes it.
-    `error`: raised when the device is full, read-only or failing, or the folder cannot be written to.
-    Raises SdemError: an OSError about the file, as `error`. Whatever `write` raises passes through. In every case a
-    file that was at `path` is untouched and nothing else is left behind.
+    Raises SdemError: an OSError about the file, or that the device is full, read-only or failing, as `error`. Whatever
+    `write` raises passes through. In every case a file that was at `path` is untouched and nothing else is left behind.
     """
     path = _resolved(path)
     with _explained(path, error), hidden_folder(path, "partial") as folder:
@@ -139,50 +131,50 @@ def check_writable(path: str | Path, *, error: type[SdemError] = SdemError) -> N
 def publish_directory(path: str | Path, *, overwrite: bool = False) -> Iterator[Path]:
     """Yield an empty hidden sibling of `path`; when the block succeeds, flush it and rename it to `path`.
 
-    `path`: name of the finished directory.
     `overwrite`: replace what is at `path`: in one step where the system can; elsewhere it is moved aside, and if the
     process dies in that moment, moved back by the next to write here.
     Raises CorpusError: `path` is taken, or the device is full, read-only or failing. Whatever the block raises passes
     through. In every case what was at `path` is untouched and the temporary directory is gone.
     """
     path = _resolved(path)
+
+    def refuse_existing() -> None:
+        if path.exists() and not overwrite:
+            raise CorpusError(f"{path} exists already", hint="choose another name, or replace it: {overwrite=True}")
+
     with _explained(path, CorpusError):
         for old in reversed(set_aside(path)):  # by a process that died while it replaced `path`
             if path.exists():
                 _remove(old)
             else:
                 old.rename(path)
-    _refuse_existing(path, overwrite)
+    refuse_existing()
     with _explained(path, CorpusError), hidden_folder(path, "partial") as partial:
         yield partial
         with ThreadPoolExecutor(FLUSHES_AT_A_TIME) as pool:  # each waits for the device
             below = list(partial.rglob("*"))
             for paths in ([p for p in below if p.is_file()], [partial, *(p for p in below if p.is_dir())]):
                 list(pool.map(to_disk, paths))
-        _refuse_existing(path, overwrite)
-        _put(partial, path, overwrite)
+        refuse_existing()
+        while True:
+            try:
+                if overwrite and path.exists():
+                    _replace(partial, path)
+                else:
+                    partial.rename(path)
+                break
+            except OSError as cause:
+                # Another process wrote or moved the same path meanwhile.
+                moved = cause.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
+                if not (overwrite and moved and partial.exists()):
+                    raise
         to_disk(path.parent)
 
 
-def _put(partial: Path, path: Path, overwrite: bool) -> None:
-    """Give `partial` the name `path`; what had it is then under the name of `partial`, or gone."""
-    while True:
-        try:
-            if not (overwrite and path.exists()):
-                partial.rename(path)
-            elif exchange(partial, path):
-                _remove(partial)
-            else:
-                _put_in_two_steps(partial, path)
-            return
-        except OSError as cause:
-            # Another process wrote or moved the same path meanwhile.
-            moved = cause.errno in (errno.ENOENT, errno.ENOTEMPTY, errno.EEXIST)
-            if not (overwrite and moved and partial.exists()):
-                raise
-
-
-def _put_in_two_steps(partial: Path, path: Path) -> None:
+def _replace(partial: Path, path: Path) -> None:
+    if exchange(partial, path):
+        _remove(partial)
+        return
     # Not in a folder that is cleared if this process dies: until the new one is in place, it is the only copy.
     old = path.with_name(f".{path.name}.old-{secrets.token_hex(8)}")
     path.rename(old)
@@ -211,11 +203,6 @@ def set_aside(path: str | Path) -> list[Path]:
     with suppress(OSError):
         return sorted((p for p in path.parent.iterdir() if ours.fullmatch(p.name)), key=lambda p: p.stat().st_mtime_ns)
     return []
-
-
-def _refuse_existing(path: Path, overwrite: bool) -> None:
-    if path.exists() and not overwrite:
-        raise CorpusError(f"{path} exists already", hint="choose another name, or replace it: {overwrite=True}")
 
 
 @contextmanager
