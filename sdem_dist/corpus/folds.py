@@ -6,7 +6,7 @@ import hashlib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import Any, Generic, Protocol, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -14,13 +14,9 @@ from numpy.typing import ArrayLike
 from sdem_dist.byte_cache import ByteCache
 from sdem_dist.counted import counted, is_count
 
-if TYPE_CHECKING:
-    from sdem_dist.corpus.base import BaseCorpus
-
 FOLDS, SHARES = (1 << 32) - 2, (1 << 32) - 3
 """Stand where an epoch would in the keys that decide which fold a document is in, and which are in a share."""
 _numbers = ByteCache(512 << 20, oldest_leave=True)  # folds of the corpora of this process: hundreds of tasks use them
-CorpusT = TypeVar("CorpusT", bound="BaseCorpus")
 
 
 @dataclass(frozen=True)
@@ -53,6 +49,23 @@ class Selection:
         first = start // 8
         bits = np.unpackbits(np.frombuffer(self.bits, np.uint8)[first : -(-stop // 8)])
         return bits[start - 8 * first : stop - 8 * first].astype(bool) == self.inside
+
+
+class Divisible(Protocol):
+    """What folds need to know of a corpus."""
+
+    @property
+    def n_documents(self) -> int: ...
+    @property
+    def mask(self) -> np.ndarray | None: ...
+    @property
+    def cache_key(self) -> str: ...
+    def labels(self) -> np.ndarray | None: ...
+    def all_groups(self) -> np.ndarray | None: ...
+    def within(self, mask: Any) -> Self: ...
+
+
+CorpusT = TypeVar("CorpusT", bound=Divisible)
 
 
 class Folds(Generic[CorpusT]):

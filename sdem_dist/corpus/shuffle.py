@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.corpus.manifest import SHARDS, Classes, ShardInfo
+from sdem_dist.corpus.manifest import Classes, ShardInfo
 from sdem_dist.corpus.rows import KeyedRows, Kind, alike, write_shard
 from sdem_dist.storage.arrays import REQUESTS
 from sdem_dist.storage.encoding import JsonObject
@@ -219,13 +219,13 @@ class SortedDocuments:
         with closing(in_threads(self._jobs(sizes, 1), lambda: write, n_jobs)) as shards:
             return tuple(shards), None if self.dense else frequency
 
-    def write_by_tasks(self, executor: Executor, place: Path, parent: Path, sizes: list[int]) -> Shards:
-        """Do the same in tasks; `parent` is at ``place/shards``."""
+    def write_by_tasks(self, executor: Executor, parent: Path, sizes: list[int]) -> Shards:
+        """Do the same in tasks."""
         from sdem_dist.engine.executor import in_order
 
         assert self.scratch is not None
         step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
-        fixed = place / SHARDS, self.scratch, list(self.folders), self.kind, self.dense
+        fixed = parent, self.scratch, list(self.folders), self.kind, self.dense
         tasks = ((*fixed, *job) for job in self._jobs(sizes, step))
         frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
         for infos, counts in in_order(executor, write_shards, tasks):

@@ -38,77 +38,87 @@ def encoded_table(frame: pd.DataFrame, categories: Mapping[int, np.ndarray] | No
     Raises CorpusError: two columns have one name, or one holds what cannot be sorted and stored, or another kind of
     values than it did.
     """
+    import pandas as pd  # type: ignore[import-untyped]
+
     if not frame.columns.is_unique:
         raise CorpusError(f"two columns are named {frame.columns[frame.columns.duplicated()][0]!r}: rename one")
     if categories is None:
         categories = {i: np.array(values) for i, values in categories_by_column(frame).items()}
-        for i, column in categories.items():
-            if column.dtype.kind == "U" and len(column) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
+        for i, of_column in categories.items():
+            if of_column.dtype.kind == "U" and len(of_column) >= max(MANY_CATEGORIES, MOSTLY * len(frame)):
                 warnings.warn(
-                    f"column {frame.columns[i]!r} has {len(column):,} different texts in {len(frame):,} rows, each a category "
-                    "of its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
+                    f"column {frame.columns[i]!r} has {len(of_column):,} different texts in {len(frame):,} rows, each a "
+                    "category of its own: raw text becomes counts of words by sdem ingest; leave out what only names a row",
                     stacklevel=3,
                 )
     values = np.empty(frame.shape)
     for i in range(frame.shape[1]):
-        values[:, i] = _numbered(frame.iloc[:, i], categories[i]) if i in categories else _number(frame.iloc[:, i])
+        column = frame.iloc[:, i]
+        if i not in categories:
+            try:
+                values[:, i] = column.to_numpy(np.float64, na_value=np.nan)
+            except (TypeError, ValueError) as error:
+                raise CorpusError(f"column {column.name!r} must hold numbers: {error}") from error
+            continue
+        codes = pd.Index(categories[i]).get_indexer(column).astype(np.float64)
+        if len(codes) and len(categories[i]) and codes.max() < 0:
+            kinds, new_kinds = _kinds(categories[i].tolist()), _kinds(column.dropna().unique().tolist())
+            if new_kinds and not kinds & new_kinds:
+                raise CorpusError(
+                    f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, and held {', '.join(kinds)} "
+                    "when its categories were numbered: turn it into the same"
+                )
+        values[:, i] = np.where(codes < 0, np.nan, codes)
     return EncodedTable(values, frame.columns.tolist(), dict(categories))
-
-
-def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
-    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
-    columns = [frame.iloc[:, i] for i in range(frame.shape[1])]
-    return {i: _categories(column) for i, column in enumerate(columns) if not _is_number(column)}
-
-
-def _is_number(column: pd.Series) -> bool:
-    """Say whether a column holds numbers: of Python objects, whether all but the missing ones are numbers."""
-    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
-
-    if is_object_dtype(column.dtype):
-        return infer_dtype(column, skipna=True) in ("integer", "floating", "mixed-integer-float", "decimal")
-    return bool(is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c")
-
-
-def _categories(column: pd.Series) -> list[object]:
-    values = column.dropna().unique().tolist()
-    kinds = {type(c) for c in values}
-    if kinds == {bool}:
-        return [False, True]
-    if len(kinds) > 1 or not kinds <= {str, int, float}:
-        names = sorted(kind.__name__ for kind in kinds)
-        raise CorpusError(
-            f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
-            "type or all booleans; turn the column into one of these (dates into numbers, such as days since the first)"
-        )
-    return sorted(values)
-
-
-def _number(column: pd.Series) -> np.ndarray:
-    try:
-        return np.asarray(column.to_numpy(np.float64, na_value=np.nan))
-    except (TypeError, ValueError) as error:
-        raise CorpusError(f"column {column.name!r} must hold numbers: {error}") from error
-
-
-def _numbered(column: pd.Series, categories: np.ndarray) -> np.ndarray:
-    """Return a column's categories as their numbers, NaN where one is missing or not known."""
-    import pandas as pd  # type: ignore[import-untyped]
-
-    codes = pd.Index(categories).get_indexer(column).astype(np.float64)
-    if len(codes) and len(categories) and codes.max() < 0:
-        kinds, new_kinds = _kinds(categories.tolist()), _kinds(column.dropna().unique().tolist())
-        if new_kinds and not kinds & new_kinds:
-            raise CorpusError(
-                f"column {column.name!r} holds values of type {', '.join(sorted(new_kinds))}, and held {', '.join(kinds)} when "
-                "its categories were numbered: turn it into the same"
-            )
-    return np.where(codes < 0, np.nan, codes)
 
 
 def _kinds(values: list[object]) -> set[str]:
     """Return the types of values; integers that are stored as floats are of one."""
     return {"number" if type(v) in (int, float) else type(v).__name__ for v in values}
+
+
+def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
+    """Return the values of each column of a part of a table that are not numbers, sorted; raises as `encoded_table`."""
+    from pandas.api.types import infer_dtype, is_bool_dtype, is_numeric_dtype, is_object_dtype
+
+    categories: dict[int, list[object]] = {}
+    for i in range(frame.shape[1]):
+        column = frame.iloc[:, i]
+        if is_object_dtype(column.dtype):  # numbers where all but the missing ones are
+            if infer_dtype(column, skipna=True) in ("integer", "floating", "mixed-integer-float", "decimal"):
+                continue
+        elif is_numeric_dtype(column.dtype) and not is_bool_dtype(column.dtype) and column.dtype.kind != "c":
+            continue
+        values = column.dropna().unique().tolist()
+        kinds = {type(c) for c in values}
+        if kinds != {bool} and (len(kinds) > 1 or not kinds <= {str, int, float}):
+            names = sorted(kind.__name__ for kind in kinds)
+            raise CorpusError(
+                f"column {column.name!r} holds values of type {', '.join(names)}: categories are all text, all numbers of one "
+                "type or all booleans; turn the column into one of these (dates into numbers, such as days since the first)"
+            )
+        categories[i] = [False, True] if kinds == {bool} else sorted(values)
+    return categories
+
+
+def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
+    """Return the numbering of a table from `categories_by_column` of its parts.
+
+    Raises CorpusError: a column holds values of several kinds.
+    """
+    by_column: dict[int, np.ndarray] = {}
+    for i, name in enumerate(names):
+        columns = [part[i] for part in parts if i in part]
+        values = {value for column in columns for value in column}
+        some_are_numbers = len(columns) < len(parts)
+        if not values and some_are_numbers:
+            continue  # numbers, and parts in which all are missing
+        if len({type(value) for value in values}) > 1 or some_are_numbers:
+            raise CorpusError(
+                f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
+            )
+        by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
+    return by_column
 
 
 def facts_of_table(
@@ -136,26 +146,6 @@ def facts_of_table(
         vocabulary = list(map(str, names))
     codes = {str(i): c.tolist() for i, c in categories.items()}
     return vocabulary, {"kind": TABLE, "columns": names if named else None, "categories": codes} if dense else None
-
-
-def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
-    """Return the numbering of a table from `categories_by_column` of its parts.
-
-    Raises CorpusError: a column holds values of several kinds.
-    """
-    by_column: dict[int, np.ndarray] = {}
-    for i, name in enumerate(names):
-        columns = [part[i] for part in parts if i in part]
-        values = {value for column in columns for value in column}
-        some_are_numbers = len(columns) < len(parts)
-        if not values and some_are_numbers:
-            continue  # numbers, and parts in which all are missing
-        if len({type(value) for value in values}) > 1 or some_are_numbers:
-            raise CorpusError(
-                f"column {name!r} holds values of several kinds in different parts of the table: make one of them"
-            )
-        by_column[i] = np.array(sorted(values))  # type: ignore[type-var]
-    return by_column
 
 
 def numbering(vectorizer: JsonObject | None) -> dict[int, np.ndarray] | None:

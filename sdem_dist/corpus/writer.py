@@ -168,17 +168,17 @@ def write_corpus(
         X, names, categories = encoded_table(cast(Any, X), categories)
     if names is not None:
         vocabulary, vectorizer = facts_of_table(names, categories or {}, dense, vocabulary, vectorizer)
-    with destination(path, overwrite, shared=client is not None) as (place, scratch):
+    with destination(path, overwrite, shared=client is not None) as (root, scratch):
         write_shards: WriteShards
         if client is not None:
             documents = collect_by_tasks(executor, client, parts, categories, scratch, seed, options)
-            write_shards = partial(documents.write_by_tasks, executor, to_place(place))
+            write_shards = partial(documents.write_by_tasks, executor)
         else:
             documents = collect(batches(X, columns), scratch / "rows", MEMORY_LIMIT, seed=seed, **options)
             texts_of = None if texts is None else lambda rows: texts(rows.plain_ids)
             write_shards = partial(documents.write_in_threads, n_jobs=n_jobs, texts=texts_of)
         header = write_contents(
-            place,
+            root,
             documents,
             write_shards,
             vocabulary=vocabulary,
@@ -193,20 +193,20 @@ def write_corpus(
 
 def reopened(path: str | Path, header: Header) -> Corpus:
     """Return the corpus at `path` that was just written; CorpusError where another has taken its place."""
-    replaced = f"{path}: another process has put a corpus of its own in the place of the one that was just written"
     try:
         corpus = open_corpus(path)
-    except CorpusError as error:
+        if corpus.header.uid == header.uid:
+            return corpus
+    except CorpusError:  # another process is at it just now
         if is_url(path):
             raise
-        raise CorpusError(replaced) from error  # it is at it just now
-    if corpus.header.uid != header.uid:
-        raise CorpusError(replaced)
-    return corpus
+    raise CorpusError(
+        f"{path}: another process has put a corpus of its own in the place of the one that was just written"
+    )
 
 
 def write_contents(
-    place: str | Path,
+    root: Path,
     documents: SortedDocuments,
     write_shards: WriteShards,
     *,
@@ -215,10 +215,10 @@ def write_contents(
     made_by: JsonObject | None,
     shard_documents: int | None,
 ) -> Header:
-    """Write vocabulary, shards and, last, the manifest to a place; return the manifest."""
+    """Write vocabulary, shards and, last, the manifest to a folder; return the manifest."""
     from sdem_dist.storage import arrays
 
-    root, n_features = to_place(place), documents.kind.features
+    n_features = documents.kind.features
     if not documents.n_documents or not n_features:
         what = "the documents have no features" if documents.n_documents else "there are no documents"
         raise CorpusError(f"{what}; a corpus has one or more")
@@ -274,7 +274,7 @@ def shard_sizes(n_documents: int, n_nonzeros: int, shard_documents: int | None) 
 
 
 @contextmanager
-def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> Iterator[tuple[str | Path, Path]]:
+def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> Iterator[tuple[Path, Path]]:
     """Yield where to write the corpus, and a folder for intermediate files; publish when the block succeeds.
 
     `shared`: workers see the folder, too.
@@ -282,29 +282,21 @@ def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> I
     from sdem_dist.storage.contents import publish_contents
 
     refuse_taken([path], overwrite)
-    if is_url(path):
+    if not is_url(path):
+        # The folder lies inside the new corpus: on the same disk, and removed with it.
         with (
-            tempfile.TemporaryDirectory(prefix="sdem-") as folder,
-            publish_contents(str(to_place(path))) as contents,
+            publish_directory(path, overwrite=overwrite) as new,
+            # a worker may still write into it after another worker failed
+            tempfile.TemporaryDirectory(prefix="spill-", dir=new, ignore_cleanup_errors=True) as folder,
         ):
-            # Inside the corpus to be, so that the next writer removes it after a kill.
-            scratch = to_place(contents) / "scratch" if shared else Path(folder)
-            try:
-                yield contents, scratch
-            except OSError as error:
-                if is_url(str(error.filename)):
-                    raise CorpusError(f"cannot write {path}: {error.strerror}") from error
-                raise
-            if shared:
-                buckets.remove(str(scratch))
+            yield new, Path(folder)
         return
-    # The folder lies inside the new corpus: on the same disk, and removed with it.
-    with (
-        publish_directory(path, overwrite=overwrite) as new,
-        # a worker may still write into it after another worker failed
-        tempfile.TemporaryDirectory(prefix="spill-", dir=new, ignore_cleanup_errors=True) as folder,
-    ):
-        yield new, Path(folder)
+    with tempfile.TemporaryDirectory(prefix="sdem-") as folder, publish_contents(str(to_place(path))) as new:
+        # Inside the corpus to be, so that the next writer removes it after a kill.
+        scratch = new / "scratch" if shared else Path(folder)
+        yield new, scratch
+        if shared:
+            buckets.remove(str(scratch))
 
 
 def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:

@@ -107,9 +107,7 @@ def read_array(folder: Path, shape: tuple[int, ...], dtype: np.dtype | type | st
             raise ValueError(f"it is not {np.dtype(dtype)} of shape {shape}")
         array = np.empty(shape, dtype)
         starts = range(0, len(array), rows) if array.size else ()
-        map_requests(
-            lambda first: _read_chunk(folder, array[first : first + rows], first // rows, rows), starts, folder
-        )
+        map_requests(lambda n: _read_chunk(folder, array[n : n + rows], n // rows, rows), starts, folder)
     except BucketError:
         raise
     except Exception as error:
@@ -140,13 +138,11 @@ def _metadata(shape: tuple[int, ...], dtype: np.dtype) -> tuple[JsonObject, int]
     rows = max(1, shape[0] if shape[0] * row_bytes <= WHOLE_BYTES else CHUNK_BYTES // row_bytes)
     order = {"name": "bytes"} if dtype.itemsize == 1 else {"name": "bytes", "configuration": {"endian": "little"}}
     compression = {"typesize": dtype.itemsize, "cname": CNAME, "clevel": CLEVEL, "shuffle": "shuffle", "blocksize": 0}
+    chunk_shape = [rows, *(max(1, n) for n in shape[1:])]
     metadata = {
         "shape": list(shape),
         "data_type": dtype.name,
-        "chunk_grid": {
-            "name": "regular",
-            "configuration": {"chunk_shape": [rows, *(max(1, n) for n in shape[1:])]},
-        },
+        "chunk_grid": {"name": "regular", "configuration": {"chunk_shape": chunk_shape}},
         "chunk_key_encoding": {"name": "default", "configuration": {"separator": "/"}},
         "fill_value": np.zeros((), dtype).item(),
         "codecs": [order, {"name": "blosc", "configuration": compression}],

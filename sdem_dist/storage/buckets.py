@@ -40,6 +40,12 @@ _NO_CREDENTIALS = ("Missing AccessKeyId", "Missing SecretAccessKey", *_METADATA_
 _CREDENTIALS, _SIGNED = re.compile(r"[:?]"), re.compile(r"[?&](sig|x-(amz|goog)-[\w-]+)=", re.IGNORECASE)
 """Text that cannot be a bucket's name, and the signature of a signed URL; abfs:// may have ``container@account``."""
 _NO_NAME = re.compile(r"(?:^|/)\.\.?(?:/|$)|[\x00-\x1f\x7f]")
+_S3_CREDENTIALS = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
+_HOW_TO_AUTHENTICATE = (
+    "there are no credentials: set those of the environment (for s3:// AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or "
+    "run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for abfs:// AZURE_STORAGE_ACCOUNT_NAME "
+    "and AZURE_STORAGE_ACCOUNT_KEY)"
+)
 _stores: dict[tuple[str, int], ObjectStore] = {}
 _lock = threading.Lock()
 os.register_at_fork(after_in_child=_stores.clear)
@@ -93,7 +99,7 @@ def named(error: Exception, url: str) -> Exception:
     if code in _EXPIRED:
         return BucketError(f"{url}: the credentials have expired ({code}): renew those of the environment")
     if any(words in text for words in _NO_CREDENTIALS):
-        return _missing_credentials(bucket)
+        return BucketError(f"{bucket}: {_HOW_TO_AUTHENTICATE}")
     if "without LOCATION" in text or code == "PermanentRedirect":
         return BucketError(f"{bucket} is in another region: set AWS_REGION to the one of the bucket")
     if kind in ("PermissionDeniedError", "UnauthenticatedError") or code in (*_UNKNOWN, "AccessDenied"):
@@ -103,14 +109,6 @@ def named(error: Exception, url: str) -> Exception:
     first = " ".join(re.split(r"<\?xml|<Error>|Debug source", text, maxsplit=1)[0].split())
     reason = re.sub(r"//[^/@\s]*@", "//", first)[:300]
     return OSError(errno.EIO, f"the bucket fails, also when asked again: {reason}", url)
-
-
-def _missing_credentials(bucket: str) -> BucketError:
-    return BucketError(
-        f"{bucket}: there are no credentials: set those of the environment (for s3:// AWS_ACCESS_KEY_ID and "
-        "AWS_SECRET_ACCESS_KEY, or run where the machine has a role; for gs:// GOOGLE_APPLICATION_CREDENTIALS; for "
-        "abfs:// AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY)"
-    )
 
 
 def split(url: str) -> tuple[str, str]:
@@ -133,43 +131,38 @@ def split(url: str) -> tuple[str, str]:
 
 
 def _store(bucket: str) -> ObjectStore:
+    """Return the connection of this process to a bucket, with the credentials of the environment as it is now."""
     relevant = sorted((k, v) for k, v in os.environ.items() if k.startswith(("AWS_", "GOOGLE_", "AZURE_")))
     key = bucket, 0 if bucket == "memory://" else hash(tuple(relevant))
     with _lock:
-        if key not in _stores:
-            _stores[key] = _connect(bucket)
+        if key in _stores:
+            return _stores[key]
+        try:
+            from obstore.store import MemoryStore, from_url
+        except ImportError as error:
+            raise BucketError(
+                f'{bucket}: corpora and files in buckets need the package obstore: pip install "sdem_dist[s3]"'
+            ) from error
+        options: dict[str, Any] = {**SETTINGS}
+        if bucket.startswith("s3:"):
+            if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
+                options["endpoint"] = endpoint
+                options["client_options"] = {**SETTINGS["client_options"], "allow_http": endpoint.startswith("http://")}
+            if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
+                options["region"] = "us-east-1"
+            # To ask a machine for its role would take minutes to fail.
+            if not any(name in _S3_CREDENTIALS or name.startswith("AWS_CONTAINER_") for name in os.environ):
+                try:
+                    socket.create_connection(("169.254.169.254", 80), timeout=1).close()
+                except OSError:
+                    raise BucketError(f"{bucket}: {_HOW_TO_AUTHENTICATE}") from None
+        try:
+            _stores[key] = MemoryStore() if bucket == "memory://" else from_url(bucket, **options)
+        except Exception as error:
+            if (cause := named(error, bucket)) is error:
+                raise
+            raise cause from None
         return _stores[key]
-
-
-def _connect(bucket: str) -> ObjectStore:
-    try:
-        from obstore.store import MemoryStore, from_url
-    except ImportError as error:
-        raise BucketError(
-            f'{bucket}: corpora and files in buckets need the package obstore: pip install "sdem_dist[s3]"'
-        ) from error
-    if bucket == "memory://":
-        return MemoryStore()
-    options: dict[str, Any] = {**SETTINGS}
-    if bucket.startswith("s3:"):
-        if endpoint := os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL"):
-            options["endpoint"] = endpoint
-            options["client_options"] = {**SETTINGS["client_options"], "allow_http": endpoint.startswith("http://")}
-        if not {"AWS_REGION", "AWS_DEFAULT_REGION"} & set(os.environ):
-            options["region"] = "us-east-1"
-        # To ask a machine for its role would take minutes to fail.
-        names = ("AWS_ACCESS_KEY_ID", "AWS_WEB_IDENTITY_TOKEN_FILE", "AWS_SKIP_SIGNATURE", "AWS_METADATA_ENDPOINT")
-        if not any(name in names or name.startswith("AWS_CONTAINER_") for name in os.environ):
-            try:
-                socket.create_connection(("169.254.169.254", 80), timeout=1).close()
-            except OSError:
-                raise _missing_credentials(bucket) from None
-    try:
-        return from_url(bucket, **options)
-    except Exception as error:
-        if (cause := named(error, bucket)) is error:
-            raise
-        raise cause from None
 
 
 def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -> Result:
@@ -197,11 +190,9 @@ def _request(url: str, send: Callable[[ModuleType, ObjectStore, str], Result]) -
 
 def get(url: str, start: int = 0, stop: int | None = None, tag: Tag | None = None) -> bytes:
     """Return an object's bytes, or those of a range; with `tag`, ChangedError if it is another by now."""
-    options: dict[str, Any] = (
-        {"range": (start, stop)} if stop is not None else {"range": {"offset": start}} if start else {}
-    )
-    if tag is not None and tag.e_tag:
-        options["if_match"] = tag.e_tag
+    options: dict[str, Any] = {} if tag is None or not tag.e_tag else {"if_match": tag.e_tag}
+    if stop is not None or start:
+        options["range"] = {"offset": start} if stop is None else (start, stop)
     return _request(url, lambda o, s, key: bytes(o.get(s, key, options=options).bytes()))
 
 

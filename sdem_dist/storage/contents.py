@@ -17,7 +17,7 @@ from sdem_dist.storage import buckets
 from sdem_dist.storage.arrays import group_json, read_attributes
 from sdem_dist.storage.buckets import ChangedError, Tag
 from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.urls import place
+from sdem_dist.storage.urls import is_url, place
 
 CONTENTS, WRITER = "sdem_contents", "sdem_writer"
 _NAME = re.compile(r"contents-[0-9a-f]{16}")
@@ -45,48 +45,43 @@ def open_contents(location: str) -> tuple[Path, JsonObject]:
 
 
 @contextmanager
-def publish_contents(url: str) -> Iterator[str]:
-    """Yield the URL of a new folder below `url`; when the block succeeds, make the root at `url` point to it.
+def publish_contents(url: str) -> Iterator[Path]:
+    """Yield a new folder below `url`; when the block succeeds, make the root at `url` point to it.
 
     What the root pointed to is removed then, and not before.
-    Raises CorpusError: another process began to write to `url`, or the bucket fails. Whatever the block raises passes
-    through. In every case what was at `url` is still there, and the new folder is not.
+    Raises CorpusError: another process began to write to `url`, or the bucket fails. Whatever else the block raises
+    passes through. In every case what was at `url` is still there, and the new folder is not.
     """
     name, root = f"contents-{secrets.token_hex(8)}", f"{url}/zarr.json"
-    with _explained(url):
+    try:
         before, tag, others = _claim(url, root, name)
-    try:
-        yield f"{url}/{name}"
-        with _explained(url):
+        try:
+            yield place(f"{url}/{name}")
             buckets.put_if(root, group_json({CONTENTS: name}), tag)
-    except BaseException:
-        with suppress(Exception):  # the first failure is the one to report
-            if contents_of(_attributes(buckets.get(root))) != name:  # it is not published
-                buckets.remove(f"{url}/{name}")
-                # Put the root back, unless another writer has put its mark there.
-                if before is not None:
-                    attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
-                    buckets.put_if(root, group_json(attributes), tag)
-                elif buckets.head(root).tag.e_tag == tag.e_tag:
-                    buckets.delete(root)
-        raise
-    if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
-        others += ["shards", "vocabulary", "document_frequency"]
-    with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
-        for old in others:
-            buckets.remove(f"{url}/{old}")
-
-
-@contextmanager
-def _explained(url: str) -> Iterator[None]:
-    try:
-        yield
+        except BaseException:
+            with suppress(Exception):  # the first failure is the one to report
+                if contents_of(_attributes(buckets.get(root))) != name:  # it is not published
+                    buckets.remove(f"{url}/{name}")
+                    # Put the root back, unless another writer has put its mark there.
+                    if before is not None:
+                        attributes = {k: v for k, v in _attributes(before).items() if k != WRITER}
+                        buckets.put_if(root, group_json(attributes), tag)
+                    elif buckets.head(root).tag.e_tag == tag.e_tag:
+                        buckets.delete(root)
+            raise
     except ChangedError:
         raise CorpusError(
             f"{url}: another process began to write there in the meantime, and what this one wrote is removed"
         ) from None
     except OSError as cause:
+        if not is_url(str(cause.filename)):
+            raise
         raise CorpusError(f"cannot write {url}: {cause.strerror or cause}") from None
+    if before is not None and contents_of(_attributes(before)) is None:  # a corpus that was copied there as files
+        others += ["shards", "vocabulary", "document_frequency"]
+    with suppress(OSError, BucketError):  # the new one is in place; the next writer tries again
+        for old in others:
+            buckets.remove(f"{url}/{old}")
 
 
 def _claim(url: str, root: str, name: str) -> tuple[bytes | None, Tag, list[str]]:

@@ -90,10 +90,8 @@ def in_parts(array: np.ndarray, rows: int) -> Iterator[tuple[int, np.ndarray]]:
 
 
 def encode_strings(strings: Sequence[str]) -> tuple[np.ndarray, np.ndarray]:
-    """Join `strings` into one byte array.
+    """Return the UTF-8 bytes of all strings, joined, and their offsets: see `Strings`.
 
-    Returns `joined`, ndarray of uint8: the UTF-8 bytes of all strings, one after another.
-    Returns `offsets`, int64 of shape (len(strings) + 1,): string ``i`` is ``joined[offsets[i]:offsets[i + 1]]``.
     Raises TypeError: an element is not a string.
     Raises UnicodeEncodeError: a string holds a lone surrogate, which UTF-8 cannot express.
     """

@@ -26,23 +26,15 @@ CHECKSUMS = "checksums"  # in the summary of a folder: of its files, by name
 
 
 @contextmanager
-def at_hand(folder: Path) -> Iterator[Path]:
-    """Yield a folder of this machine with the files of `folder`: itself, or a copy of objects, removed in the end."""
-    with driver_folder(folder) as here:
-        if here != folder:
-            names = buckets.children(str(folder))[1]
-            map_requests(lambda name: (here / name).write_bytes((folder / name).read_bytes()), names, folder)
-        yield here
-
-
-@contextmanager
-def driver_folder(scratch: Path) -> Iterator[Path]:
-    """Yield a folder of this machine for what the driver makes: the shared one itself, or a temporary one for a URL."""
-    if not is_url(scratch):
-        yield scratch
+def driver_folder(folder: Path, *, copied: bool = False) -> Iterator[Path]:
+    """Yield `folder` itself, or for a URL a temporary folder of this machine, empty or with copies of the objects."""
+    if not is_url(folder):
+        yield folder
         return
-    with tempfile.TemporaryDirectory(prefix="sdem-") as folder:
-        yield Path(folder)
+    with tempfile.TemporaryDirectory(prefix="sdem-") as here:
+        names = buckets.children(str(folder))[1] if copied else ()
+        map_requests(lambda name: Path(here, name).write_bytes((folder / name).read_bytes()), names, folder)
+        yield Path(here)
 
 
 def read_values(path: Path, dtype: np.dtype | type, start: int, stop: int | None = None) -> np.ndarray:
@@ -95,37 +87,29 @@ def kept_folder(path: Path, purpose: str, identity: str) -> Iterator[Path]:
         clear_abandoned(path.parent, prefix, 32, folder.name)
         folder.mkdir(exist_ok=True, mode=0o700)
         descriptor = opened(folder)
-
-    def remove() -> None:
-        if not is_url(path):
-            shutil.rmtree(folder, ignore_errors=True)
-            return
-        with suppress(OSError, BucketError):
-            if buckets.get(str(folder / OWNER)) == mark:
-                buckets.remove(str(folder))
-
+    finished = False
     try:
         if descriptor >= 0:
-            _lock(descriptor, path)
+            with suppress(OSError):  # a file system without locks
+                try:
+                    fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError as error:
+                    raise SdemError(f"another process makes {path} just now, from the same sources") from error
         try:
             yield folder
-        except ClusterError:
+            finished = True
+        except Exception as error:
+            finished = not isinstance(error, ClusterError)
             raise
-        except Exception:
-            remove()
-            raise
-        remove()
     finally:
+        if finished and not is_url(path):
+            shutil.rmtree(folder, ignore_errors=True)
+        elif finished:
+            with suppress(OSError, BucketError):
+                if buckets.get(str(folder / OWNER)) == mark:
+                    buckets.remove(str(folder))
         if descriptor >= 0:
             os.close(descriptor)
-
-
-def _lock(descriptor: int, path: Path) -> None:
-    with suppress(OSError):  # a file system without locks
-        try:
-            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            raise SdemError(f"another process makes {path} just now, from the same sources") from error
 
 
 def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
@@ -135,11 +119,19 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     Where two processes make it at once, the first wins; both make the same. In a bucket, which keeps checksums itself,
     the summary comes last, and the files of a folder that was made below this one are left out.
     """
+
+    def sum_of(summary: JsonObject) -> int:
+        own = json.dumps({name: value for name, value in summary.items() if name != CHECKSUMS})
+        return crc32c(np.frombuffer(own.encode(), np.uint8))
+
+    def checksum(file: Path) -> int:
+        return crc32c(np.memmap(file, np.uint8, "r")) if file.stat().st_size else 0
+
     with suppress(OSError, ValueError, LookupError, TypeError, AttributeError):
         summary: JsonObject = json.loads((folder / SUMMARY).read_bytes())
         sums = summary[CHECKSUMS]
-        sound = sums[SUMMARY] == _summary_sum(summary)
-        if sound and (is_url(folder) or all(_checksum(folder / n) == sums[n] for n in sums if n != SUMMARY)):
+        sound = sums[SUMMARY] == sum_of(summary)
+        if sound and (is_url(folder) or all(checksum(folder / n) == sums[n] for n in sums if n != SUMMARY)):
             return summary
     if is_url(folder):
         here = Path(tempfile.mkdtemp(prefix="sdem-"))
@@ -152,8 +144,8 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
     try:
         summary = make(here)
         files = sorted(file for file in here.iterdir() if file.is_file())
-        sums = {file.name: _checksum(file) for file in files}
-        summary = {**summary, CHECKSUMS: {**sums, SUMMARY: _summary_sum(summary)}}
+        sums = {file.name: checksum(file) for file in files}
+        summary = {**summary, CHECKSUMS: {**sums, SUMMARY: sum_of(summary)}}
         (here / SUMMARY).write_text(json.dumps(summary), encoding="utf-8")
         if is_url(folder):
             map_requests(lambda file: buckets.put_new(str(folder / file.name), file), files, folder)
@@ -173,12 +165,3 @@ def once(folder: Path, make: Callable[[Path], JsonObject]) -> JsonObject:
 
 def _unique(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-
-
-def _summary_sum(summary: JsonObject) -> int:
-    own = json.dumps({name: value for name, value in summary.items() if name != CHECKSUMS})
-    return crc32c(np.frombuffer(own.encode(), np.uint8))
-
-
-def _checksum(file: Path) -> int:
-    return crc32c(np.memmap(file, np.uint8, "r")) if file.stat().st_size else 0

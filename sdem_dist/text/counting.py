@@ -17,13 +17,13 @@ from sdem_dist.corpus.collect import collect
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import column_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet, index_dtype
-from sdem_dist.corpus.publishing import MEMORY_LIMIT
+from sdem_dist.corpus.writer import MEMORY_LIMIT
 from sdem_dist.corpus.rows import Canonical
 from sdem_dist.corpus.shuffle import GOLDEN, SortedDocuments, mixed
 from sdem_dist.documents import offsets_of
 from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
-from sdem_dist.storage.kept import SUMMARY, at_hand, once
+from sdem_dist.storage.kept import SUMMARY, driver_folder, once
 from sdem_dist.storage.threads import in_threads, n_cores
 from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, arranged, joined
 from sdem_dist.text.files import BLOCK_BYTES
@@ -394,7 +394,7 @@ def place_split(
     """Write the counted documents of a split in the order of the corpus; return what they are."""
 
     def placed(partial_folder: Path) -> JsonObject:
-        with at_hand(counts) as here:
+        with driver_folder(counts, copied=True) as here:
             summary = json.loads((here / SUMMARY).read_text(encoding="utf-8"))
             columns, file = None if terms is None else replace(terms, folder=here), partial_folder / "unsorted"
             documents, _, n_empty = placed_documents(here, Tally(**summary["tally"]), placing, columns, first, file)

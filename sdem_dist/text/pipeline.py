@@ -316,7 +316,7 @@ class IngestRun:
                 documents, n_empty, write_shards = self._placed_here(parts[0], placing, scratch / "rows", wrote)
             else:
                 documents, n_empty = self._placed_by_tasks(self.executor, parts, sizes, placing, wrote)
-                write_shards = partial(documents.write_by_tasks, self.executor, place(where))
+                write_shards = partial(documents.write_by_tasks, self.executor)
             header = write_contents(
                 where,
                 documents,
