@@ -46,16 +46,15 @@ class SdemError(Exception):
 
     def text(self, *, shell: bool = False) -> str:
         """Return the error as one text, for Python or for the shell."""
-        place = "standard input" if self.path == "-" else self.path
-        where = [] if place is None else [place]
+        where = [] if self.path is None else ["standard input" if self.path == "-" else self.path]
         where += [] if self.record is None else [f"{self.unit} {self.record}"]
-        hint = _PARAMETER.sub(_option if shell else r"\1=\2", self.hint)
+
+        def option(parameter: re.Match[str]) -> str:
+            name, value = parameter[1].replace("_", "-"), parameter[2].strip("'\"")
+            return f"--{name}" if value == "True" else f"--{name} {value}"
+
+        hint = _PARAMETER.sub(option if shell else r"\1=\2", self.hint)
         return (f"{', '.join(where)}: " if where else "") + self.problem + (f" ({hint})" if hint else "")
-
-
-def _option(parameter: re.Match[str]) -> str:
-    name, value = parameter[1].replace("_", "-"), parameter[2].strip("'\"")
-    return f"--{name}" if value == "True" else f"--{name} {value}"
 
 
 class CorpusError(SdemError, ValueError):

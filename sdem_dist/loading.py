@@ -67,12 +67,12 @@ def load_model(path: str | Path, *, own: Sequence[type] = ()) -> EngineEstimator
     arrays, metadata = read_archive(path, KIND)
     try:
         estimator = _rebuild(arrays, msgspec.convert(from_json(metadata), Metadata), {c.__name__: c for c in own})
-        estimator._lazy_parameters.owner = str(path)
-        return estimator
     except ModelError:
         raise
     except (KeyError, IndexError, TypeError, ValueError, AttributeError, OverflowError) as error:
         raise ModelError(f"{path}: the parts of this model do not fit together ({error})") from error
+    estimator._lazy_parameters.owner = str(path)
+    return estimator
 
 
 def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str, type]) -> EngineEstimator:
@@ -90,23 +90,21 @@ def _rebuild(arrays: dict[str, np.ndarray], metadata: Metadata, own: Mapping[str
         if classes.shape != (learner.n_labels,):
             raise ValueError("classes do not match the arrays")
         estimator.classes_ = classes.astype(dtype) if dtype.kind in "biufO" else classes
-    estimator.n_features_in_ = n_features
+    estimator.n_features_in_, names, settings = n_features, metadata.feature_names, metadata.vectorizer
     if learner.width != estimator._n_columns:
         raise ValueError("the number of features does not match the arrays")
-    if metadata.feature_names:
-        if len(metadata.feature_names) != n_features:
+    if names:
+        if len(names) != n_features:
             raise ValueError("the names of the features are not as many as the features")
-        estimator.feature_names_in_ = np.array(metadata.feature_names, dtype=object)
-    if (settings := metadata.vectorizer) is not None:
+        estimator.feature_names_in_ = np.array(names, dtype=object)
+    if settings is not None:
         if "kind" not in settings:
             raise ValueError("the settings of text have no kind")
         VectorizerSettings.from_json({**settings, "stem": None})  # stemming needs its package only to read text
         if not isinstance(settings.get("stem"), str | None):
             raise ValueError(f"stem is a language, not {settings['stem']!r}")
-        if settings["kind"] == "hashing" and settings["n_features"] != n_features:
-            raise ValueError(
-                f"texts are hashed to {settings['n_features']:,} columns, and the model has {n_features:,}"
-            )
+        if settings["kind"] == "hashing" and (width := settings["n_features"]) != n_features:
+            raise ValueError(f"texts are hashed to {width:,} columns, and the model has {n_features:,}")
     estimator.vectorizer_, estimator.label_separator_ = settings, metadata.label_separator
     estimator.vocabulary_ = None
     if "vocabulary_bytes" in arrays:

@@ -6,6 +6,7 @@ A file names the class of a record and its fields; it never brings code. A class
 import dataclasses
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from types import UnionType
 from typing import Literal, TypeVar, Union, dataclass_transform, get_args, get_origin, get_type_hints
@@ -20,10 +21,7 @@ _Class = TypeVar("_Class", bound=type)
 
 @dataclass_transform(frozen_default=True, field_specifiers=(dataclasses.field,))
 def record(cls: _Class) -> _Class:
-    """Make a class of this package a frozen dataclass that files may name. Its fields are its settings, all of them.
-
-    Raises TypeError: another record has its name, or a field has the name of the key for it.
-    """
+    """Make a class of this package a frozen dataclass that files may name. Its fields are its settings, all of them."""
     if "__dataclass_fields__" not in vars(cls):
         dataclass(frozen=True)(cls)
     if any(field.name == KIND for field in dataclasses.fields(cls)):
@@ -34,13 +32,10 @@ def record(cls: _Class) -> _Class:
 
 
 def plain(value: object) -> object:
-    """Return a value as JSON values.
-
-    A dict is a record of its items, whose keys need not be texts. A RandomState has been used up and becomes None.
-    """
+    """Return a value as JSON values; a dict is a record of its items. A RandomState has been used up: None."""
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        names = [field.name for field in dataclasses.fields(value)]
-        return {KIND: type(value).__name__, **{name: plain(getattr(value, name)) for name in names}}
+        fields = {field.name: plain(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        return {KIND: type(value).__name__, **fields}
     if isinstance(value, Mapping):
         return {KIND: "dict", "items": [[plain(k), plain(v)] for k, v in value.items()]}
     if isinstance(value, np.ndarray):
@@ -55,10 +50,8 @@ def plain(value: object) -> object:
 def restored(value: object, own: Mapping[str, type]) -> object:
     """Return what JSON values of `plain` stand for: lists as tuples, records made again, fields of the declared types.
 
-    `value`: JSON value.
-    `own`: classes of the user's that files may name.
-    Raises ValueError: a record of a class that neither the package nor `own` knows, or with other fields or types than
-    it declares.
+    Raises ValueError: a record of a class that neither the package nor the user's `own` has, or with other fields or
+    types than it declares.
     """
     if isinstance(value, list):
         return tuple(restored(v, own) for v in value)
@@ -87,10 +80,8 @@ def _typed(value: object, declared: object, where: str) -> object:
     kinds = get_args(declared)
     if get_origin(declared) in (Union, UnionType):
         for kind in kinds:
-            try:
+            with suppress(ValueError):
                 return _typed(value, kind, where)
-            except ValueError:
-                continue
     elif get_origin(declared) is Literal:
         if value in kinds:
             return value
@@ -100,12 +91,9 @@ def _typed(value: object, declared: object, where: str) -> object:
         if len(kinds) == len(value):
             return tuple(_typed(v, kind, where) for v, kind in zip(value, kinds, strict=True))
     elif declared is float and isinstance(value, int | float) and not isinstance(value, bool):
-        try:
-            number = float(value)
-        except OverflowError:
-            number = math.nan
-        if not math.isnan(number):
-            return number
+        with suppress(OverflowError):
+            if not math.isnan(number := float(value)):
+                return number
     elif declared in (int, bool, str, type(None), *_KNOWN.values()):
         if type(value) is declared:
             return value

@@ -53,10 +53,7 @@ def check_numbers(X: sp.csr_array | np.ndarray, what: str) -> None:
 
 
 def document_frequency(indices: np.ndarray, data: np.ndarray, n_features: int) -> np.ndarray:
-    """Return in how many documents each column occurs, int64 of shape (n_features,).
-
-    `indices`, `data`: shape (n_nonzeros,): of CSR arrays without repeated columns. Entries of 0 do not count.
-    """
+    """Return in how many rows of CSR arrays each column has an entry above 0, int64 of shape (n_features,)."""
     from sdem_dist.kernels.csr import add_each  # numba comes with it
 
     counts = np.zeros(n_features, np.int64)
@@ -68,10 +65,7 @@ def check_structure(X: sp.sparray | sp.spmatrix, what: str) -> None:
     """Raise CorpusError, a ValueError, unless the arrays of a sparse matrix fit together.
 
     SciPy trusts them: with others it may end the process, or read entries of other columns. To be called before
-    anything is sorted, cut, cast or converted. Takes no copies.
-
-    `X`: of any format; formats without index arrays pass.
-    `what`: what the message calls it.
+    anything is sorted, cut, cast or converted. Takes no copies. Formats without index arrays pass.
     """
 
     def refuse(problem: str) -> None:
@@ -134,10 +128,7 @@ def find_problem(documents: Documents | DenseDocuments, n_classes: int) -> str |
 
 
 def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarray:
-    """Return targets or weights as float64.
-
-    Raises CorpusError: one is not a number; the message begins with `where`, and names it and its document.
-    """
+    """Return targets or weights as float64; raise CorpusError, which begins with `where`, if one is not a number."""
     try:
         return np.asarray(values, np.float64)
     except (TypeError, ValueError):
@@ -151,10 +142,7 @@ def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarr
 
 
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
-    """Return the weights of documents, float64.
-
-    Raises CorpusError: they are not one finite number a document, or one is negative; the message begins with `where`.
-    """
+    """Return weights as float64; raise CorpusError unless they are one finite number a document, and none is negative."""
     column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
         raise CorpusError(f"{where} has {n_documents} documents and weights of shape {column.shape}")
@@ -167,10 +155,7 @@ def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndar
 
 
 def checked_targets(targets: ArrayLike, n_documents: int, where: str) -> np.ndarray:
-    """Return targets as a float64 table of shape (n_documents, n_targets).
-
-    Raises CorpusError: they are not numbers, not finite, or not as many as documents; the message begins with `where`.
-    """
+    """Return targets as a float64 table of shape (n_documents, n_targets); raise CorpusError unless they are finite."""
     table = as_numbers(targets, where)
     table = table[:, None] if table.ndim == 1 else table
     if table.ndim != 2 or len(table) != n_documents or table.shape[1] == 0:

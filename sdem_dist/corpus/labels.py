@@ -219,7 +219,7 @@ def column_of(sets: Sequence[object]) -> np.ndarray:
     return column
 
 
-def all_labels(sets: Iterable[LabelSet]) -> tuple[ClassLabel, ...]:
+def all_labels(sets: Iterable[LabelSet]) -> LabelSet:
     return label_set(label for labels in sets for label in labels)
 
 
