@@ -142,7 +142,7 @@ def as_numbers(values: ArrayLike, where: str, name: str = "targets") -> np.ndarr
 
 
 def checked_weights(weights: ArrayLike, n_documents: int, where: str) -> np.ndarray:
-    """Return weights as float64; raise CorpusError unless they are one finite number a document, and none is negative."""
+    """Return weights as float64; raise CorpusError unless they are one finite number a document, none negative."""
     column = as_numbers(weights, where, "weights")
     if column.shape != (n_documents,):
         raise CorpusError(f"{where} has {n_documents} documents and weights of shape {column.shape}")
