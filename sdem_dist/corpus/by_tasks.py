@@ -37,10 +37,9 @@ def is_frame(X: object) -> bool:
 
 
 def parts_of(X: Any, columns: Sequence[Any]) -> list[Part]:
-    """Return the parts of a dask array, DataFrame or bag.
+    """Return the parts of a dask array, DataFrame or bag; CorpusError where it is none, or `columns` are cut otherwise.
 
     `columns`: see `COLUMNS`: Dask collections that are cut as `X` is, arrays in memory beside an array, or None.
-    Raises CorpusError: `X` is none of these, or what stands beside it is not cut as it is.
     """
     if hasattr(X, "rechunk"):
         rows = X.rechunk({1: -1}).to_delayed().ravel()
@@ -153,10 +152,7 @@ def store_part(
 
 
 def sort_part(part: Path, folder: Path, classes: Classes, weighted: bool, seed: int | None, first: int) -> list[int]:
-    """Write the rows of a part in the order of the corpus; return its documents of each class.
-
-    `first`: the position of the first of them.
-    """
+    """Write the rows of a part, from position `first` on, in the corpus's order; return its documents of each class."""
 
     def sorted_rows(partial_folder: Path) -> JsonObject:
         summary = json.loads((part / SUMMARY).read_text(encoding="utf-8"))

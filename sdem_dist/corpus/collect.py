@@ -89,8 +89,7 @@ def _row_blocks(X: Any) -> Iterator[Any]:
 def _canonical(X: Any, where: str, first: int, dense: bool) -> Canonical:
     """Return a matrix as counts, if all entries are whole numbers, or weights; or a table as rows of every column.
 
-    `first`: position of its first document in the input, for messages, which begin with `where`.
-    Raises CorpusError: an entry cannot be stored. The message names the document.
+    Raises CorpusError: an entry cannot be stored. The message names the document, counted from `first`.
     """
     if dense:
         if sp.issparse(X):
@@ -124,11 +123,10 @@ def collect(
     unlabelled: object = None,
     first: int = 0,
 ) -> SortedDocuments:
-    """Check and take in all batches; there may be none.
+    """Check and take in all batches; there may be none. Other parameters are those of `write_corpus`.
 
     `file`: holds documents beyond `memory_limit` bytes.
-    `classes`, `weighted`, `dense`, `unlabelled`: see `write_corpus`.
-    `seed`: seed of the order in which to store the documents; None keeps that of the input.
+    `seed`: of the order in which to store the documents; None keeps that of the input.
     `first`: position of the first of these documents in the corpus before it is shuffled.
     """
     memory, encoder, kind = SortedRows(file, memory_limit), LabelEncoder(classes, unlabelled), None

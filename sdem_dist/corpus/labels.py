@@ -48,10 +48,7 @@ class LabelEncoder:
             raise CorpusError("classes is empty; leave it out to take the classes from the labels")
 
     def encode(self, y: ArrayLike | None, n_documents: int, first: int) -> np.ndarray:
-        """Return the codes, int32, of a batch's labels; zeros without labels.
-
-        Raises CorpusError: the number of labels is wrong, or one is not among the classes.
-        """
+        """Return the codes, int32, of a batch's labels; zeros without labels. CorpusError where one is no class."""
         if y is None:
             if self._fixed:
                 raise CorpusError("classes are given but no labels")
@@ -224,10 +221,7 @@ def all_labels(sets: Iterable[LabelSet]) -> LabelSet:
 
 
 def membership(sets: Sequence[LabelSet], labels: Sequence[ClassLabel]) -> sp.csr_matrix:
-    """Return which label is in which set, uint8 of shape (n_sets, n_labels).
-
-    Raises KeyError: a set has a label that is not among `labels`.
-    """
+    """Return which label is in which set, uint8 of shape (n_sets, n_labels); KeyError where it is not in `labels`."""
     from scipy.sparse import csr_matrix
 
     column = {label: i for i, label in enumerate(labels)}

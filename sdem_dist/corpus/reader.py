@@ -21,6 +21,7 @@ from sdem_dist.corpus.stored import StoredCorpus, stored_corpus
 from sdem_dist.counted import one_line
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.errors import CorpusError, UnreadableError
+from sdem_dist.storage.arrays import map_requests, stored_bytes
 from sdem_dist.storage.encoding import crc32c
 from sdem_dist.storage.urls import is_url, place
 
@@ -186,8 +187,6 @@ class Corpus(BaseCorpus):
         return self.stored_header.uid
 
     def _read(self, start: int, stop: int) -> AnyDocuments:
-        from sdem_dist.storage.arrays import map_requests
-
         header, root = self.stored_header, Path(self.paths[0])
         starts = header.shard_starts
         first = min(int(np.searchsorted(starts, start, side="right")) - 1, len(header.shards) - 1)
@@ -349,8 +348,6 @@ class Corpus(BaseCorpus):
         return parts[0] if len(parts) == 1 else np.asarray(np.sum(parts, axis=0, dtype=np.int64))
 
     def bytes_on_disk(self) -> int:
-        from sdem_dist.storage.arrays import stored_bytes
-
         return sum(map(stored_bytes, self.paths))
 
 
@@ -363,10 +360,7 @@ class Problem:
 
 
 def _problem_of(read: Callable[..., object], *arguments: object) -> str:
-    """Return what keeps something from being read, or an empty text.
-
-    Raises UnreadableError: the storage cannot be read at the moment; the corpus may be sound.
-    """
+    """Return what keeps something from being read, or ""; UnreadableError may pass, and the corpus may be sound."""
     try:
         read(*arguments)
     except UnreadableError:
@@ -399,10 +393,7 @@ def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
 
 
 def check_corpus(corpus: Corpus) -> Iterator[Problem]:
-    """Read all of a corpus and yield what is wrong with it; nothing, if it is sound.
-
-    Raises CorpusError: the manifest cannot be read.
-    """
+    """Read all of a corpus and yield what is wrong with it; CorpusError where its manifest cannot be read."""
     header, damaged = corpus.header, False
     counts = np.zeros(len(header.classes), np.int64)
 

@@ -12,6 +12,7 @@ import numpy as np
 
 from sdem_dist.corpus.manifest import ShardInfo, index_dtype, shard_name
 from sdem_dist.documents import offsets_of
+from sdem_dist.storage import arrays
 from sdem_dist.storage.encoding import crc32c, decode_strings
 
 
@@ -149,8 +150,6 @@ def write_shard(
     One that a killed process began is replaced. The dtype of its entries is chosen from the shard's own: those they
     arrived with must not matter.
     """
-    from sdem_dist.storage import arrays
-
     data, targets, attributes = rows.data, rows.targets, {}
     if dense:
         data = narrowed(data).reshape(rows.n_documents, kind.features)

@@ -20,6 +20,7 @@ from sdem_dist.corpus.rows import KeyedRows, Kind, alike, write_shard
 from sdem_dist.storage.arrays import REQUESTS
 from sdem_dist.storage.encoding import JsonObject
 from sdem_dist.storage.kept import SUMMARY, load_array, read_values, save_array
+from sdem_dist.storage.threads import in_threads
 from sdem_dist.storage.urls import is_url
 
 if TYPE_CHECKING:
@@ -38,10 +39,7 @@ Shards = tuple[tuple[ShardInfo, ...], "np.ndarray | None"]
 
 
 def shuffle_keys(seed: int, start: int, stop: int) -> np.ndarray:
-    """Return the keys of the documents at positions `start` up to `stop` of the input: uint64, all different.
-
-    `seed`: any integer; its value modulo 2**64 counts.
-    """
+    """Return the keys of the documents `start` up to `stop` of the input: uint64, all different. `seed`: mod 2**64."""
     seed_hash = mixed((np.array([seed % 2**64], np.uint64) + np.uint64(1)) * GOLDEN)
     return mixed((np.arange(start, stop, dtype=np.uint64) + seed_hash + np.uint64(1)) * GOLDEN)
 
@@ -81,14 +79,11 @@ def keys_of_ranks(seed: int, n: int, ranks: Sequence[int]) -> list[int]:
 
 
 class SortedRows:
-    """Documents by key, beyond a limit of memory in a file.
+    """Documents by key, beyond `memory_limit` bytes in the file `path`.
 
-    Whenever memory is full, it is sorted and written, in pieces of about `PIECE_BYTES` whose first and last keys are
-    known. So a document is written once, and any range of keys is read from a few pieces of each such stretch.
-
-    `path`: a file to write, or the one with `pieces`.
-    `memory_limit`: bytes of documents to hold in memory.
-    `pieces`: of documents by ascending key: where they begin and end in the file, their first and last key.
+    Whenever memory is full, it is sorted and written, in `pieces` of about `PIECE_BYTES`: of each where it begins and
+    ends in the file, and its first and last key. So a document is written once, and any range of keys is read from a
+    few pieces of each such stretch.
     """
 
     def __init__(self, path: Path, memory_limit: int = 0, pieces: Sequence[tuple[int, int, int, int]] = ()) -> None:
@@ -205,7 +200,6 @@ class SortedDocuments:
     ) -> Shards:
         """Write all documents as shards of these sizes to the folder `parent`."""
         from sdem_dist.kernels.csr import add_each  # numba comes with it
-        from sdem_dist.storage.threads import in_threads
 
         frequency, counting = np.zeros(self.kind.features, np.int64), Lock()
 

@@ -16,6 +16,8 @@ from sdem_dist.corpus.checks import find_problem
 from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Header
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
+from sdem_dist.storage import arrays
+from sdem_dist.storage.contents import open_contents
 from sdem_dist.storage.encoding import crc32c, decode_strings
 from sdem_dist.storage.publish import set_aside
 from sdem_dist.storage.urls import is_url
@@ -54,8 +56,6 @@ class StoredCorpus:
 
     def columns(self, shard: int, names: Iterable[str], n_bytes: int = 0) -> dict[str, np.ndarray]:
         """Read arrays of a shard; `n_bytes` is the length of joined strings."""
-        from sdem_dist.storage import arrays
-
         header, info = self.header, self.header.shards[shard]
         n = info.n_documents
         kinds: dict[str, arrays.Kind] = {
@@ -98,14 +98,12 @@ class StoredCorpus:
 
     def vocabulary(self) -> list[str] | None:
         """Read the words in the order of their indices, or return None if the corpus has none (hashed words)."""
-        from sdem_dist.storage.arrays import read_array
-
         folder, n_features = self.root / manifest.VOCABULARY, self.header.n_features
         if not self.header.has_vocabulary:
             return None
         try:
-            offsets = read_array(folder / "offsets", (n_features + 1,), np.int64)
-            encoded = read_array(folder / "bytes", (int(offsets[-1]),), np.uint8), offsets
+            offsets = arrays.read_array(folder / "offsets", (n_features + 1,), np.int64)
+            encoded = arrays.read_array(folder / "bytes", (int(offsets[-1]),), np.uint8), offsets
             if manifest.vocabulary_hash(n_features, encoded) != self.header.vocabulary_hash:
                 raise CorpusError(f"it {DAMAGED}")
             return decode_strings(*encoded)
@@ -114,11 +112,9 @@ class StoredCorpus:
 
     def document_frequency(self) -> np.ndarray:
         """Read in how many documents each column occurs; a dense corpus has no such array."""
-        from sdem_dist.storage.arrays import read_array
-
         if self.header.document_frequency_checksum is None:
             raise CorpusError(f"{self.path} is dense: its columns have no document frequencies")
-        frequency = read_array(self.root / DOCUMENT_FREQUENCY, (self.header.n_features,), np.int64)
+        frequency = arrays.read_array(self.root / DOCUMENT_FREQUENCY, (self.header.n_features,), np.int64)
         if crc32c(frequency) != self.header.document_frequency_checksum:
             raise CorpusError(f"{self.path}: array {DOCUMENT_FREQUENCY!r} {DAMAGED}")
         return frequency
@@ -147,8 +143,6 @@ def stored_corpus(path: str, share: bool) -> StoredCorpus:
 @lru_cache(maxsize=32)  # a manifest may have megabytes, and many tasks open the same corpus
 def _open(path: str, identity: tuple[int, ...]) -> StoredCorpus:
     """Open a corpus; `identity` changes when another replaces it."""
-    from sdem_dist.storage.contents import open_contents
-
     advice, folder = "a corpus is a folder that sdem ingest or write_corpus made", Path(path)
     if is_url(path):
         pass

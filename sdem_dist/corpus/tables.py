@@ -102,10 +102,7 @@ def categories_by_column(frame: pd.DataFrame) -> dict[int, list[object]]:
 
 
 def joined_categories(parts: Sequence[Mapping[int, list[object]]], names: list[object]) -> dict[int, np.ndarray]:
-    """Return the numbering of a table from `categories_by_column` of its parts.
-
-    Raises CorpusError: a column holds values of several kinds.
-    """
+    """Return the numbering of a table from `categories_by_column` of its parts; CorpusError where kinds differ."""
     by_column: dict[int, np.ndarray] = {}
     for i, name in enumerate(names):
         columns = [part[i] for part in parts if i in part]

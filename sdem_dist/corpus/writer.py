@@ -17,13 +17,15 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from sdem_dist.corpus import manifest
+from sdem_dist.corpus.labels import as_column
 from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, SHARDS, SPARSE, VOCABULARY, Header
 from sdem_dist.corpus.reader import Corpus, open_corpus
 from sdem_dist.corpus.shuffle import Shards, SortedDocuments
 from sdem_dist.corpus.tables import encoded_table, facts_of_table, is_table, numbering
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError, UnreadableError
-from sdem_dist.storage import buckets
+from sdem_dist.storage import arrays, buckets
+from sdem_dist.storage.contents import WRITER, contents_of, publish_contents
 from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
 from sdem_dist.storage.publish import publish_directory
 from sdem_dist.storage.urls import is_url
@@ -81,13 +83,11 @@ def write_corpus(
         Directory to create, or a URL such as ``s3://bucket/corpus``. The corpus appears there only when complete.
     X : sparse matrix, ndarray, dask array or DataFrame of shape (n_documents, n_features), or iterable of batches
         Counts or weights, never negative (but see `dense`). A batch is a tuple ``(X, y)``, ``(X, y, ids)`` and so on up
-        to ``(X, y, ids, targets, sample_weight, groups)``, of any length; the corpus does not depend on how the
-        documents are cut into batches.
+        to ``(X, y, ids, targets, sample_weight, groups)``, of any length, which does not change the corpus.
         Columns of a DataFrame that hold text, categories or booleans are numbered (with `dense`), for `MixedNB`.
     y : array-like of shape (n_documents,), optional
         Labels: strings, integers, floats or booleans. Where documents have several labels a collection of them for
-        each, such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse. Leave out for
-        documents without labels, and with batches.
+        each, such as a list, or an indicator matrix of shape (n_documents, n_labels), dense or sparse.
     classes : sequence, optional
         The class labels in the order to keep. By default those that occur, sorted.
     vocabulary : sequence of str of length n_features, optional
@@ -97,14 +97,12 @@ def write_corpus(
     targets : array-like of shape (n_documents,) or (n_documents, n_targets), optional
         Real numbers to be predicted, finite, for regression from sparse documents; labels may stand beside them.
     sample_weight : array-like of shape (n_documents,), optional
-        Weights of documents, never negative, which training and evaluation use. Document frequencies
-        leave out documents of weight 0.
+        Weights of documents, never negative, for training and evaluation. Document frequencies leave out weight 0.
     groups : array-like of shape (n_documents,), optional
         The group of each document, such as its author: folds keep groups together. Only a hash of a name is stored.
     vectorizer, made_by : dict, optional
         JSON values to keep in the manifest: how text became numbers, and who made the corpus from what. For a DataFrame
-        ``corpus.header.vectorizer`` of another one, whose numbering of categories is to be kept: that of the training
-        documents for test documents.
+        ``corpus.header.vectorizer`` of the corpus, such as that of training, whose numbering of categories is kept.
     weighted : bool, optional
         The entries are weights, stored as float32, rather than counts. By default they are if one is not whole.
     dense : bool, default False
@@ -126,9 +124,8 @@ def write_corpus(
     n_jobs : int, optional
         Threads that compress and write. Default: one per core.
     client : distributed.Client, optional
-        Its workers compute the parts of a dask array, DataFrame or bag of batches, and write them; all
-        see the folder of `path`. `y`, `ids`, `targets`, `sample_weight` and `groups` may be cut as `X`. The corpus is
-        the same.
+        Its workers compute the parts of a dask array, DataFrame or bag of batches, and write them; all see the folder
+        of `path`. What stands beside `X` may be cut as `X`. The corpus is the same.
 
     Returns
     -------
@@ -139,8 +136,7 @@ def write_corpus(
     CorpusError
         The input is not a corpus (the message names the document), `path` is taken, or the disk refuses.
     """
-    from sdem_dist.corpus.collect import batches, collect
-    from sdem_dist.corpus.labels import as_column
+    from sdem_dist.corpus.collect import batches, collect  # SciPy comes with it
 
     y = cast("ArrayLike | None", as_column(y))
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
@@ -216,8 +212,6 @@ def write_contents(
     shard_documents: int | None,
 ) -> Header:
     """Write vocabulary, shards and, last, the manifest to a folder; return the manifest."""
-    from sdem_dist.storage import arrays
-
     n_features = documents.kind.features
     if not documents.n_documents or not n_features:
         what = "the documents have no features" if documents.n_documents else "there are no documents"
@@ -279,8 +273,6 @@ def destination(path: str | Path, overwrite: bool, *, shared: bool = False) -> I
 
     `shared`: workers see the folder, too.
     """
-    from sdem_dist.storage.contents import publish_contents
-
     refuse_taken([path], overwrite)
     if not is_url(path):
         # The folder lies inside the new corpus: on the same disk, and removed with it.
@@ -304,16 +296,13 @@ def refuse_taken(paths: Sequence[str | Path], overwrite: bool) -> None:
 
     Empty folders may be replaced.
     """
-    from sdem_dist.storage.arrays import read_attributes
-    from sdem_dist.storage.contents import WRITER, contents_of
-
     existing = []
     for path in paths:
         location, attributes = to_place(path), dict[str, Any]()
         try:
             if not (location / "zarr.json" if is_url(path) else location).exists():
                 continue
-            attributes = read_attributes(location)
+            attributes = arrays.read_attributes(location)
         except UnreadableError:
             raise
         except CorpusError:
