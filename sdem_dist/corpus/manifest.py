@@ -35,10 +35,6 @@ LabelSet = tuple[ClassLabel, ...]
 Classes = tuple[ClassLabel | LabelSet, ...]
 
 
-def shard_name(shard: int) -> str:
-    return f"{shard:05d}"
-
-
 def index_dtype(n_features: int) -> np.dtype:
     return np.dtype(np.uint16 if n_features <= UINT16_FEATURES else np.uint32)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from io import BytesIO
@@ -10,7 +11,7 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 
-from sdem_dist.corpus.manifest import ShardInfo, index_dtype, shard_name
+from sdem_dist.corpus.manifest import ShardInfo, index_dtype
 from sdem_dist.documents import offsets_of
 from sdem_dist.storage import arrays
 from sdem_dist.storage.encoding import crc32c, decode_strings
@@ -107,19 +108,16 @@ class KeyedRows:
                     gather(*source, starts[to], out.view(np.uint8))
         return cls(**columns)
 
-    @property
-    def layout(self) -> list[tuple[str, str, tuple[int, ...]]]:
-        return [(name, array.dtype.str, array.shape) for name, array in self._arrays().items()]
-
     def write(self, file: BinaryIO) -> None:
-        file.writelines(
-            np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in self._arrays().values()
-        )
+        arrays = self._arrays()
+        layout = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
+        file.write(json.dumps(layout).encode() + b"\n")
+        file.writelines(np.ascontiguousarray(array).reshape(-1).view(np.uint8).data for array in arrays.values())
 
     @classmethod
-    def read(cls, file: BytesIO, layout: list[tuple[str, str, tuple[int, ...]]]) -> KeyedRows:
-        """Read what `write` wrote, from the current position of `file`."""
-        arrays = {name: np.empty(shape, dtype) for name, dtype, shape in layout}
+    def read(cls, file: BytesIO) -> KeyedRows:
+        """Read what `write` wrote."""
+        arrays = {name: np.empty(shape, dtype) for name, dtype, shape in json.loads(file.readline())}
         for array in arrays.values():
             file.readinto(array.reshape(-1).view(np.uint8).data)
         return cls(**arrays)
@@ -172,7 +170,7 @@ def write_shard(
         contents["texts_bytes"], contents["texts_offsets"] = texts
     if rows.groups is not None:
         contents["groups"] = rows.groups
-    folder = parent / shard_name(shard)
+    folder = parent / f"{shard:05d}"
     arrays.write_group(folder, attributes)
     arrays.write_arrays(folder, contents)
     checksums = {name: crc32c(array) for name, array in contents.items()}

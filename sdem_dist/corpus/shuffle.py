@@ -114,7 +114,6 @@ class SortedRows:
         with self._path.open("ab") as file:
             for first in range(0, len(order), step):
                 piece, place = KeyedRows.gathered(rows, order[first : first + step]), file.tell()
-                file.write(json.dumps(piece.layout).encode() + b"\n")
                 piece.write(file)
                 self.pieces.append((place, file.tell(), int(piece.keys[0]), int(piece.keys[-1])))
 
@@ -130,8 +129,7 @@ class SortedRows:
 
         for place, end, low, high in self.pieces:
             if low < stop and high >= first:
-                content = BytesIO(read_values(self._path, np.uint8, place, end).data)
-                rows = KeyedRows.read(content, json.loads(content.readline()))
+                rows = KeyedRows.read(BytesIO(read_values(self._path, np.uint8, place, end).data))
                 choose([rows], np.arange(rows.n_documents), rows.keys)
         if self._in_memory:
             with self._lock:

@@ -71,7 +71,7 @@ class StoredCorpus:
         }
         for strings in ("ids", "texts"):
             kinds |= {f"{strings}_offsets": ((n + 1,), np.int64), f"{strings}_bytes": ((n_bytes,), np.uint8)}
-        folder = self.root / manifest.SHARDS / manifest.shard_name(shard)
+        folder = self.root / manifest.SHARDS / f"{shard:05d}"
         try:
             columns = arrays.read_arrays(folder, {name: kinds[name] for name in names})
         except CorpusError as error:
