@@ -114,18 +114,10 @@ def collect_by_tasks(
     weighted = any(summaries[i]["weighted"] for i in nonempty) if weighted is None else weighted
     folders = [scratch / f"rows-{i}" for i in nonempty]
     sorting = ((scratch / f"part-{i}", scratch / f"rows-{i}", classes, weighted, seed, starts[i]) for i in nonempty)
-    class_counts = sum(map(np.array, in_order(executor, sort_part, sorting)), np.zeros(len(classes), np.int64))
+    counts = sum(map(np.array, in_order(executor, sort_part, sorting)), np.zeros(len(classes), np.int64)).tolist()
+    n, n_nonzeros, dense = starts[-1], sum(summary["n_nonzeros"] for summary in summaries), options["dense"]
     return SortedDocuments(
-        kind,
-        starts[-1],
-        sum(summary["n_nonzeros"] for summary in summaries),
-        classes,
-        tuple(class_counts.tolist()),
-        weighted,
-        options["dense"],
-        seed,
-        folders=folders,
-        scratch=scratch,
+        kind, n, n_nonzeros, classes, tuple(counts), weighted, dense, seed, folders=folders, scratch=scratch
     )
 
 

@@ -154,18 +154,10 @@ def collect(
         indices = rows.indices.astype(index_dtype(rows.n_features), copy=False)
         memory.add(KeyedRows(keys, rows.data, indices, rows.indptr, codes, table, id_array, id_bytes, groups))
         start, n_nonzeros = start + n, n_nonzeros + len(rows.data)
-    names, positions, class_counts = encoder.finish()
+    names, positions, counts = encoder.finish()
+    n, weighted = start - first, (not all_integers) if weighted is None else weighted
     return SortedDocuments(
-        kind or Kind(0),
-        start - first,
-        n_nonzeros,
-        names,
-        class_counts,
-        (not all_integers) if weighted is None else weighted,
-        dense,
-        seed,
-        memory,
-        positions,
+        kind or Kind(0), n, n_nonzeros, names, counts, weighted, dense, seed, memory, positions=positions
     )
 
 

@@ -135,12 +135,7 @@ def alike(parts: Sequence[KeyedRows]) -> list[KeyedRows]:
 
 
 def write_shard(
-    parent: Path,
-    shard: int,
-    rows: KeyedRows,
-    kind: Kind,
-    dense: bool,
-    texts: tuple[np.ndarray, np.ndarray] | None = None,
+    parent: Path, shard: int, rows: KeyedRows, kind: Kind, dense: bool, texts: tuple[np.ndarray, np.ndarray] | None
 ) -> ShardInfo:
     """Write `rows` as the shard number `shard` in the group of shards `parent`; return its entry in the manifest.
 

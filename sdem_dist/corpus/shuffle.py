@@ -34,6 +34,8 @@ ROWS = "rows"
 ALL_KEYS = 0, 1 << 64
 Texts = Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]]
 """From rows to the joined bytes of their texts, and the offsets of each."""
+Job = tuple[int, list[int], tuple[int, int]]
+"""Neighbouring shards: the number of the first, their sizes, and the keys between which they lie."""
 Shards = tuple[tuple[ShardInfo, ...], "np.ndarray | None"]
 """Their entries in the manifest, and the document frequencies of counts."""
 
@@ -185,8 +187,8 @@ class SortedDocuments:
         names = ("kind", "n_documents", "n_nonzeros", "class_counts", "classes", "weighted")
         return {"pieces": rows.pieces, **{name: getattr(self, name) for name in names}}
 
-    def _jobs(self, sizes: list[int], step: int) -> Iterator[tuple[int, list[int], tuple[int, int]]]:
-        """Yield `step` shards at a time: the number of the first, their sizes, and the keys between which they lie."""
+    def _jobs(self, sizes: list[int], step: int) -> Iterator[Job]:
+        """Yield `step` shards at a time."""
         firsts = range(0, len(sizes), step)
         ranks = np.cumsum(sizes)[[first - 1 for first in firsts[1:]]].tolist()
         bounds = ranks if self.seed is None else keys_of_ranks(self.seed, self.n_documents, ranks)
@@ -201,7 +203,7 @@ class SortedDocuments:
 
         frequency, counting = np.zeros(self.kind.features, np.int64), Lock()
 
-        def write(job: tuple[int, list[int], tuple[int, int]]) -> ShardInfo:
+        def write(job: Job) -> ShardInfo:
             first, of_job, between = job
             ((info, words),) = _write(parent, first, of_job, self._between(*between), self.kind, self.dense, texts)
             with counting:
@@ -218,7 +220,7 @@ class SortedDocuments:
         assert self.scratch is not None
         step = max(1, TASK_ENTRIES * len(sizes) // max(1, self.n_nonzeros))
         fixed = parent, self.scratch, list(self.folders), self.kind, self.dense
-        tasks = ((*fixed, *job) for job in self._jobs(sizes, step))
+        tasks = ((*fixed, job) for job in self._jobs(sizes, step))
         frequency, shards = np.zeros(self.kind.features, np.int64), list[ShardInfo]()
         for infos, counts in in_order(executor, write_shards, tasks):
             shards += [ShardInfo(**info) for info in infos]
@@ -246,16 +248,10 @@ def _write(
 
 
 def write_shards(
-    parent: Path,
-    scratch: Path,
-    folders: list[Path],
-    kind: Kind,
-    dense: bool,
-    first: int,
-    sizes: list[int],
-    between: tuple[int, int],
+    parent: Path, scratch: Path, folders: list[Path], kind: Kind, dense: bool, job: Job
 ) -> tuple[list[JsonObject], Path]:
-    """Write shards from number `first` on; return their entries, and a file with words and the documents of each."""
+    """Write the shards of a job; return their entries, and a file with words and the documents of each."""
+    first, sizes, between = job
     with ThreadPoolExecutor(REQUESTS if is_url(scratch) else 1) as pool:
         of_folders = pool.map(lambda folder: SortedRows.of_folder(folder).between(*between), folders)
         parts = [part for of_folder in of_folders for part in of_folder]

@@ -29,8 +29,7 @@ class Url(PosixPath):
     def absolute(self) -> Url:
         return self
 
-    def resolve(self, strict: bool = False) -> Url:
-        return self
+    resolve = absolute  # type: ignore[assignment]
 
     @property
     def parents(self) -> tuple[Url, ...]:  # type: ignore[override]
@@ -110,9 +109,6 @@ class _RangeReader(io.RawIOBase):
 
     def seekable(self) -> bool:
         return True
-
-    def tell(self) -> int:
-        return self._at
 
     def seek(self, offset: int, whence: int = io.SEEK_SET) -> int:
         self._at = offset + {io.SEEK_SET: 0, io.SEEK_CUR: self._at, io.SEEK_END: self._entry.size}[whence]
