@@ -108,11 +108,12 @@ def plain_label(label: object) -> ClassLabel:
     if isinstance(label, np.datetime64 | np.timedelta64):
         plain, problem = label, _DATES
     elif isinstance(plain, str):
-        if not plain.endswith("\0") and not any("\ud800" <= c <= "\udfff" for c in plain):
+        if plain.endswith("\0"):
+            problem = "it ends with a NUL, which NumPy drops"
+        elif any("\ud800" <= c <= "\udfff" for c in plain):
+            problem = "it holds half of a surrogate pair"
+        else:
             return plain
-        problem = (
-            "it ends with a NUL, which NumPy drops" if plain.endswith("\0") else "it holds half of a surrogate pair"
-        )
     elif isinstance(plain, int) or (isinstance(plain, float) and math.isfinite(plain)):
         return plain
     raise CorpusError(f"{plain!r} cannot be a class label: {problem}")
