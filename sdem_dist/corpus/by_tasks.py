@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import replace
 from itertools import accumulate, pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,9 +13,8 @@ import numpy as np
 from sdem_dist.corpus.collect import COLUMNS, batches, check_same_kind, collect
 from sdem_dist.corpus.folds import group_hashes
 from sdem_dist.corpus.labels import LabelEncoder, column_of
-from sdem_dist.corpus.manifest import Classes
 from sdem_dist.corpus.rows import Kind
-from sdem_dist.corpus.shuffle import ALL_KEYS, ROWS, SortedDocuments, SortedRows, stored_keys
+from sdem_dist.corpus.shuffle import SortedDocuments, SortedRows
 from sdem_dist.corpus.tables import categories_by_column, encoded_table, joined_categories
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage.encoding import JsonObject
@@ -112,12 +110,16 @@ def collect_by_tasks(
         encoder.encode(column_of(names), len(names), 0)
     classes = encoder.finish()[0]
     weighted = any(summaries[i]["weighted"] for i in nonempty) if weighted is None else weighted
-    folders = [scratch / f"rows-{i}" for i in nonempty]
-    sorting = ((scratch / f"part-{i}", scratch / f"rows-{i}", classes, weighted, seed, starts[i]) for i in nonempty)
-    counts = sum(map(np.array, in_order(executor, sort_part, sorting)), np.zeros(len(classes), np.int64)).tolist()
+    number_of, counts = {(type(name), name): n for n, name in enumerate(classes)}, np.zeros(len(classes), np.int64)
+    sorting = []
+    for i in nonempty:
+        positions = np.array([number_of[type(name), name] for name in summaries[i]["classes"]], np.int32)
+        counts[positions] += np.array(summaries[i]["class_counts"], np.int64)
+        sorting.append((scratch / f"part-{i}", scratch / f"rows-{i}", positions, weighted, seed, starts[i]))
+    folders = list(in_order(executor, sort_part, sorting))
     n, n_nonzeros, dense = starts[-1], sum(summary["n_nonzeros"] for summary in summaries), options["dense"]
     return SortedDocuments(
-        kind, n, n_nonzeros, classes, tuple(counts), weighted, dense, seed, folders=folders, scratch=scratch
+        kind, n, n_nonzeros, classes, tuple(counts.tolist()), weighted, dense, seed, folders=folders, scratch=scratch
     )
 
 
@@ -143,31 +145,19 @@ def store_part(
     return once(folder, stored)
 
 
-def sort_part(part: Path, folder: Path, classes: Classes, weighted: bool, seed: int | None, first: int) -> list[int]:
-    """Write the rows of a part, from position `first` on, in the corpus's order; return its documents of each class."""
+def sort_part(part: Path, folder: Path, positions: np.ndarray, weighted: bool, seed: int | None, first: int) -> Path:
+    """Write the rows of a part, from position `first` on, in the corpus's order to `folder`; return that.
+
+    `positions`: the place of each of the part's classes among those of the corpus.
+    """
 
     def sorted_rows(partial_folder: Path) -> JsonObject:
         summary = json.loads((part / SUMMARY).read_text(encoding="utf-8"))
-        keys, kind = stored_keys(seed, first, first + summary["n_documents"]), Kind(*summary["kind"])
-        number_of = {(type(name), name): i for i, name in enumerate(classes)}
-        numbers = np.array([number_of[type(name), name] for name in summary["classes"]] or [0], np.int32)
-        counts = np.zeros(len(classes), np.int64)
-        by_key = SortedRows(partial_folder / ROWS, 1 << 62)
-        for rows in SortedRows.of_folder(part).between(*ALL_KEYS):
-            labels = np.where(rows.labels < 0, np.int32(-1), numbers[rows.labels])
-            if kind.labels:
-                counts += np.bincount(labels[labels >= 0], minlength=len(classes))
-            as_floats = weighted and rows.data.dtype.kind == "u"
-            by_key.add(
-                replace(
-                    rows,
-                    keys=keys[rows.keys.astype(np.int64)],  # until now these were positions in the part
-                    data=rows.data.astype(np.float32) if as_floats else rows.data,
-                    labels=labels,
-                    ids=rows.ids + first if kind.ids == "positions" else rows.ids,
-                )
-            )
-        by_key.flush()
-        return {"pieces": by_key.pieces, "class_counts": counts.tolist()}
+        kind, n, rows = Kind(*summary["kind"]), summary["n_documents"], SortedRows.of_folder(part)
+        places = positions if len(positions) else None
+        return SortedDocuments(kind, n, 0, (), (), weighted, False, seed, rows, places).write_rows(
+            partial_folder, first
+        )
 
-    return list(once(folder, sorted_rows)["class_counts"])
+    once(folder, sorted_rows)
+    return folder

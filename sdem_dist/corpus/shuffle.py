@@ -31,7 +31,6 @@ RANK_BITS, KEYS_AT_A_TIME = 16, 1 << 20
 PIECE_BYTES = 1 << 18  # of what is read together, about: a shard needs some of the documents of each sorted stretch
 TASK_ENTRIES = 1 << 22  # entries of the shards that one task writes, about
 ROWS = "rows"
-ALL_KEYS = 0, 1 << 64
 Texts = Callable[[KeyedRows], tuple[np.ndarray, np.ndarray]]
 """From rows to the joined bytes of their texts, and the offsets of each."""
 Job = tuple[int, list[int], tuple[int, int]]
@@ -172,16 +171,23 @@ class SortedDocuments:
         """Return the documents of a range of keys with their final labels and dtypes."""
         assert self.memory is not None
         parts = self.memory.between(first, stop)
-        if self.weighted and not self.dense:
-            parts = [replace(rows, data=rows.data.astype(np.float32, copy=False)) for rows in parts]
+        if self.weighted:
+            parts = [replace(r, data=r.data.astype(np.float32)) if r.data.dtype.kind == "u" else r for r in parts]
         if (places := self.positions) is None:
             return parts
         return [replace(r, labels=np.where(r.labels < 0, np.int32(-1), places[r.labels])) for r in parts]
 
-    def write_rows(self, folder: Path) -> JsonObject:
-        """Write the documents of a task to a file; return what is known of them, as JSON."""
+    def write_rows(self, folder: Path, first: int | None = None) -> JsonObject:
+        """Write the documents of a task to a file; return what is known of them, as JSON.
+
+        `first`: where their keys are positions among them, the position of the first of them in the corpus.
+        """
         rows = SortedRows(folder / ROWS, 1 << 62)
-        for part in self._between(*ALL_KEYS) if self.n_documents else ():
+        keys = None if first is None else stored_keys(self.seed, first, first + self.n_documents)
+        for part in self._between(0, 1 << 64) if self.n_documents else ():
+            if keys is not None:
+                ids = part.ids + first if self.kind.ids == "positions" else part.ids
+                part = replace(part, keys=keys[part.keys.astype(np.int64)], ids=ids)
             rows.add(part)
         rows.flush()
         names = ("kind", "n_documents", "n_nonzeros", "class_counts", "classes", "weighted")
