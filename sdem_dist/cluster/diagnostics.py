@@ -59,8 +59,11 @@ class Examined(NamedTuple):
     addresses: Sequence[str] = ()  # of the scheduler and the workers
 
 
-def facts_of_process(folder: str | None = None) -> Facts:
-    """Return versions, CPU features, compile target, cores, thread settings, time and scratch room of this process."""
+def facts_of_process(dask_worker: Worker | None = None) -> Facts:
+    """Return versions, CPU features, compile target, cores, thread settings, time and scratch room of this process.
+
+    Of a worker, which Dask passes, its memory limit and its threads, too; its scratch room is that of its folder.
+    """
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:
         try:
@@ -68,8 +71,11 @@ def facts_of_process(folder: str | None = None) -> Facts:
         except metadata.PackageNotFoundError:
             versions[package] = "not installed"
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", content_of("/proc/cpuinfo"), re.MULTILINE)
-    scratch = folder or tempfile.gettempdir()
-    return {
+    scratch, of_worker = tempfile.gettempdir(), Facts()
+    if dask_worker is not None:
+        scratch = dask_worker.local_directory
+        of_worker = {"memory_limit": dask_worker.memory_manager.memory_limit, "nthreads": dask_worker.state.nthreads}
+    return of_worker | {
         "versions": versions,
         "cpu": sorted(re.findall(r"\b(?:s?sse|avx|fma|f16c|bmi|asimd|sve)\w*", flags.group(1))) if flags else [],
         "target": compat.compile_target(),
@@ -79,12 +85,6 @@ def facts_of_process(folder: str | None = None) -> Facts:
         "scratch_free": shutil.disk_usage(scratch).free,
         "time": time.time(),
     }
-
-
-def facts_of_worker(dask_worker: Worker) -> Facts:
-    """Return the same of a worker, with its memory limit, its threads and its scratch folder."""
-    limit, n_threads = dask_worker.memory_manager.memory_limit, dask_worker.state.nthreads
-    return facts_of_process(dask_worker.local_directory) | {"memory_limit": limit, "nthreads": n_threads}
 
 
 def content_of(path: str) -> str:
@@ -193,7 +193,7 @@ def examine(client: Client, folder: Path, n_features: int | None = None, n_class
         workers, trips, speeds, apart = {}, {}, {}, {}
         for worker in addresses:
             before, ticks = time.time(), time.perf_counter
-            workers[worker] = _ask(client, [worker], facts_of_worker)[worker]
+            workers[worker] = _ask(client, [worker], facts_of_process)[worker]
             apart[worker] = workers[worker]["time"] - (before + time.time()) / 2
             started = ticks()
             _ask(client, [worker], len, b"")

@@ -305,25 +305,29 @@ def _first_lines(text: str) -> str:
     return "\n".join([line.strip() for line in text.splitlines() if line.strip()][:LINES])
 
 
+def _status(job: Any, system: str) -> JobStatus:
+    """Return what is known of a job of a cluster: refused, not submitted yet, or what its batch system says."""
+    if job.refusal is not None:
+        return JobStatus(f"the job was refused: {job.refusal}", True)
+    return JobStatus("", False) if job.job_id is None else job_status(system, job.job_id)
+
+
 def _states(cluster: Any, settings: JobSettings) -> str:
     """Return what the batch system says about every job, and the end of the logs of those that ended; each once."""
     folder, name = (None if (o := settings.options.get(k)) is None else str(o) for k in ("log-directory", "job-name"))
     texts: dict[str, None] = {}
     for job in list(cluster.workers.values()):
-        if job.refusal is not None:
-            texts[f"the job was refused: {job.refusal}"] = None
-        elif job.job_id is not None:
-            status = job_status(settings.system, job.job_id)
-            texts[status.text] = None
-            if status.over and (log := log_of_job(job.job_id, folder, name)):
-                texts[log] = None
-    return "\n".join(texts) or "nothing: no job was submitted"
+        status = _status(job, settings.system)
+        texts[status.text] = None
+        if status.over and job.job_id is not None:
+            texts[log_of_job(job.job_id, folder, name)] = None
+    return "\n".join(filter(None, texts)) or "nothing: no job was submitted"
 
 
 def _wait_for_worker(cluster: Any, settings: JobSettings) -> None:
     deadline, next_look, script = time.monotonic() + settings.wait, time.monotonic() + LOOK, cluster.job_script()
     while not cluster.scheduler.workers:
-        now, jobs = time.monotonic(), list(cluster.workers.values())
+        now = time.monotonic()
         if now >= deadline:
             address = cluster.scheduler_address
             note = ", where only this machine reaches it: for others name the network, interface below jobqueue"
@@ -333,11 +337,8 @@ def _wait_for_worker(cluster: Any, settings: JobSettings) -> None:
                 f"The script of each job:\n{script}"
             )
         if now >= next_look:
-            hopeless = [
-                job.refusal is not None or (job.job_id is not None and job_status(settings.system, job.job_id).over)
-                for job in jobs
-            ]
-            if jobs and all(hopeless) and not cluster.scheduler.workers:
+            hopeless = [_status(job, settings.system).over for job in list(cluster.workers.values())]
+            if hopeless and all(hopeless) and not cluster.scheduler.workers:
                 raise ClusterError(f"no job is left that could bring a worker.\nThe script of each job:\n{script}")
             next_look = time.monotonic() + LOOK
         time.sleep(0.1)
@@ -383,22 +384,19 @@ class JobMonitor:
                 self._failures = 0
             self._last_worker[job] = now
             return False
-        if job.job_id is None:
-            failure = "" if job.refusal is None else f"a job was refused: {job.refusal}"
-        else:
-            status = await asyncio.to_thread(job_status, self._settings.system, job.job_id)
-            text = ", ".join(status.text.splitlines())
-            if self._has_worker(name):
-                return False
-            if job in self._last_worker:
-                lost = bool(status.over) or now - self._last_worker[job] > SILENT
-                if lost:
-                    self._say(f"{text}: submitting another")
-                return lost
-            failure = f"{text}: it ended before it brought a worker" if status.over else ""
-        if not failure or self._failures >= FAILURES:
+        status = await asyncio.to_thread(_status, job, self._settings.system)
+        text, over = ", ".join(status.text.splitlines()), bool(status.over)
+        if self._has_worker(name):
             return False
-        self._failures += 1
-        again = self._failures < FAILURES
-        self._say(f"{failure}: {'submitting another' if again else f'{FAILURES} failed in a row; going on without it'}")
+        again = over or (job in self._last_worker and now - self._last_worker[job] > SILENT)
+        if over and job not in self._last_worker:
+            text += "" if job.refusal else ": it ended before it brought a worker"
+            if self._failures >= FAILURES:
+                return False
+            self._failures += 1
+            again = self._failures < FAILURES
+        if over or again:
+            self._say(
+                f"{text}: {'submitting another' if again else f'{FAILURES} failed in a row; going on without it'}"
+            )
         return again

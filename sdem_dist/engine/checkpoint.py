@@ -56,7 +56,8 @@ class SavedState(NamedTuple):
                 raise ModelError(
                     f"{self.path} is not the checkpoint of this run, as {socket.gethostname()} sees it: {SHARED_FOLDER_HINT}"
                 )
-            return _read(self.path, CHECKPOINT, self.state_type, _prefix(number, n_blocks))[0]
+            prefix = _prefix(number, n_blocks)
+            return _state(self.path, self.state_type, _read(self.path, CHECKPOINT, self.state_type, prefix)[0], prefix)
         except ModelError as error:
             if not isinstance(cause := error.__cause__, OSError):
                 raise
@@ -85,6 +86,20 @@ class StageRecord(NamedTuple):
     n_blocks: int
 
 
+def checkpoint_folder(folder: str | Path) -> Path:
+    """Return a folder or URL for checkpoints, made if need be; raise ModelError if nothing can be written there."""
+    folder = place(folder)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with hidden_folder(folder / "checkpoint", "probe"):
+            pass
+        if is_url(folder):
+            check_writable(folder / "checkpoint", error=ModelError)
+    except OSError as error:
+        raise ModelError(f"cannot keep checkpoints in {folder}: {error.strerror or error}") from error
+    return folder
+
+
 @dataclass
 class Checkpoints:
     """A folder of one fit, made if need be, or a URL.
@@ -101,17 +116,9 @@ class Checkpoints:
     keep: int = 2  # how many of a stage to keep; older ones are removed once a newer one is published
 
     def __post_init__(self) -> None:
-        self.folder, self._last = place(self.folder), time.monotonic()
         if self.every_rounds is not None and self.every_seconds is not None:
             raise ValueError("give every_rounds or every_seconds, not both")
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-            with hidden_folder(self.folder / "checkpoint", "probe"):
-                pass
-            if is_url(self.folder):
-                check_writable(self.folder / "checkpoint", error=ModelError)
-        except OSError as error:
-            raise ModelError(f"cannot keep checkpoints in {self.folder}: {error.strerror or error}") from error
+        self.folder, self._last = checkpoint_folder(self.folder), time.monotonic()
 
     def refuse_earlier_run(self) -> None:
         """Raise ModelError if the folder has files of a fit, which a new fit would replace."""
@@ -155,8 +162,9 @@ class Checkpoints:
         if not paths:
             return None
         path = paths[-1].absolute()
-        best, metadata = _read(path, CHECKPOINT, stage.state_type, "best", optional=True)
+        arrays, metadata = _read(path, CHECKPOINT, stage.state_type, "best")
         check_run(path, stage.run, metadata)
+        best = _state(path, stage.state_type, arrays, "best") if arrays else None
         try:
             progress = Progress(**from_json(metadata["progress"]))
         except (KeyError, TypeError) as error:
@@ -181,8 +189,9 @@ class Checkpoints:
         path = self._result(stage)
         if not path.exists():
             return None
-        check_run(path, run, _read(path, RESULT, None, "state")[1])  # the state of another run may have other arrays
-        state, metadata = _read(path, RESULT, state_type, "state")
+        arrays, metadata = _read(path, RESULT)
+        check_run(path, run, metadata)  # first: the state of another run may have other arrays
+        state = None if state_type is None else _state(path, state_type, arrays, "state")
         return state, from_json(metadata.get("result"))
 
     def remove_before(self, stage: int) -> None:
@@ -214,26 +223,24 @@ def _named(state: Any, prefix: str) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def _read(
-    path: str | Path, kind: str, state_type: type[Any] | None, prefix: str, *, optional: bool = False
-) -> tuple[Any, dict[str, Any]]:
-    """Return the state that `_named` wrote, and the metadata; ModelError says what to do with a damaged file.
-
-    `state_type`: None: the file has no state, and None stands for it. `optional`: so where it may have none.
-    """
-    names = [] if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
+    path: str | Path, kind: str, state_type: type[Any] | None = None, prefix: str = ""
+) -> tuple[dict[str, np.ndarray], dict[str, Any]]:
+    """Return arrays, of a state those that are there, and metadata; ModelError says what to do with a damaged file."""
+    names = None if state_type is None else [f"{prefix}_{field}" for field in state_type._fields]
     try:
-        arrays, metadata = read_archive(path, kind, names)
+        return read_archive(path, kind, names)
     except ModelError as error:
         if isinstance(error.__cause__, OSError):
             raise
         raise ModelError(f"{error}; {_REMEDY[kind]}") from error
-    if state_type is None or (optional and not arrays):
-        return None, metadata
+
+
+def _state(path: str | Path, state_type: type[Any], arrays: Mapping[str, np.ndarray], prefix: str) -> Any:
     try:
-        values = [arrays[name] for name in names]
-        return state_type(*(float(v) if v.ndim == 0 else v for v in values)), metadata
-    except (KeyError, TypeError) as error:
+        values = [arrays[f"{prefix}_{field}"] for field in state_type._fields]
+    except KeyError as error:
         raise _mismatch(path, error) from error
+    return state_type(*(float(value) if value.ndim == 0 else value for value in values))
 
 
 def _mismatch(path: str | Path, error: Exception) -> ModelError:

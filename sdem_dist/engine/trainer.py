@@ -231,7 +231,11 @@ class StageRun:
                     continue
                 # Time has passed: a checkpoint may be due by now.
                 if checkpoints is not None and (saves or checkpoints.should_write(number, ends_epoch)):
-                    self._save(checkpoints, *plan.place(number))
+                    progress = Progress(*plan.place(number), self._history, self._best_epoch, self._seconds)
+                    saved = checkpoints.write(self._record, progress, self._block, self._best)
+                    trainer.emit(events.CheckpointWritten(self._stage.name, *progress[:2], place(saved.path)))
+                    if executor.n_remembered:
+                        self._replace_state(self._blocks_of(saved))
                 elif cuts:
                     self._replace_state(blocks_from_driver(executor, plan.n_blocks, self._block))
                 exhausted = monitoring.is_exhausted(self._history, self._best_epoch)
@@ -328,13 +332,6 @@ class StageRun:
             validation = evaluate(held_out, ranges_to_score(corpus.n_documents), executor, blocks)
             metrics |= {f"{VALIDATION}{name}": value for name, value in validation.items()}
         return metrics
-
-    def _save(self, checkpoints: Checkpoints, epoch: int, round_: int) -> None:
-        progress = Progress(epoch, round_, self._history, self._best_epoch, self._seconds)
-        saved = checkpoints.write(self._record, progress, self._block, self._best)
-        self._trainer.emit(events.CheckpointWritten(self._stage.name, epoch, round_, place(saved.path)))
-        if self._executor.n_remembered:
-            self._replace_state(self._blocks_of(saved))
 
     def _block(self, number: int) -> Any:
         return self._executor.result(self.blocks[number]).value

@@ -23,7 +23,7 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds
 from sdem_dist.documents import DenseDocuments, Documents
-from sdem_dist.engine.checkpoint import Json, check_run, identity
+from sdem_dist.engine.checkpoint import Json, check_run, checkpoint_folder, identity
 from sdem_dist.engine.events import Callback, Event
 from sdem_dist.errors import ModelError, SdemError
 from sdem_dist.estimators.base import EngineEstimator
@@ -47,7 +47,6 @@ from sdem_dist.selection.trials import (
 )
 from sdem_dist.storage.archive import read_archive, write_archive
 from sdem_dist.storage.encoding import from_json, to_json
-from sdem_dist.storage.urls import place as to_place
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -234,11 +233,7 @@ class Checkpoints:
     """
 
     def __init__(self, folder: str | Path, search: Json, *, resume: bool) -> None:
-        self.folder, self.documents, self._search = to_place(folder), "", search
-        try:
-            self.folder.mkdir(parents=True, exist_ok=True)
-        except OSError as error:
-            raise ModelError(f"cannot keep checkpoints in {folder}: {error.strerror or error}") from error
+        self.folder, self.documents, self._search = checkpoint_folder(folder), "", search
         parameters = cast("dict[str, object]", search["parameters"])
         early = {name: value for name, value in parameters.items() if name not in READING}
         # Documents may settle how they are read: each setting's file names that, and this one is compared before.
