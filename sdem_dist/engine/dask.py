@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any, TypeVar, cast
 
 import dask
-from distributed import Client, Future, KilledWorker, get_worker
+from distributed import Client, KilledWorker, get_worker
 from distributed.client import ClosedClientError
 from distributed.comm import CommClosedError
 
@@ -165,8 +165,8 @@ class DaskExecutor(Executor):
         """
         return cast(Value, self._watched(handle, lambda: self._client.gather(handle, asynchronous=True)))
 
-    def wait(self, handle: Handle[object]) -> None:
-        future = cast("Future[Any]", handle)
+    def wait(self, handle: Handle[Any]) -> None:
+        future: Any = handle
         error = self._watched(future, lambda: future.exception(asynchronous=True))
         if error is not None or future.cancelled():
             self.result(future)  # raises, with the traceback of the worker
@@ -185,7 +185,7 @@ class DaskExecutor(Executor):
             if span["action"] == "transfer" and self._run in str(task["key"])
         )
 
-    def _watched(self, handle: Handle[Any], start: Callable[[], Awaitable[Any]]) -> Any:
+    def _watched(self, handle: Any, start: Callable[[], Awaitable[Any]]) -> Any:
         try:
             return self._client.sync(self._while_alive, start)
         except KilledWorker as error:
@@ -197,7 +197,7 @@ class DaskExecutor(Executor):
         except (CancelledError, CommClosedError, ClosedClientError) as error:
             raise ClusterError(
                 f"the scheduler at {self.address} was lost, or forgot what it had, while the task "
-                f"{cast('Future[Any]', handle).key!r} was under way: {error}"
+                f"{handle.key!r} was under way: {error}"
             ) from error
 
     async def _while_alive(self, start: Callable[[], Awaitable[Value]]) -> Value:

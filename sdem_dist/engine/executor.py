@@ -12,7 +12,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import AbstractContextManager, suppress
 from functools import cache
 from pathlib import Path
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -85,15 +85,8 @@ def cache_bytes(state: int, n_blocks: int, memory: int, n_classes: int = 0) -> i
 
 
 Value = TypeVar("Value")
-Result = TypeVar("Result", covariant=True)
+Handle = Future  # a result to come; of Dask its own kind: only its executor knows what to do with it
 MAX_PENDING = 3  # tasks a worker that `in_order` submits before the first of them is asked for
-
-
-class Handle(Protocol[Result]):
-    """A result to come, of an executor's own kind. Only its executor knows what to do with it."""
-
-    def done(self) -> bool:
-        """Whether its task has ended."""
 
 
 class Executor(ABC):
@@ -123,7 +116,7 @@ class Executor(ABC):
     def result(self, handle: Handle[Value]) -> Value:
         """Wait for a handle and return its value, or raise what its task raised."""
 
-    def wait(self, handle: Handle[object]) -> None:
+    def wait(self, handle: Handle[Any]) -> None:
         """Wait until a handle's task is done, leaving its value where it is, or raise what it raised."""
         self.result(handle)
 
@@ -188,7 +181,7 @@ class InProcess(Executor, AbstractContextManager["InProcess"]):
         return future
 
     def result(self, handle: Handle[Value]) -> Value:
-        return cast("Future[Value]", handle).result()
+        return handle.result()
 
     def close(self) -> None:
         """End the threads; a task that runs as soon as it checks."""
