@@ -24,7 +24,7 @@ from sdem_dist.engine.executor import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE,
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
-    from distributed import Client, Worker
+    from distributed import Client, Scheduler, Worker
 
 Facts = dict[str, Any]  # names and values, which travel as they are
 
@@ -59,10 +59,10 @@ class Examined(NamedTuple):
     addresses: Sequence[str] = ()  # of the scheduler and the workers
 
 
-def facts_of_process(dask_worker: Worker | None = None) -> Facts:
+def facts_of_process(dask_worker: Worker | Scheduler | None = None) -> Facts:
     """Return versions, CPU features, compile target, cores, thread settings, time and scratch room of this process.
 
-    Of a worker, which Dask passes, its memory limit and its threads, too; its scratch room is that of its folder.
+    Dask passes a worker or a scheduler. Of a worker also its memory limit and threads; scratch room is in its folder.
     """
     versions = {"python": ".".join(map(str, sys.version_info[:3]))}
     for package in PACKAGES:
@@ -72,7 +72,7 @@ def facts_of_process(dask_worker: Worker | None = None) -> Facts:
             versions[package] = "not installed"
     flags = re.search(r"^(?:flags|Features)\s*:(.*)$", content_of("/proc/cpuinfo"), re.MULTILINE)
     scratch, of_worker = tempfile.gettempdir(), Facts()
-    if dask_worker is not None:
+    if hasattr(dask_worker, "memory_manager"):
         scratch = dask_worker.local_directory
         of_worker = {"memory_limit": dask_worker.memory_manager.memory_limit, "nthreads": dask_worker.state.nthreads}
     return of_worker | {
