@@ -24,7 +24,7 @@ from sdem_dist.engine.executor import LIBRARIES, REFUSED, SHARE, SMALLEST_CACHE,
 from sdem_dist.errors import ClusterError
 
 if TYPE_CHECKING:
-    from distributed import Client, Scheduler, Worker
+    from distributed import Client
 
 Facts = dict[str, Any]  # names and values, which travel as they are
 
@@ -59,7 +59,7 @@ class Examined(NamedTuple):
     addresses: Sequence[str] = ()  # of the scheduler and the workers
 
 
-def facts_of_process(dask_worker: Worker | Scheduler | None = None) -> Facts:
+def facts_of_process(dask_worker: Any = None) -> Facts:
     """Return versions, CPU features, compile target, cores, thread settings, time and scratch room of this process.
 
     Dask passes a worker or a scheduler. Of a worker also its memory limit and threads; scratch room is in its folder.

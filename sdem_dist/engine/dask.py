@@ -148,10 +148,11 @@ class DaskExecutor(Executor):
         # equal, and statistics would wait for neighbours to be merged with.
         priority = int(affinity is None)
         try:
-            return self._client.submit(
+            future: Any = self._client.submit(
                 _attempt, self._run, function, *args,
                 key=key, pure=False, priority=priority, fifo_timeout=0, **restrictions,
             )  # fmt: skip
+            return cast("Handle[Value]", future)
         except ClosedClientError as error:
             raise ClusterError(f"the client of the scheduler at {self.address} was closed: {error}") from error
 
