@@ -100,10 +100,7 @@ def runs(costs: np.ndarray) -> Iterator[tuple[int, int]]:
 
 @jit
 def measured(documents, n_words):
-    """Return each document's sum of entries, and the most distinct words of one; check that the table has all words.
-
-    The pass goes in stored order: it also brings the documents into cache before they are visited at random.
-    """
+    """Return each document's sum of entries, and the most distinct words of one; check that the table has all words."""
     data, indices, indptr = documents.data, documents.indices, documents.indptr
     lengths = np.zeros(indptr.size - 1)
     longest, beyond = 0, 0

@@ -49,10 +49,7 @@ def intrinsic(plain: Callable[..., Any] | None) -> Callable[[Callable[..., Any]]
 
 
 def require_array(name: str, array: Any, kinds: tuple[type, ...] | types.Type, ndim: int = 1) -> None:
-    """Raise TypingError where an argument of an intrinsic is not an array of these numbers, rows without gaps.
-
-    Such code reads memory as it lies there: another dtype or layout would give wrong numbers, not an error.
-    """
+    """Raise TypingError where an argument of an intrinsic, which reads memory as it lies there, is no such array."""
     fits = isinstance(array, types.Array) and array.ndim == ndim and array.layout == "C"
     if not fits or not (isinstance(array.dtype, kinds) if isinstance(kinds, tuple) else array.dtype == kinds):
         wanted = kinds if isinstance(kinds, types.Type) else " or ".join(kind.__name__.lower() for kind in kinds)

@@ -152,10 +152,7 @@ def _bound(block, logs, bounds):
 
 @jit_inline
 def _add_lists(values, words, order, lists, sums, touched):
-    """Add the lists of a document's words to the sums of the classes, one by one, up to `ENTRIES`.
-
-    Return how many words were added, and how many classes `touched` has.
-    """
+    """Add the lists of words to the sums of classes, up to `ENTRIES`; return how many words, and classes `touched`."""
     entries, n_touched = 0, 0
     for i in range(order.size):
         word, x = words[order[i]], np.float32(values[order[i]])

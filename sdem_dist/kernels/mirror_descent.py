@@ -52,28 +52,6 @@ class Layers(NamedTuple):
     masses: np.ndarray  # Phi theta, shape (n_layers + 1, n_words)
 
 
-class Room(NamedTuple):
-    """Memory for one document at a time, whatever its length."""
-
-    rows: np.ndarray
-    columns: np.ndarray
-    masses: np.ndarray
-    thetas: np.ndarray
-    points: np.ndarray
-    steps: np.ndarray
-    ascending: np.ndarray
-
-
-@jit
-def room_for(longest, n_topics, n_layers, method):
-    ascending = np.arange(max(longest, n_topics, 2 * n_layers)).astype(np.uint32)
-    rows, columns = np.empty(longest * n_topics), np.empty(longest * n_topics)
-    masses = np.empty((n_layers + 1) * longest)
-    thetas = np.empty((n_layers + 1, n_topics))
-    points = np.empty_like(thetas) if method == ACCELERATED else thetas
-    return Room(rows, columns, masses, thetas, points, np.empty(n_layers), ascending)
-
-
 @jit_inline
 def _descend(theta, pull, step, new):
     """Take one step of mirror descent from `theta` (equation 12); `pull` is minus the gradient."""
@@ -239,12 +217,9 @@ def propagate(document, alpha, method, layers, slope, table, factors):
 
 @jit_inline
 def step_length(step, counts, alpha):
-    """Return T of a document; 0 if it is empty.
-
-    The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
-    over both together passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other
-    side.
-    """
+    """Return T of a document; 0 if it is empty."""
+    # The pull of the prior grows with its pseudo-counts as that of the words with their number. A step longer than one
+    # over both passes the proportions it aims at, and with alpha well above 1 ends ever farther on the other side.
     length = 0.0
     for v in range(counts.size):
         length += counts[v]
@@ -256,28 +231,23 @@ def step_length(step, counts, alpha):
 
 
 @jit
-def gather_topics(words, topics, totals, rows, columns):
-    """Copy ``topics[words] / totals`` into `rows`, and its transpose into `columns`."""
-    for v in range(words.size):
+def inferred(words, counts, topics, totals, how):
+    """Return a document, with rows ``topics[words] / totals``, and the layers of its inference."""
+    n, n_topics, n_layers = words.size, totals.size, how.n_layers
+    rows, columns = np.empty((n, n_topics)), np.empty((n_topics, n))
+    for v in range(n):
         source, target = topics[words[v]], rows[v]
-        for k in range(totals.size):
+        for k in range(n_topics):
             target[k] = source[k] / totals[k]
-    for k in range(totals.size):
+    for k in range(n_topics):
         column = columns[k]
-        for v in range(words.size):
+        for v in range(n):
             column[v] = rows[v, k]
-
-
-@jit
-def inferred(room, words, counts, topics, totals, how):
-    """Return a document, with rows ``topics[words] / totals``, and the layers of its inference, both in `room`."""
-    n, n_topics = words.size, totals.size
-    rows = room.rows[: n * n_topics].reshape(n, n_topics)
-    columns = room.columns[: n * n_topics].reshape(n_topics, n)
-    masses = room.masses[: room.thetas.shape[0] * n].reshape(room.thetas.shape[0], n)
-    gather_topics(words, topics, totals, rows, columns)
-    document = Words(rows, columns, counts, room.ascending)
-    layers = Layers(room.thetas, room.points, room.steps, masses)
+    ascending = np.arange(max(n, n_topics, 2 * n_layers)).astype(np.uint32)
+    thetas = np.empty((n_layers + 1, n_topics))
+    points = np.empty_like(thetas) if how.method == ACCELERATED else thetas
+    document = Words(rows, columns, counts, ascending)
+    layers = Layers(thetas, points, np.empty(n_layers), np.empty((n_layers + 1, n)))
     infer(document, how.alpha, step_length(how.step, counts, how.alpha), how.method, layers)
     return document, layers
 
@@ -289,12 +259,9 @@ def infer_documents(documents, topics, how, out, likelihoods):
     `documents`: Counted, of which `indices` are rows of `topics`, float64 of shape (n_words, n_topics).
     """
     data, indices, indptr = documents
-    n_topics, longest = topics.shape[1], 0
-    for d in range(indptr.size - 1):
-        longest = max(longest, indptr[d + 1] - indptr[d])
-    room, ones = room_for(longest, n_topics, how.n_layers, how.method), np.ones(n_topics)
+    ones = np.ones(topics.shape[1])
     for d in range(indptr.size - 1):
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
-        _, layers = inferred(room, words, counts, topics, ones, how)
+        _, layers = inferred(words, counts, topics, ones, how)
         out[d] = layers.thetas[how.n_layers]
         likelihoods[d] = -objective(counts, layers.masses[how.n_layers], ones, ones)

@@ -157,12 +157,9 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
 
 @jit_inline
 def in_turn(blend_credit, share, step):
-    """Make `step` a whole one if one is due, and return its largest weight, else 0.
-
-    Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same `share` of a step.
-    So one in ``1 / share`` takes a whole step, which costs no more than the hinge loss.
-    """
-    # Error feedback: what is due and not taken is carried over, so that in the long run no step is lost.
+    """Make `step` a whole one if one is due, and return its largest weight, else 0."""
+    # Under a blend of the hinge loss with NLL, every document that keeps its margin asks for the same share of a step.
+    # So one in 1 / share takes a whole step, which costs no more than the hinge loss. What is due is carried over.
     if blend_credit < 1.0:
         return 0.0
     for k in range(step.size):
@@ -172,10 +169,7 @@ def in_turn(blend_credit, share, step):
 
 @jit_inline
 def add_scores(values, words, rows, sums):
-    """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares.
-
-    `sums` has room for `WIDTH` more than there are columns, and so have `rows` behind the last one.
-    """
+    """Set `sums` to a document's ``sum_j x_j ln N_j``; return the sum of its entries and of their squares."""
     n_columns = rows.shape[1] // 2
     if n_columns == 2:  # in registers
         first, second, length, square = 0.0, 0.0, 0.0, 0.0

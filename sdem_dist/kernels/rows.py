@@ -86,10 +86,7 @@ def count_words(indices, number):
 
 @jit
 def number_by_frequency(number):
-    """Turn the counts of `count_words` into positions and return the words that occur, by falling frequency.
-
-    Words of one frequency, or of `OFTEN` and more, are ascending: shape (n_words,), uint32.
-    """
+    """Turn the counts of `count_words` into positions by falling frequency, up to `OFTEN`; return the words, uint32."""
     often = np.int64(0)
     for w in range(number.size):
         often = max(often, np.int64(number[w]))

@@ -8,7 +8,7 @@ import numpy as np
 from sdem_dist.kernels.csr import runs
 from sdem_dist.kernels.jit import jit, jit_inline
 from sdem_dist.kernels.lda import digamma
-from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate, room_for
+from sdem_dist.kernels.mirror_descent import FLOOR, inferred, propagate
 from sdem_dist.kernels.rows import add_row, add_rows_at
 
 SOFTMAX, GAUSSIAN, NONE, POISSON, ORDERED, LABELS = 0, 1, 2, 3, 4, 5
@@ -200,20 +200,14 @@ class Progress(NamedTuple):
 
 @jit
 def add_gradients(documents, chosen, response, parameters, how, gradient):
-    """Add the gradients of some documents' losses by Phi and by U.
+    """Add the gradients of some documents' losses by Phi and by U to `gradient`, Topics as the parameters are.
 
-    `documents`: TopicDocuments. `chosen`: ndarray of integers, the documents. `response`: Response.
-    `parameters`: Topics. `how`: Descent. `gradient`: Topics, changed in place.
+    `documents`: TopicDocuments. `chosen`: ndarray of integers, the documents.
     """
     data, indices, indptr, labels, targets, weights = documents
     topics, totals, output, _ = parameters
     kind, n_layers, n_topics, n_outputs = response.kind, how.n_layers, totals.size, output.shape[0]
-    longest = 0
-    for i in range(chosen.size):
-        longest = max(longest, indptr[chosen[i] + 1] - indptr[chosen[i]])
-    room = room_for(longest, n_topics, n_layers, how.method)
-    ascending = np.arange(2 * n_layers).astype(np.uint32)
-    flat_factors, table = np.empty(2 * n_layers * longest), np.empty((2 * n_layers, n_topics))
+    ascending, table = np.arange(2 * n_layers).astype(np.uint32), np.empty((2 * n_layers, n_topics))
     slope, error = np.empty(n_topics), np.empty(n_outputs)
     for i in range(chosen.size):
         d = chosen[i]
@@ -221,7 +215,7 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
             continue
         words, counts = indices[indptr[d] : indptr[d + 1]], data[indptr[d] : indptr[d + 1]]
         n = words.size
-        document, layers = inferred(room, words, counts, topics, totals, how)
+        document, layers = inferred(words, counts, topics, totals, how)
         theta = layers.thetas[n_layers]
         if gradient.evidence.size > 0:
             last = layers.masses[n_layers]
@@ -246,7 +240,7 @@ def add_gradients(documents, chosen, response, parameters, how, gradient):
                 pull = -response.words * weights[d] * counts[v] / layers.masses[n_layers, v]
                 add_row(pull, theta, gradient.topics[words[v]])
                 add_row(pull, document.rows[v], slope)
-        factors = flat_factors[: n * 2 * n_layers].reshape(n, 2 * n_layers)
+        factors = np.empty((n, 2 * n_layers))
         propagate(document, how.alpha, how.method, layers, slope, table, factors)
         for v in range(n):
             add_rows_at(factors[v], ascending, table, gradient.topics[words[v]])

@@ -48,12 +48,9 @@ def maximum_a_posteriori(beta, counts, alpha, n_sweeps, theta, scores):
 
     Maximises ``sum_j c_j ln sum_z theta_z beta_jz + alpha sum_z ln theta_z``.
 
-    `beta`: float64 of shape (n_words, n_topics, n_classes), overwritten by the responsibilities of the topics for
-    each word, which sum to 1 over topics.
-    `counts`: float64 of shape (n_words,). `alpha`: float. `n_sweeps`: int.
+    `beta`: float64 of shape (n_words, n_topics, n_classes), overwritten by the topics' responsibilities for each word.
     `theta`: float64 of shape (n_topics, n_classes), overwritten.
-    `scores`: float64 of shape (n_classes,), overwritten, the maximum, with the prior as a density: ``ln p(d, theta |
-    class)`` up to what is the same for all classes.
+    `scores`: float64 of shape (n_classes,), overwritten, the maximum: ``ln p(d, theta | class)`` up to a constant.
     """
     n_words, n_topics, n_classes = beta.shape
     mixture, ratio = np.empty(n_classes), np.empty(n_classes)

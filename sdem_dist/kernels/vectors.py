@@ -78,11 +78,10 @@ _add_8, _add_16, _add_24, _add_32 = (_adder(n) for n in range(1, 5))
 
 @jit_inline
 def add_columns(values, words, rows, first, last, sums):
-    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, in the entries' order.
+    """Set ``sums[k]`` to ``sum_j values[j] * rows[words[j], n + k]``, n half the row's length, for k of a range.
 
-    Return the sum of the entries and that of their squares, which take no time beside the products. Columns are those
-    from `first` up to `last`. It reads and writes eight at a time: `rows` and `sums` need room for seven more behind
-    their last element.
+    Return the sum of the entries and that of their squares. It reads and writes eight columns at a time: `rows` and
+    `sums` need room for seven more behind their last element.
     """
     k, length, square = first, 0.0, 0.0
     while last - k > 24:
@@ -99,10 +98,7 @@ def add_columns(values, words, rows, first, last, sums):
 
 @intrinsic(lambda array, place, column: None)
 def prefetch(typingctx, array, place, column):
-    """Ask for the line of cache that holds an element: of a flat array, or so many columns behind the start of a row.
-
-    No view of the array is made: one for each row would take longer than what it saves.
-    """
+    """Ask for the line of cache that holds an element, of a flat array or of a row; no view is made, to save time."""
     require_array("array", array, (types.Integer, types.Float), array.ndim)
 
     def codegen(context, builder, signature, args):
@@ -179,7 +175,6 @@ def log(x):
     """Return ln x for a positive, normal, finite float64, to about one unit in the last place.
 
     The caller guarantees the domain: there is no branch, so that loops over arrays vectorise.
-    It compiles for float64 only.
     """
     shifted = _bits64(x) + (_ONE - _SQRT_HALF)
     k = np.float64(np.int64(shifted >> _SHIFT) - 1023)

@@ -1,6 +1,6 @@
 """Forms of EM, and k-means: hard EM of spherical Gaussians of one variance; of rows of length 1 spherical k-means."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import field
 from typing import Any, ClassVar, NamedTuple
 
@@ -9,6 +9,7 @@ import scipy.sparse as sp
 
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.losses import marginal_log_likelihood
+from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
 
 FORMS = ("soft", "hard", "stochastic", "generalised", "online", "variational")
@@ -205,7 +206,7 @@ class Nearest:
 
 
 @record
-class Centres:
+class Centres(Model):
     """Clusters by their centres.
 
     `spherical`: rows and centres have length 1 (Dhillon and Modha 2001).
@@ -219,8 +220,6 @@ class Centres:
     head: Nearest = field(default_factory=Nearest)
 
     state_type = KMeansState
-    n_classes = 0
-    tempered = False
 
     @property
     def cache_key(self) -> str:
@@ -267,9 +266,6 @@ class Centres:
         labels, weights = self.distances(state, documents).argmin(axis=1), documents.weights
         sums = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)
         return KMeansStatistics(*sums, float(weights.sum()))
-
-    def add(self, parts: Sequence[KMeansStatistics]) -> KMeansStatistics:
-        return KMeansStatistics._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
 
     def maximum(self, state: KMeansState, s: KMeansStatistics, n_documents: float, form: EmForm) -> KMeansState:
         centres = means(s.sums, s.class_counts, state.centres, self.spherical)

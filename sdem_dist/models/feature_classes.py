@@ -1,7 +1,6 @@
 """Classes over dense features: naive Bayes whose variables have families, and mixtures of components of it."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
@@ -16,7 +15,7 @@ from sdem_dist.evaluation import Scored, scored
 from sdem_dist.losses import Loss, one_hot
 from sdem_dist.models.em import EXACT, EmForm, EStep
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
-from sdem_dist.models.heads import Classes, Number, first_components
+from sdem_dist.models.heads import Classes, Model, Number, first_components
 from sdem_dist.models.word_counts import check_log_prior
 from sdem_dist.records import Field, record
 
@@ -55,19 +54,14 @@ class FeatureStatistics(NamedTuple):
 
 
 @dataclass(frozen=True)
-class DenseModel:
+class DenseModel(Model):
     """What models of tables have in common: states, sums, and how far EM goes."""
 
     variables: FeatureModel  # the families of the columns
     head: Classes | Number
 
     state_type = FeatureState
-    tempered = False
     class_alpha = 1.0  # pseudo-count of each class in the conjugate prior of a discriminative run
-
-    @property
-    def n_classes(self) -> int:
-        return self.head.n_classes
 
     @property
     def n_components(self) -> int:
@@ -124,11 +118,6 @@ class DenseModel:
         finite = variables.all_of_variables(np.isfinite(theta.theta)) & np.isfinite(theta.partitions)
         usable = finite[:, variables.variable_of]
         return state._replace(mu=np.where(usable, state.mu, variables.check(state.mu)[0]))
-
-    def add(self, parts: Sequence[FeatureStatistics]) -> FeatureStatistics:
-        *arrays, losses, weights = zip(*parts, strict=True)
-        sums = (np.sum(np.stack(column), axis=0) for column in arrays)
-        return FeatureStatistics._make([*sums, sum(losses), sum(weights)])
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         return mu

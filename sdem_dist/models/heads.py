@@ -3,7 +3,7 @@
 A head makes of scores what a loss asks of each column of a model, and how well documents are predicted.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -14,6 +14,22 @@ from sdem_dist.kernels.csr import row_sums, weighed_squares
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Loss, marginal_log_likelihood
 from sdem_dist.records import record
+
+
+class Model:
+    """What models have in common: their head says what scores mean, and statistics are NamedTuples that add up."""
+
+    head: Any
+    tempered = False  # whether evaluation has the log-loss at each temperature
+
+    @property
+    def n_classes(self) -> int:
+        return int(self.head.n_classes)
+
+    def add(self, parts: Sequence[Any]) -> Any:
+        """Return the sums of the fields of several lanes' statistics, from first to last."""
+        return parts[0]._make(sum(column[1:], start=column[0]) for column in zip(*parts, strict=True))
+
 
 TEMPERATURE, THRESHOLD = "temperature of label ", "threshold of label "
 """Before the number of a label: names of the metrics that held-out documents choose by."""

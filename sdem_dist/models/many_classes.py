@@ -15,6 +15,7 @@ from sdem_dist.evaluation import Scored, classifier_metrics, classifier_sums, sc
 from sdem_dist.kernels.csr import Counted, Visited, row_sums, runs
 from sdem_dist.kernels.losses import Schedule
 from sdem_dist.kernels.many_classes import EMPTY, ENTRIES, ClassCounts, Lists, add_rises, fill, moved, run_documents
+from sdem_dist.models.heads import Model
 from sdem_dist.records import Field, record
 
 MARGIN = 1.0
@@ -159,7 +160,7 @@ class VeryManyClasses:
 
 
 @record
-class SparseCounts:
+class SparseCounts(Model):
     """Naive Bayes of words that keeps only counts that differ from the prior's."""
 
     n_features: int
@@ -169,11 +170,6 @@ class SparseCounts:
 
     state_type = ManyClassState
     cache_key = "many classes"
-    tempered = False
-
-    @property
-    def n_classes(self) -> int:
-        return self.head.n_classes
 
     def state_fields(self) -> dict[str, Field]:
         counts = Field((self.n_classes,), 0.0)

@@ -16,7 +16,7 @@ from sdem_dist.evaluation import Scored, scored
 from sdem_dist.kernels.csr import add_scores, add_statistics
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.dense import add_transposed_products, normalise_rows, row_products
-from sdem_dist.models.heads import Classes
+from sdem_dist.models.heads import Classes, Model
 from sdem_dist.records import Field, record
 
 INNER_PRODUCT = 2.0
@@ -261,7 +261,7 @@ class PosteriorClasses(Classes):
 
 
 @record
-class PosteriorMixture:
+class PosteriorMixture(Model):
     """Classes that are mixtures of log-linear components, of which only p(y | x) is learned.
 
     `n_components`, `n_inputs`: components of all classes together; features after the transform.
@@ -284,10 +284,6 @@ class PosteriorMixture:
             raise ValueError(f"owners are of {len(self.owners)} components, and there are {self.n_components}")
         if self.dtype not in ("float64", "float32"):
             raise ValueError(f"the dtype {self.dtype!r} is not one that training allows")
-
-    @property
-    def n_classes(self) -> int:
-        return self.head.n_classes
 
     @property
     def n_features(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import ClassVar, Literal, NamedTuple
@@ -39,14 +38,11 @@ class TopicScores(NamedTuple):
 
 
 @dataclass(frozen=True)
-class TopicHead(ABC):
-    """What is learned of each document beside its words.
+class TopicHead:
+    """What is learned of each document beside its words; heads have `sums` over batches, and `metrics` of these."""
 
-    `n_classes`: outputs, the rows of U. `gamma`: factor of U theta; for numbers the precision of their noise.
-    """
-
-    n_classes: int = 0
-    gamma: float = 1.0
+    n_classes: int = 0  # outputs, the rows of U
+    gamma: float = 1.0  # factor of U theta; for numbers the precision of their noise
 
     kind: ClassVar[int]  # that of `sdem_dist.kernels.topic_steps`
     learns: ClassVar[Literal["labels", "targets", "nothing"]]  # what documents bring
@@ -63,14 +59,6 @@ class TopicHead(ABC):
     def prepared(self, targets: np.ndarray) -> np.ndarray:
         """Return the targets that the kernel takes, or raise ValueError where they cannot be."""
         return np.asarray(targets, np.float64)
-
-    @abstractmethod
-    def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
-        """Return sums over batches, which add up."""
-
-    @abstractmethod
-    def metrics(self, sums: np.ndarray, *, held_out: bool = False) -> dict[str, float]:
-        """Return what people read."""
 
 
 @record
@@ -298,10 +286,9 @@ class TopicShares:
 
 @record
 class LabelThresholds(TopicShares):
-    """The same for the probability of each label from which on F1 is largest, on training documents.
+    """The same for the probability of each label from which on F1 is largest, on training documents."""
 
-    A topic model has so few parameters a label that thresholds need no held-out documents.
-    """
+    # A topic model has so few parameters a label that thresholds need no held-out documents.
 
     def sums(self, batches: Iterable[TopicScores], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         return fitting_sums(*_odds(self.of.gamma, batches))

@@ -12,8 +12,9 @@ from sdem_dist.kernels.csr import Counted, runs
 from sdem_dist.kernels.mirror_descent import FLOOR, Descent
 from sdem_dist.kernels.topic_steps import Response
 from sdem_dist.kernels.topics import check_number
+from sdem_dist.models.heads import Model
 from sdem_dist.models.topic_heads import TopicHead, TopicParameters, TopicScores
-from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, entries, localised, rows_added, words_of
+from sdem_dist.models.word_counts import NO_TARGETS, LocalDocuments, added_by_word, entries, localised
 from sdem_dist.records import Field, record
 
 METHODS = {
@@ -134,7 +135,7 @@ class TopicStatistics(NamedTuple):
 
 
 @record
-class TopicModel:
+class TopicModel(Model):
     """Topics Phi, whose proportions in a document predict by U what the head says.
 
     `beta`: of the Dirichlet prior of the topics.
@@ -154,12 +155,6 @@ class TopicModel:
     n_labelled: float = 0.0
 
     state_type = TopicState
-    tempered = False
-
-    @property
-    def n_classes(self) -> int:
-        """Outputs: classes that documents are labelled with, or targets."""
-        return self.head.n_classes
 
     def state_fields(self) -> dict[str, Field]:
         topics, output = Field((self.n_features, self.n_topics), 0.0), Field((self.n_classes, self.n_topics))
@@ -225,13 +220,12 @@ class TopicModel:
 
     def add(self, parts: Sequence[TopicStatistics]) -> TopicStatistics:
         """Add sets of lanes, word by word, from first to last."""
-        words, number = words_of([part.words for part in parts], self.n_features)
-        places = [number[part.words] for part in parts]
-        _, rows, mean_rows, *rest = zip(*parts, strict=True)
+        words, rows, mean_rows, *rest = zip(*parts, strict=True)
         # Without running means there are no rows to add up.
-        means = rows_added(mean_rows, places, len(words)) if mean_rows[0].shape[1] else mean_rows[0]
-        sums = (sum(column) for column in rest)
-        return TopicStatistics._make([words, rows_added(rows, places, len(words)), means, *sums])
+        tables = (rows, mean_rows) if mean_rows[0].shape[1] else (rows,)
+        union, sums = added_by_word(words, tables, self.n_features)
+        means = sums[1:] or mean_rows[:1]
+        return TopicStatistics._make([union, sums[0], *means, *(sum(column) for column in rest)])
 
     def run(
         self,

@@ -11,16 +11,14 @@ from sdem_dist.documents import Documents
 from sdem_dist.kernels.csr import Visited, column_sums, runs
 from sdem_dist.kernels.csr import row_sums as sums_of_rows
 from sdem_dist.kernels.losses import Moment, Table
-from sdem_dist.kernels.rows import OFTEN, count_words, mark_words, number_by_frequency, number_words, renumber
 from sdem_dist.kernels.rows import column_sums as sums_of_columns
-from sdem_dist.models.heads import Classes, Labels
+from sdem_dist.kernels.rows import count_words, mark_words, number_by_frequency, number_words, renumber
+from sdem_dist.models.heads import Classes, Labels, Model
 from sdem_dist.records import Field
 
 COMPILED = {"uint8": np.uint8, "uint16": np.float32, "float32": np.float32}
 """Dtypes of entries in kernels, by the dtype stored: exact, small, and few, since each is compiled; else float64."""
 NO_TARGETS = np.zeros((1, 0))
-WIDE = 32
-"""Words of the vocabulary for one entry from which on entries are sorted, not counted in an array of all words."""
 
 
 class BlockedTable:
@@ -96,22 +94,15 @@ def localised(
     With `frequent_first` by falling frequency: rows often needed lie side by side in cache. Otherwise in their order.
     """
     # Kernels, not NumPy: predictions number the words of every block, and these take a quarter of the time.
-    entry_words = documents.indices
-    if frequent_first and WIDE * len(entry_words) < documents.n_features:
-        ascending, entry_words, counts = np.unique(entry_words, return_inverse=True, return_counts=True)
-        order = np.argsort(-np.minimum(counts, OFTEN), kind="stable")
-        words, number = ascending[order].astype(np.uint32), np.empty(len(order), np.uint32)
-        number[order] = np.arange(len(order))
+    number = np.zeros(documents.n_features, np.uint32)
+    if frequent_first:
+        count_words(documents.indices, number)
+        words = number_by_frequency(number)
     else:
-        number = np.zeros(documents.n_features, np.uint32)
-        if frequent_first:
-            count_words(entry_words, number)
-            words = number_by_frequency(number)
-        else:
-            mark_words(entry_words, number)
-            words = number_words(number)
-    indices = np.empty(len(entry_words), np.uint16 if len(words) <= 1 << 16 else np.uint32)
-    renumber(entry_words, number, indices)
+        mark_words(documents.indices, number)
+        words = number_words(number)
+    indices = np.empty(len(documents.indices), np.uint16 if len(words) <= 1 << 16 else np.uint32)
+    renumber(documents.indices, number, indices)
     local = replace(documents, indices=indices, n_features=len(words), labels=None, weights=None, targets=None)
     return LocalDocuments(local, words, labels, weights, targets)
 
@@ -145,20 +136,21 @@ def at_one_theta(local: LocalDocuments, rows: np.ndarray, class_counts: np.ndarr
     return SdemStatistics(local.words, rows, none, none, class_counts, 0.0, 0.0, local.weight, 0.0)
 
 
-def words_of(parts: Sequence[np.ndarray], n_features: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return the words that any part has, ascending, and the place of each word of the vocabulary among them."""
+def added_by_word(
+    words: Sequence[np.ndarray], tables: Sequence[Sequence[np.ndarray]], n_features: int
+) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Return the words that any part has, ascending, and for each table the sum of the parts' rows, word by word."""
     number = np.zeros(n_features, np.uint32)
-    for words in parts:
-        mark_words(words, number)
-    return number_words(number), number
-
-
-def rows_added(parts: Sequence[np.ndarray], places: Sequence[np.ndarray], n_rows: int) -> np.ndarray:
-    """Return the sum of the parts' rows, float64, each of which belongs to a place of its own."""
-    total = np.zeros((n_rows, *parts[0].shape[1:]))
-    for rows, own in zip(parts, places, strict=True):
-        total[own] += rows
-    return total
+    for own in words:
+        mark_words(own, number)
+    union = number_words(number)
+    places, sums = [number[own] for own in words], []
+    for parts in tables:
+        total = np.zeros((len(union), *parts[0].shape[1:]))
+        for rows, own in zip(parts, places, strict=True):
+            total[own] += rows
+        sums.append(total)
+    return union, sums
 
 
 def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
@@ -167,7 +159,7 @@ def bounds(n_features: int, block: int, n_blocks: int) -> tuple[int, int]:
 
 
 @dataclass(frozen=True)
-class WordCounts:
+class WordCounts(Model):
     """What models of tables of words have in common: states, documents, sums, blocks of the vocabulary.
 
     A block of a state holds the rows of some neighbouring words and their sums. What does not belong to words (class
@@ -188,10 +180,6 @@ class WordCounts:
 
     def __post_init__(self) -> None:
         check_log_prior(self.log_prior, self.n_counts)
-
-    @property
-    def n_classes(self) -> int:
-        return self.head.n_classes
 
     @property
     def n_columns(self) -> int:
@@ -247,11 +235,9 @@ class WordCounts:
 
     def add(self, parts: Sequence[SdemStatistics]) -> SdemStatistics:
         """Add sets of lanes, word by word, from first to last."""
-        words, number = words_of([part.words for part in parts], self.n_features)
-        places = [number[part.words] for part in parts]
-        rows, met, entries, counts, *numbers = list(zip(*parts, strict=True))[1:]
-        tables = (rows_added(column, places, len(words)) for column in (rows, met, entries))
-        return SdemStatistics._make([words, *tables, np.sum(counts, axis=0), *(float(sum(n)) for n in numbers)])
+        words, rows, met, entries, counts, *numbers = zip(*parts, strict=True)
+        union, tables = added_by_word(words, (rows, met, entries), self.n_features)
+        return SdemStatistics._make([union, *tables, np.sum(counts, axis=0), *(float(sum(n)) for n in numbers)])
 
     def counted(self, state: SdemState, s: SdemStatistics, n_documents: float) -> SdemState:
         words = state.words.copy()
