@@ -12,7 +12,7 @@ from sdem_dist.kernels.multinomial import add_changes, damped_changes, shifts
 from sdem_dist.kernels.rows import column_sums
 from sdem_dist.learners.sdem import At, SdEM
 from sdem_dist.losses import kernel_form, named
-from sdem_dist.models.em import EXACT, EmForm, EStep
+from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.heads import Labels, Unit
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics
 from sdem_dist.records import record
@@ -118,9 +118,7 @@ class ClosedForm:
         """Return the expected statistics of one lane (E-step)."""
         if self.complete:
             return sdem.model.complete(batch)
-        keys = at.keys(len(batch.weights))
-        step = EStep(self.form, self.form.temperature(at.lane.epoch), keys, sdem.unlabelled_weight)
-        return sdem.model.posterior(state, batch, step)
+        return sdem.model.posterior(state, batch, self.form, at, sdem.unlabelled_weight)
 
     def step(self, sdem: SdEM[Any], state: Any, s: Any) -> Any:
         """Return the next mu (M-step).

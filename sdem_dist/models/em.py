@@ -79,15 +79,6 @@ EXACT = EmForm()
 """Plain EM."""
 
 
-class EStep(NamedTuple):
-    """An E-step over the rows of a lane."""
-
-    form: EmForm
-    temperature: float
-    keys: np.ndarray  # random keys of the rows, uint64
-    unlabelled_weight: float = 1.0  # weight of a row without a label
-
-
 def squared_distances(X: sp.csr_matrix, norms: np.ndarray, centres: np.ndarray) -> np.ndarray:
     """Return squared distances of rows, of which `norms` are the squared lengths, from centres, (n_rows, n_centres)."""
     products = X @ np.ascontiguousarray(centres.T)  # SciPy's product, not BLAS's: its bits do not depend on threads
@@ -261,7 +252,7 @@ class Centres(Model):
         X = documents.to_csr()
         return squared_distances(X, squared_lengths(X), state.centres)
 
-    def posterior(self, state: KMeansState, documents: Any, step: EStep) -> KMeansStatistics:
+    def posterior(self, state: KMeansState, documents: Any, form: EmForm, at: Any, unlabelled: float) -> Any:
         """Return the sums of documents by their nearest centre (E-step)."""
         labels, weights = self.distances(state, documents).argmin(axis=1), documents.weights
         sums = sums_by_label(documents.to_csr(), labels, weights, self.n_clusters)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import digamma, gammaln
@@ -13,7 +13,7 @@ from scipy.special import digamma, gammaln
 from sdem_dist.documents import DenseDocuments
 from sdem_dist.evaluation import Scored, scored
 from sdem_dist.losses import Loss, one_hot
-from sdem_dist.models.em import EXACT, EmForm, EStep
+from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.features import FeatureModel, FeatureParameters, Features
 from sdem_dist.models.heads import Classes, Model, Number, first_components
 from sdem_dist.models.word_counts import check_log_prior
@@ -224,14 +224,20 @@ class FeatureClasses(DenseModel):
             observed = observed - np.einsum("nk,nv->kv", weights, features.missing)
         return FeatureStatistics(class_sums, sums, observed, 0.0, float(features.weights.sum()))
 
-    def posterior(self, state: FeatureState, features: Features, step: EStep) -> FeatureStatistics:
-        """Return the statistics of documents by the shares of their components, and what they cost (E-step)."""
-        if step.form.kind == "variational":
+    def posterior(
+        self, state: FeatureState, features: Features, form: EmForm, at: Any, unlabelled: float
+    ) -> FeatureStatistics:
+        """Return the statistics of documents by the shares of their components, and what they cost (E-step).
+
+        `at`: keys random numbers. `unlabelled`: weight of a document without a label.
+        """
+        if form.kind == "variational":
             if features.missing.any():
                 raise ValueError("em='variational' takes no missing values (NaN): fill them in, or take em='soft'")
             parameters = self.posterior_mean(state)[0]
         else:
             parameters = self.parameters_at(state.class_counts, state.mu)
+        temperature, keys = form.temperature(at.lane.epoch), at.keys(len(features.weights))
         n, component_class = self.n_components, self.head.component_class or tuple(range(self.n_classes))
         totals, sums = np.zeros(n), np.zeros(state.mu.shape)
         observed, loss = np.zeros(parameters.partitions.shape), 0.0
@@ -241,9 +247,9 @@ class FeatureClasses(DenseModel):
             if first == stop:
                 continue
             part = Features(*(array[first:stop] for array in features))
-            share = part.weights * (step.unlabelled_weight if part.labels[0] < 0 else 1.0)
+            share = part.weights * (unlabelled if part.labels[0] < 0 else 1.0)
             scores = self.variables.scores(FeatureParameters(*(array[own] for array in parameters)), part)
-            weights, total = step.form.responsibilities(scores, step.temperature, step.keys[first:stop])
+            weights, total = form.responsibilities(scores, temperature, keys[first:stop])
             weights *= share[:, None]
             totals[own] += weights.sum(axis=0)
             sums[own] += np.einsum("nk,ns->ks", weights, part.statistics)

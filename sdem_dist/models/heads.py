@@ -10,6 +10,7 @@ import numpy as np
 
 from sdem_dist import evaluation, label_scores
 from sdem_dist.documents import Documents
+from sdem_dist.evaluation import Scored
 from sdem_dist.kernels.csr import row_sums, weighed_squares
 from sdem_dist.kernels.randomness import document_keys
 from sdem_dist.losses import Loss, marginal_log_likelihood
@@ -47,9 +48,8 @@ class Classes:
     component_class: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
-        used = sorted(set(self.component_class))
-        right = sorted(self.component_class) == list(self.component_class) and len(used) == self.n_classes
-        if self.component_class and not (right and used == list(range(self.n_classes))):
+        is_ascending = list(self.component_class) == sorted(self.component_class)
+        if self.component_class and not (is_ascending and set(self.component_class) == set(range(self.n_classes))):
             raise ValueError("component_class must be classes, ascending, and every class must have a component")
 
     @property
@@ -70,9 +70,7 @@ class Classes:
 
         `scores`: shape (n, n_columns).
         `labels`: shape (n,), integers, -1: the class is hidden too, and the row costs ``-ln p(x)`` whatever the loss.
-        `unlabelled_weight`: of rows without a label.
-        Returns `weights`, shape (n, n_columns): the weight of the class times ``p(z | y, x)``.
-        Returns `values`, shape (n,).
+        Returns the weight of the class times ``p(z | y, x)``, shape (n, n_columns), and costs, shape (n,).
         """
         of_class, posteriors = self.by_class(scores)
         hidden = labels < 0
@@ -85,9 +83,7 @@ class Classes:
             values = np.where(hidden, -unlabelled_weight * total, values)
         return (weights if posteriors is None else weights[:, self.component_class] * posteriors), values
 
-    def sums(
-        self, batches: Iterable[evaluation.Scored], *, held_out: bool = False, tempered: bool = True
-    ) -> np.ndarray:
+    def sums(self, batches: Iterable[Scored], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `classifier_sums` over all batches, of clusters those of `evaluation_sums`.
 
         `held_out`: only what held-out documents choose by. `tempered`: with the log-loss at each temperature.
@@ -168,8 +164,7 @@ class Labels:
     def sums(self, batches: Iterable[Any], *, held_out: bool = False, tempered: bool = True) -> np.ndarray:
         """Return the sums of `sdem_dist.label_scores` over batches; held-out documents have those to fit to, too.
 
-        A batch is log-odds and members, shape (n_documents, n_labels), and weights. Where labels exclude each other it
-        is `Scored`, and sums are those of `Classes`.
+        A batch is log-odds and members, shape (n_documents, n_labels), and weights; exclusive labels are as `Classes`.
         """
         if self.exclusive:
             return Classes(self.n_classes).sums(batches, held_out=held_out)
@@ -235,8 +230,7 @@ ALIKE = 0.5
 def unit_of(documents: Documents, prior: np.ndarray) -> Unit:
     """Return the unit of steps over documents by their weights, those without words left out.
 
-    `prior`: shape (n_features,), float64: pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M
-    / M``.
+    `prior`: shape (n_features,), pseudo-counts alpha_w, where mu starts: ``d theta_w = d mu_w / alpha_w - d M / M``.
     """
     lengths = row_sums(documents.data, documents.indptr)
     squares, shares = weighed_squares(documents.data, documents.indices, documents.indptr, 1.0 / prior)

@@ -18,7 +18,7 @@ from sdem_dist.kernels.losses import Moment, Objective, Schedule
 from sdem_dist.kernels.multinomial import changes_of, run_documents, run_paper_steps, with_logarithms
 from sdem_dist.kernels.vectors import take_logarithms
 from sdem_dist.losses import Loss, one_hot
-from sdem_dist.models.em import EmForm, EStep
+from sdem_dist.models.em import EmForm
 from sdem_dist.models.heads import Labels
 from sdem_dist.models.word_counts import (
     LocalDocuments,
@@ -100,7 +100,9 @@ class NaiveBayes(WordCounts):
     def complete(self, local: LocalDocuments) -> SdemStatistics:
         return self._weighted(one_hot(local.labels, self.n_columns) * local.weights[:, None], local)
 
-    def posterior(self, state: SdemState, local: LocalDocuments, step: EStep) -> SdemStatistics:
+    def posterior(
+        self, state: SdemState, local: LocalDocuments, form: EmForm, at: Any, unlabelled: float
+    ) -> SdemStatistics:
         """Return the counts expected of what is hidden (E-step).
 
         Without components the first round sees labelled documents only.
@@ -109,13 +111,13 @@ class NaiveBayes(WordCounts):
         hidden = labels < 0
         if not len(component_class) and not (hidden.any() and state.t > 0):
             return self.complete(local)
-        theta = self.posterior_mean if step.form.kind == "variational" else self.natural
+        theta = self.posterior_mean if form.kind == "variational" else self.natural
         scores = joint_scores(theta(state, local.words), local.documents)
         if len(component_class) and not self.head.clusters:
             scores[(labels[:, None] != component_class) & ~hidden[:, None]] = -np.inf
-        shares = step.form.responsibilities(scores, step.temperature, step.keys)[0]
+        shares = form.responsibilities(scores, form.temperature(at.lane.epoch), at.keys(len(labels)))[0]
         memberships = shares if len(component_class) else one_hot(labels, self.n_columns)
-        shares = np.where(hidden[:, None], step.unlabelled_weight * shares, memberships)
+        shares = np.where(hidden[:, None], unlabelled * shares, memberships)
         return self._weighted(shares * local.weights[:, None], local)
 
     def _weighted(self, weights: np.ndarray, local: LocalDocuments) -> SdemStatistics:

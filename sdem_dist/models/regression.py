@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import field
-from typing import NamedTuple, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -12,7 +12,6 @@ from sdem_dist.documents import DenseDocuments
 from sdem_dist.families import GaussianFull
 from sdem_dist.families.gaussian import LARGEST
 from sdem_dist.losses import Loss, Ncll
-from sdem_dist.models.em import EStep
 from sdem_dist.models.feature_classes import DenseModel, FeatureState, FeatureStatistics, started
 from sdem_dist.models.features import FeatureParameters
 from sdem_dist.models.heads import Number
@@ -175,7 +174,7 @@ class JointGaussian(DenseModel):
         sums = joint.sums - expected_sum(self.family, mu[0], rows.features, rows.weights)
         return joint._replace(class_counts=np.zeros(1), sums=sums)
 
-    def posterior(self, state: FeatureState, rows: Rows, step: EStep) -> FeatureStatistics:
+    def posterior(self, state: FeatureState, rows: Rows, form: Any, at: Any, unlabelled: float) -> FeatureStatistics:
         """Return what is expected of missing features, summed over rows (E-step); the loss is not computed."""
         return self.complete_at(state.mu, rows)
 

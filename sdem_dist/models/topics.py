@@ -76,8 +76,7 @@ class MirrorDescent:
         topics, how = parameters.topics, self.how(parameters.alpha)
         theta = np.empty((documents.n_documents, topics.shape[1]))
         log_likelihood = np.empty(documents.n_documents)
-        costs = np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])
-        for a, b in runs(costs):
+        for a, b in runs(np.diff(documents.indptr) * (4.0 * self.n_layers * topics.shape[1])):
             counted = Counted(documents.data, documents.indices, documents.indptr[a : b + 1])
             mirror_descent.infer_documents(counted, topics, how, theta[a:b], log_likelihood[a:b])
         return theta, log_likelihood
@@ -90,7 +89,6 @@ def renewed(alpha: np.ndarray, evidence: np.ndarray, share: float) -> np.ndarray
     (equation 55). The sum of the pseudo-counts ``alpha - 1`` stays. It is not learned, since counts expected at the
     mode show too little of how documents differ: pseudo-counts would grow and topics would become even.
 
-    `alpha`: shape (n_topics,).
     `evidence`: shape (n_topics + 1,): sums over documents, see ``sdem_dist.kernels.topic_steps``.
     `share`: of the step in logarithms, at most 1.
     """
