@@ -44,8 +44,6 @@ class MirrorSteps:
     local: bool = True
     batch_size: int = 100
 
-    cache_key = "topics"
-
     def map(self, sdem: SdEM[Any], state: TopicState, batch: LocalDocuments, at: At) -> Any:
         if not self.local:
             return sdem.model.gradients(state, batch, sdem.n_documents)
@@ -131,7 +129,6 @@ class Multiplicative:
     accelerate: bool = True
 
     local: ClassVar[bool] = False
-    cache_key: ClassVar[str] = "whole"
 
     def __post_init__(self) -> None:
         if not 0.0 < self.eta < np.inf:

@@ -112,7 +112,6 @@ class ClosedForm:
     monitored: bool = False
 
     local: ClassVar[bool] = False
-    cache_key: ClassVar[str] = "whole"
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
         """Return the expected statistics of one lane (E-step)."""
@@ -155,10 +154,6 @@ class Merge:
     steps: StepSizes = field(default_factory=StepSizes)
     local: bool = True
     tolerance: float = 0.0
-
-    @property
-    def cache_key(self) -> str:
-        return "steps" if self.local else "whole"
 
     def map(self, sdem: SdEM[Any], state: SdemState, batch: LocalDocuments, at: At) -> SdemStatistics:
         # Documents of a hidden class have no rivals, and take no step.
@@ -207,7 +202,6 @@ class AddSteps:
     steps: StepSizes = field(default_factory=StepSizes)
 
     local: ClassVar[bool] = True
-    cache_key: ClassVar[str] = "steps"
 
     def map(self, sdem: SdEM[Any], state: Any, batch: Any, at: At) -> Any:
         n = len(batch.weights)

@@ -46,8 +46,6 @@ class TableSteps:
 
     judged = False  # whether a round is kept only if the objective falls
 
-    cache_key = "table"
-
     def map(self, sdem: SdEM[Any], state: FeatureState, batch: Any, at: At) -> FeatureStatistics:
         """Return the sums of a lane at the broadcast theta, or where it ends if `local`: its N and S, by its weight."""
         point, t, n = (state.class_counts, state.mu), state.t, len(batch.weights)

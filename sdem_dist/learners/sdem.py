@@ -62,8 +62,6 @@ class Rule(Protocol):
 
     @property
     def local(self) -> bool: ...  # lanes step through their documents by themselves, and where they end is merged
-    @property
-    def cache_key(self) -> str: ...  # what prepared documents depend on
     # The statistics of one lane at the broadcast mu, or how far it moves from there if `local`.
     def map(self, sdem: Any, state: Any, batch: Any, at: At) -> Any: ...
     def step(self, sdem: Any, state: Any, statistics: Any) -> Any: ...  # the next state
@@ -97,7 +95,7 @@ class SdEM(Generic[ModelT]):
 
     @property
     def cache_key(self) -> str:
-        return f"{self.model.cache_key} {self.rule.cache_key}"
+        return f"{self.model.cache_key} {self.rule.local}"
 
     @property
     def width(self) -> int:
