@@ -67,7 +67,7 @@ def add_transposed_products(X, R, out):
 
 @jit
 def normalise_rows(logits, added, factors, logs):
-    """Turn logits plus `added` into their softmax times factors (shape (n,), or (0,) for 1), in place; `logs`: ln sums.
+    """Turn logits plus `added` into their softmax times factors (shape (n,)), in place; `logs`: ln sums.
 
     NumPy is slow where rows have only a few columns.
     """
@@ -80,6 +80,6 @@ def normalise_rows(logits, added, factors, logs):
             row[j] = np.exp(row[j] - top)
             total += row[j]
         logs[i] = np.log(total) + top
-        scale = (factors[i] if factors.size else 1.0) / total
+        scale = factors[i] / total
         for j in range(row.size):
             row[j] *= scale

@@ -25,8 +25,6 @@ LARGEST_RATIO = 30.0
 """Bound of the logarithms of the updates' ratios: a component without examples would have an infinite one."""
 BLOCK = 1024
 """Documents that are worked on at once, so that their posteriors stay in cache."""
-_ONES = np.empty(0)
-"""No weights: each document has weight 1."""
 POSTERIOR = ("accuracy", "ncll", "hinge", "macro_f1", "brier", "ece", "temperature", "tempered_log_loss")
 """Metrics of a model that has no p(x)."""
 
@@ -126,7 +124,7 @@ def class_scores(log_weights: np.ndarray, activations: np.ndarray) -> np.ndarray
     scores = np.empty((len(activations), len(columns)))
     for i, own in enumerate(columns):
         logits, logs = activations[:, own].astype(np.float64, order="C"), np.empty(len(scores))
-        normalise_rows(logits, log_weights[i, own], _ONES, logs)
+        normalise_rows(logits, log_weights[i, own], np.ones(len(scores)), logs)
         scores[:, i] = logs
     return scores
 
@@ -155,12 +153,11 @@ def _add_products(posteriors: np.ndarray, rows: np.ndarray | Documents, out: np.
 
 
 def posterior_sums(
-    weights: MixtureWeights, table: np.ndarray | Documents, starts: np.ndarray, document_weights: np.ndarray | None
+    weights: MixtureWeights, table: np.ndarray | Documents, starts: np.ndarray, shares: np.ndarray
 ) -> MixtureSums:
-    """Return the sums over transformed rows that are sorted by class.
+    """Return the sums over transformed rows, each by its share, that are sorted by class.
 
     `starts`: shape (n_classes + 1,), int: rows ``starts[i]:starts[i + 1]`` have label i.
-    `document_weights`: shape (n_documents,), or None for one each.
     """
     log_weights, theta = weights
     transposed = _transposed(theta, table)
@@ -169,7 +166,6 @@ def posterior_sums(
     clamped, free = np.zeros((n_classes, n_components)), np.zeros(n_components)
     clamped_features, free_features = np.zeros(theta.shape), np.zeros(theta.shape)
     log_likelihood, largest, n = 0.0, 0.0, int(starts[-1])
-    shares = _ONES if document_weights is None else document_weights
     for first in range(0, n, BLOCK):
         rows = slice(first, min(first + BLOCK, n))
         logits = _products(table[rows], transposed)
@@ -184,10 +180,10 @@ def posterior_sums(
         normalise_rows(logits, totals, shares[rows], logs)
         gain -= logs
         largest = max(largest, float(np.abs(logs).max()))
-        log_likelihood += float((gain if document_weights is None else gain * shares[rows]).sum())
+        log_likelihood += float((gain * shares[rows]).sum())
         free += logits.sum(axis=0, dtype=np.float64)
         _add_products(logits, table[rows], free_features)
-    weight = float(n if document_weights is None else document_weights.sum())
+    weight = float(shares.sum())
     return MixtureSums(clamped, free, clamped_features, free_features, log_likelihood, weight, largest)
 
 
@@ -240,7 +236,7 @@ class SortedDocuments(NamedTuple):
 
     rows: np.ndarray | Documents  # transformed: a table, or sparse documents without labels and weights
     starts: np.ndarray  # class i has the rows ``starts[i]:starts[i + 1]``
-    weights: np.ndarray | None
+    weights: np.ndarray
 
     @property
     def labels(self) -> np.ndarray:
@@ -248,7 +244,7 @@ class SortedDocuments(NamedTuple):
 
     @property
     def nbytes(self) -> int:
-        return self.rows.nbytes + self.starts.nbytes + (0 if self.weights is None else self.weights.nbytes)
+        return self.rows.nbytes + self.starts.nbytes + self.weights.nbytes
 
 
 @record
@@ -326,7 +322,7 @@ class PosteriorMixture(Model):
         order = np.argsort(documents.labels, kind="stable")
         order = order[documents.labels[order] >= 0]
         labels = documents.labels[order]
-        weights = None if documents.weights is None else documents.weights[order]
+        weights = np.ones(len(order)) if documents.weights is None else documents.weights[order]
         starts, by_class = np.searchsorted(labels, np.arange(self.n_classes + 1)), documents.taken(order)
         if isinstance(by_class, DenseDocuments):
             table = np.asarray(by_class.values, self.dtype)
@@ -351,7 +347,5 @@ class PosteriorMixture(Model):
         return class_scores(parameters.log_weights, _products(rows, _transposed(parameters.theta, rows)))
 
     def scored(self, state: MultiplicativeState, documents: SortedDocuments, temperature: float, seed: int) -> Scored:
-        labels = documents.labels
-        ones = np.ones(len(labels))
-        weights = ones if documents.weights is None else documents.weights
-        return scored(self.scores(self.parameters(state), documents.rows) / temperature, labels, weights, ones)
+        scores = self.scores(self.parameters(state), documents.rows) / temperature
+        return scored(scores, documents.labels, documents.weights, np.ones(len(scores)))

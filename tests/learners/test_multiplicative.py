@@ -160,7 +160,7 @@ def sums_at(weights, X, y, n_classes, document_weights=None):
     order = np.argsort(y, kind="stable")
     rows = X[order]
     starts = np.searchsorted(y[order], np.arange(n_classes + 1))
-    share = None if document_weights is None else document_weights[order]
+    share = np.ones(len(order)) if document_weights is None else document_weights[order]
     return posterior_sums(weights, rows, starts, share)
 
 
