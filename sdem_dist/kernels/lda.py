@@ -227,8 +227,7 @@ def bound_document(beta, counts, alpha, n_sweeps, gamma):
     of the bound is ``sum_j c_j ln sum_z beta_jz exp(E[ln theta_z])``, and theta's is minus its KL divergence from the
     prior.
 
-    `beta`: float64 of shape (n_words, n_topics). `counts`: float64 of shape (n_words,). `alpha`: float.
-    `n_sweeps`: int. `gamma`: float64 of shape (n_topics,), changed in place.
+    `beta`: float64 of shape (n_words, n_topics). `gamma`: float64 of shape (n_topics,), changed in place.
     """
     n_topics = gamma.size
     means, sums = np.empty(n_topics), np.empty(n_topics)

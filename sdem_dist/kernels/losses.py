@@ -28,8 +28,8 @@ def loss_weights(loss, scores, label, out):
     `loss`: LossForm, `NCLL`: ``out = 1[y] - p(. | d)``.  `HINGE`: 1 on the label and -1 on its strongest rival where
     ``scores[label] - scores[rival] <= margin``, else zeros (equation 17); with costs the rival is the strongest with
     its cost included.  `NLL`: 1 on the label.
-    `scores`: float64 of shape (n_classes,). `label`: int. `out`: float64 of shape (n_classes,), overwritten.
-    Returns `largest` (float), the largest absolute weight of a class: 0 where the document asks for no step.
+    `scores`, `out`: float64 of shape (n_classes,).
+    Returns the largest absolute weight of a class: 0 where the document asks for no step.
     """
     n_classes = scores.size
     if loss.kind == NCLL:
@@ -90,10 +90,8 @@ def component_weights(loss, scores, label, component_class, out):
 
     A class scores with the logarithm of the sum of its components (Table 2 of Masegosa 2014, the component hidden).
 
-    `loss`: LossForm. `scores`: float64 of shape (n_components,). `label`: int.
-    `component_class`: int64 of shape (n_components,), the class of each component, ascending.
-    `out`: float64 of shape (n_components,), overwritten.
-    Returns `largest` (float), the largest absolute weight of a class: 0 where the document asks for no step.
+    `scores`, `out`: float64 of shape (n_components,). `component_class`: int64, the class of each, ascending.
+    Returns the largest absolute weight of a class: 0 where the document asks for no step.
     """
     n = scores.size
     # The posterior of each component given its class, and which class is the label's strongest rival.

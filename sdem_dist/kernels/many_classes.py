@@ -88,8 +88,7 @@ def run_documents(documents, lists, counts, schedule, t, margin):
     the document's words have no more than `ENTRIES` together. Otherwise it is the strongest of `CANDIDATES`, which the
     words with the shortest lists choose.
 
-    `documents`: Visited. `lists`: Lists. `counts`: ClassCounts. `schedule`: Schedule.
-    `t`: documents of the corpus seen. `margin`: float. Returns `t` (float), after the last document.
+    `documents`: Visited. `t`: documents of the corpus seen. Returns `t` after the last document.
     """
     n_classes, start = counts.totals.size, 0.0
     for w in range(lists.prior.size):

@@ -120,9 +120,8 @@ def infer(document, alpha, step, method, layers):
     Accelerated (Tseng 2008, Algorithm 1), a layer takes its gradient between what was found and the last point, steps
     from that point, farther in each layer, and mixes the new point into what was found.
 
-    `document`: Words. `alpha`: shape (n_topics,).
+    `document`: Words. `alpha`: shape (n_topics,). `layers`: Layers, overwritten.
     `step`: T, the step of every layer unless it is too steep; with a line search that from which the search starts.
-    `method`: int. `layers`: Layers, overwritten.
     """
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers
@@ -180,12 +179,11 @@ def _searched(document, alpha, layers, pull, layer, step, value, method):
 def propagate(document, alpha, method, layers, slope, table, factors):
     """Propagate an error back through the layers (Algorithm 3); step sizes count as constants.
 
-    `document`: Words. `alpha`: shape (n_topics,). `method`: int. `layers`: Layers, as `infer` left them.
+    `document`: Words. `layers`: Layers, as `infer` left them.
     `slope`: shape (n_topics,), overwritten, gradient of the loss by theta_L.
-    `table`: shape (2 * n_layers, n_topics), overwritten.
-    `factors`: shape (n_words, 2 * n_layers), overwritten, ``factors @ table`` is the gradient of the loss by Phi's
-    rows of the document's words: of every layer ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi theta)^2) theta'``,
-    where ``g = theta * xi`` of Algorithm 3.
+    `table`, `factors`: shapes (2 * n_layers, n_topics) and (n_words, 2 * n_layers), overwritten, ``factors @ table`` is
+    the gradient by Phi's rows of the document's words: of every layer ``T (x / Phi theta) g'`` and ``-T (Phi g x / (Phi
+    theta)^2) theta'``, where ``g = theta * xi`` of Algorithm 3.
     """
     rows, columns, counts, ascending = document
     thetas, points, steps, masses = layers

@@ -78,10 +78,9 @@ def run_documents(documents, members, table, schedule, t, blend_credit, objectiv
     `members`: uint8 of shape (n_documents, n_labels), 1 where a document has a label; n_labels is 0 where the labels of
     `documents` are classes, of which each document has one.
     `table`: Table, its `words` are `with_logarithms`; a column is a class, or a component of one.  Changed in place.
-    `schedule`: Schedule. `t`: documents of the corpus before these.
+    `t`: documents of the corpus before these.
     `blend_credit`: share of a whole step that is due under a blend, see `in_turn`, of each label, or one; .5 before the
-    first document. Changed in place.
-    `objective`: Objective. Returns `t` (float), after the last document.
+    first document. Changed in place. Returns `t` after the last document.
     """
     data, indices, indptr, labels, weights, order = documents
     rows, totals, class_counts, log_prior, learn_prior, _ = table
@@ -248,10 +247,9 @@ def run_paper_steps(documents, table, schedule, moment, objective):
     zero), M-step (logarithms of the rows that changed).
 
     `documents`: Visited. `table`: Table, a column is a class, or a component of one.  Changed in place.
-    `schedule`: Schedule. `moment`: Moment. `objective`: Objective.
-    Returns `gamma`, `class_gamma`, `t` (float), of the moment at the end. A NamedTuple would be made by Python code,
-    where an interrupt is an error that Numba does not look for: the process would crash.
+    Returns `gamma`, `class_gamma`, `t` (float), of the moment at the end.
     """
+    # No NamedTuple is returned: Python code would make it, where an interrupt is an error that Numba does not look for.
     data, indices, indptr, labels, weights, order = documents
     words, totals, class_counts, log_prior, learn_prior, vocabulary_size = table
     loss, tolerance, component_class = objective
@@ -294,9 +292,8 @@ def damped_changes(changes, met, before, damping):
     The mean is over the lanes that changed the row.  r is the largest absolute value of its sum, relative to its mean
     count before.  Small changes add up, as in one long run; large ones, which all lanes make alike, are averaged.
 
-    `changes`: float64 of shape (n_rows, n_columns), changed in place.
-    `met`: float64 of shape (n_rows,), how many lanes changed the row. `before`: float64 of shape (n_rows, n_columns).
-    `damping`: float.
+    `changes`, `before`: float64 of shape (n_rows, n_columns); the first is changed in place.
+    `met`: float64 of shape (n_rows,), how many lanes changed the row.
     """
     n_columns = before.shape[1]
     for i in range(met.size):

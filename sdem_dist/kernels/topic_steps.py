@@ -128,8 +128,7 @@ def add_evidence(weight, alpha, counts, theta, mass, rows, evidence):
     0: psi is taken at the mean of the counts that are not, times their probability (Teh, Newman and Welling 2007,
     section 4).
 
-    `weight`: float. `alpha`: shape (n_topics,), above 1. `counts`, `mass`: shape (n_words,), `mass` is Phi theta.
-    `theta`: shape (n_topics,). `rows`: shape (n_words, n_topics).
+    `alpha`, `theta`: shape (n_topics,). `counts`, `mass`, which is Phi theta: shape (n_words,). `rows`: of Phi.
     `evidence`: shape (n_topics + 1,), changed in place, the mean of ``psi(n_k + alpha_k - 1) - psi(alpha_k - 1)`` is
     added for each topic, and last that of the sums over topics.
     """
@@ -329,15 +328,12 @@ def run_batches(documents, order, response, parameters, how, rates, progress, su
     A batch changes the rows of its own words only, and each column's total; so rows are kept unnormalised, and their
     averages are settled when they change.
 
-    `documents`: TopicDocuments. `order`: ndarray of integers, the documents to visit. `response`: Response.
-    `parameters`: Topics, rows of Phi, left normalised; `totals` is the mass of the words that no document has, and is
-    not changed.
-    `how`: Descent. `rates`: Rates. `progress`: Progress.
+    `documents`: TopicDocuments. `order`: ndarray of integers, the documents to visit. `how`: Descent.
+    `parameters`: Topics, rows of Phi, left normalised; `totals`, the mass of words that no document has, stays.
     `sums`: Topics, phi and U after every batch are added; topics of shape (0, 0) ask for no sums. To `evidence` all
     documents add.
-    Returns `decay`, shape (n_topics,): what is left of the probabilities of the words outside.
-    Returns `decay_sums`, shape (n_topics,): their sum over batches. Returns `n_batches` (int).
-    Returns `t` (float), batches with documents of any weight, those before included.
+    Returns what is left of the probabilities of the words outside, shape (n_topics,), and the sum of that over batches;
+    the number of batches; `t`, those with documents of any weight, those before included.
     """
     topics, outside, output, _ = parameters
     n_words, n_topics = topics.shape

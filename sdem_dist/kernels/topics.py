@@ -141,7 +141,7 @@ def gibbs(beta, positions, counts, how, key, q, theta):
     The first sweep initialises: each position is drawn given those before it.
 
     `beta`: float64 of shape (n_words, n_topics). `positions`: shape (n_positions,), integers, word of each position.
-    `counts`: float64 of shape (n_positions,), occurrences of each position. `how`: TopicInference. `key`: uint64.
+    `counts`: float64 of shape (n_positions,), occurrences of each position. `how`: TopicInference.
     `q`: float64 of shape (n_words, n_topics), overwritten, mean over the kept sweeps of the share of a word's
     occurrences that has each topic.
     `theta`: float64 of shape (n_topics,), overwritten, mean of ``(S + alpha) / (n + n_topics alpha)`` over them.

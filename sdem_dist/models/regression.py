@@ -167,7 +167,7 @@ class JointGaussian(DenseModel):
         self, counts: np.ndarray, mu: np.ndarray, rows: Rows, loss: Loss, unlabelled_weight: float = 1.0
     ) -> FeatureStatistics:
         """Return ``E[s | x, y]``, for conditional loss less ``E[s | x]``, summed over rows, and the loss (Table 2)."""
-        joint, conditional = self.complete_at(mu, rows), isinstance(loss, Ncll)
+        joint, conditional = self.complete(rows, mu), isinstance(loss, Ncll)
         joint = joint._replace(loss=float((rows.weights * self.losses(mu, rows)[int(conditional)]).sum()))
         if not conditional:
             return joint
@@ -176,17 +176,13 @@ class JointGaussian(DenseModel):
 
     def posterior(self, state: FeatureState, rows: Rows, form: Any, at: Any, unlabelled: float) -> FeatureStatistics:
         """Return what is expected of missing features, summed over rows (E-step); the loss is not computed."""
-        return self.complete_at(state.mu, rows)
+        return self.complete(rows, state.mu)
 
-    def complete_at(self, mu: np.ndarray, rows: Rows) -> FeatureStatistics:
-        """Return ``E[s | x, y]``, summed over rows."""
+    def complete(self, rows: Rows, mu: np.ndarray | None = None) -> FeatureStatistics:
+        """Return ``E[s | x, y]``, summed over rows; where nothing is missing, mu plays no part."""
+        mu, weight = self.variables.centre[None] if mu is None else mu, float(rows.weights.sum())
         sums = expected_sum(self.family, mu[0], rows.values, rows.weights)
-        weight = float(rows.weights.sum())
         return FeatureStatistics(np.array([weight]), sums[None], np.array([[weight]]), 0.0, weight)
-
-    def complete(self, rows: Rows) -> FeatureStatistics:
-        """Return what the E-step does where nothing is missing."""
-        return self.complete_at(self.variables.centre[None], rows)
 
     def under_prior(self, mu: np.ndarray, loss: Loss) -> np.ndarray:
         """Return, for conditional loss, a joint of the target given the features at mu and the features of the prior.
