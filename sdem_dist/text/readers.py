@@ -16,7 +16,7 @@ import orjson
 from sdem_dist.corpus.checks import VALUE_RULE, first_invalid
 from sdem_dist.counted import counted
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.lines import lines, tab_fields
+from sdem_dist.kernels.code_points import lines, tab_fields
 from sdem_dist.text.files import LineBlock, Part, line_blocks, open_binary
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.texts import RecordBatch, Texts, arrow_of_texts

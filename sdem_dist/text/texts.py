@@ -12,8 +12,7 @@ import numpy as np
 
 from sdem_dist.documents import offsets_of, offsets_of_lengths
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.code_points import PADDING, Pieces
-from sdem_dist.kernels.lines import join_cells
+from sdem_dist.kernels.code_points import PADDING, Pieces, join_cells
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings
 
 if TYPE_CHECKING:

@@ -16,7 +16,7 @@ import numpy as np
 from sdem_dist.corpus.labels import name_of
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.errors import IngestError
-from sdem_dist.kernels.lines import is_utf8
+from sdem_dist.kernels.code_points import is_utf8
 from sdem_dist.text.texts import RecordBatch, Records, Texts, listed, texts_of_arrow, texts_of_bytes, texts_of_strings
 
 MAX_EXAMPLES = 5
