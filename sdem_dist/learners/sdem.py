@@ -130,18 +130,22 @@ class SdEM(Generic[ModelT]):
         return self.model.prepare(documents, frequent_first=self.rule.local)
 
     def map(self, state: Any, documents: Any, lane: Lane) -> Any:
-        """Return what one lane adds to a round; documents that are held out have weight 0."""
-        if self.class_weight is not None or self.held_out:
-            labels = documents.labels
-            weights = np.ones(len(labels)) if documents.weights is None else documents.weights
-            if self.class_weight is not None:
-                weights = weights * np.where(labels < 0, 1.0, np.asarray(self.class_weight)[labels])
-            if self.held_out:
-                part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
-                weights = np.where(part | (labels < 0) if len(labels) else part, weights, 0.0)
-            change: Any = replace if isinstance(documents, Documents) else type(documents)._replace
-            documents = change(documents, weights=weights)
-        return self.rule.map(self, state, documents, At(lane, self.seed))
+        """Return what one lane adds to a round: statistics at the broadcast mu, or how far it moved."""
+        return self.rule.map(self, state, self.trained_on(documents, lane), At(lane, self.seed))
+
+    def trained_on(self, documents: Any, lane: Lane) -> Any:
+        """Return prepared documents with the weights that they have in training: 0 where they are held out."""
+        if self.class_weight is None and not self.held_out:
+            return documents
+        labels = documents.labels
+        weights = np.ones(len(labels)) if documents.weights is None else documents.weights
+        if self.class_weight is not None:
+            weights = weights * np.where(labels < 0, 1.0, np.asarray(self.class_weight)[labels])
+        if self.held_out:
+            part = trained_part(self.seed, lane.start, lane.stop, self.held_out)
+            weights = np.where(part | (labels < 0) if len(labels) else part, weights, 0.0)
+        change: Any = replace if isinstance(documents, Documents) else type(documents)._replace
+        return change(documents, weights=weights)
 
     def combine(self, parts: Sequence[Any]) -> Any:
         return parts[0] if len(parts) == 1 else self.model.add(parts)
