@@ -17,9 +17,8 @@ from sdem_dist.corpus.manifest import DENSE, DOCUMENT_FREQUENCY, MANIFEST, Heade
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.errors import CorpusError
 from sdem_dist.storage import arrays
-from sdem_dist.storage.contents import open_contents
 from sdem_dist.storage.encoding import crc32c, decode_strings
-from sdem_dist.storage.publish import set_aside
+from sdem_dist.storage.publish import open_contents, set_aside
 from sdem_dist.storage.urls import is_url
 
 DAMAGED = (

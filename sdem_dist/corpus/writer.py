@@ -25,9 +25,8 @@ from sdem_dist.corpus.tables import encoded_table, facts_of_table, is_table, num
 from sdem_dist.counted import is_count
 from sdem_dist.errors import CorpusError, UnreadableError
 from sdem_dist.storage import arrays, buckets
-from sdem_dist.storage.contents import WRITER, contents_of, publish_contents
 from sdem_dist.storage.encoding import JsonObject, crc32c, encode_strings
-from sdem_dist.storage.publish import publish_directory
+from sdem_dist.storage.publish import WRITER, contents_of, publish_contents, publish_directory
 from sdem_dist.storage.urls import is_url
 from sdem_dist.storage.urls import place as to_place
 
@@ -136,7 +135,7 @@ def write_corpus(
     CorpusError
         The input is not a corpus (the message names the document), `path` is taken, or the disk refuses.
     """
-    from sdem_dist.corpus.collect import batches, collect  # SciPy comes with it
+    from sdem_dist.corpus.collect import batches, categories_of, collect, collect_by_tasks, is_frame, parts_of
 
     y = cast("ArrayLike | None", as_column(y))
     for name, number in (("shard_documents", shard_documents), ("n_jobs", n_jobs)):
@@ -153,7 +152,6 @@ def write_corpus(
     if client is not None:
         if texts is not None:
             raise CorpusError("a client's workers write no texts: leave client out")
-        from sdem_dist.corpus.by_tasks import categories_of, collect_by_tasks, is_frame, parts_of
         from sdem_dist.engine.dask import DaskExecutor
 
         executor, parts = DaskExecutor(client), parts_of(X, columns)

@@ -14,7 +14,7 @@ import scipy.sparse as sp
 from threadpoolctl import ThreadpoolController
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
-from sdem_dist.corpus.by_tasks import is_frame
+from sdem_dist.corpus.collect import is_frame
 from sdem_dist.documents import DenseDocuments, Documents
 from sdem_dist.engine.executor import in_order
 from sdem_dist.errors import CorpusError, reraise_interrupt

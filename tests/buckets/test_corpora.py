@@ -10,7 +10,7 @@ import pytest
 import scipy.sparse as sp
 
 from sdem_dist import BucketError, CorpusError, MultinomialNB, open_corpus, write_corpus
-from sdem_dist.storage import buckets, contents
+from sdem_dist.storage import buckets, publish
 
 RNG = np.random.default_rng(0)
 X = sp.random(300, 40, density=0.2, random_state=0, format="csr", data_rvs=lambda n: RNG.integers(1, 9, n))
@@ -115,7 +115,7 @@ def test_many_writers_at_once_leave_one_whole_corpus(url):
 
 def test_who_opens_while_it_is_replaced_gets_the_new_one(url, monkeypatch):
     write_corpus(url, X, Y)
-    reads, replaced = contents.contents_of, []
+    reads, replaced = publish.contents_of, []
 
     def replaced_meanwhile(attributes):
         found = reads(attributes)
@@ -124,7 +124,7 @@ def test_who_opens_while_it_is_replaced_gets_the_new_one(url, monkeypatch):
             write_corpus(url, X[:9], Y[:9], overwrite=True)
         return found
 
-    monkeypatch.setattr(contents, "contents_of", replaced_meanwhile)
+    monkeypatch.setattr(publish, "contents_of", replaced_meanwhile)
     assert open_corpus(url).n_documents == 9
 
 
@@ -148,7 +148,7 @@ def test_other_things_are_left_alone(url):
 
 @pytest.mark.parametrize("pointer", ["../c", "contents-0123456789abcdef/../../x", 7])
 def test_a_root_points_nowhere_else(url, pointer):
-    root = {"zarr_format": 3, "node_type": "group", "attributes": {contents.CONTENTS: pointer}}
+    root = {"zarr_format": 3, "node_type": "group", "attributes": {publish.CONTENTS: pointer}}
     buckets.put(f"{url}/zarr.json", json.dumps(root).encode())
     with pytest.raises(CorpusError, match="it has no manifest"):
         open_corpus(url)
