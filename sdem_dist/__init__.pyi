@@ -33,7 +33,7 @@ from sdem_dist.estimators.supervised_lda import SupervisedLDARegressor as Superv
 from sdem_dist.estimators.table_naive_bayes import GaussianNB as GaussianNB
 from sdem_dist.estimators.topic_model import LatentDirichletAllocation as LatentDirichletAllocation
 from sdem_dist.loading import load_model as load_model
-from sdem_dist.reports.clusters import cluster_scores as cluster_scores
+from sdem_dist.reports.report import cluster_scores as cluster_scores
 from sdem_dist.selection.curve import cross_validate as cross_validate
 from sdem_dist.selection.curve import learning_curve as learning_curve
 from sdem_dist.selection.search import CorpusSearchCV as CorpusSearchCV

@@ -1,11 +1,4 @@
-"""How far probabilities can be trusted: a temperature for scores, Brier score and bins of confidence; sets of classes.
-
-Sets of classes hold the right one as often as promised (split conformal prediction, class by class). A document's score
-under a class is one minus the class's probability. Its set has each class whose score is not above a quantile of the
-scores of held-out documents of that class under it (Vovk 2012, Mondrian predictors; Sadinle et al. 2019). If new
-documents of a class are exchangeable with those, the set has their class with at least the probability asked for,
-whatever the model. Classes with few documents are taken together.
-"""
+"""How far probabilities can be trusted: temperatures, Brier score, bins of confidence, and sets of classes."""
 
 from collections.abc import Sequence
 from numbers import Real
@@ -16,11 +9,9 @@ from scipy.special import log_softmax
 
 TEMPERATURES = 2.0 ** np.arange(-6.0, 8.25, 0.5)
 """Between which the best one is interpolated: scores are divided by it."""
-FAINTEST = -41.0
-"""Logarithm of the least share of the strongest class that another one counts with."""
+FAINTEST = -41.0  # logarithm of the least share of the strongest class that another one counts with
 LEAST = np.exp(np.float32(FAINTEST))
-N_BINS = 15
-"""Of the probability of the most probable class, equally wide."""
+N_BINS = 15  # of the probability of the most probable class, equally wide
 FEW_OF_CLASS = 50
 """Classes with fewer held-out documents share a conformal threshold: their own would be one of their extremes."""
 
@@ -46,8 +37,7 @@ class Reliability(NamedTuple):
 def bin_sums(confidence: np.ndarray, right: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the sums of confidence, right predictions and documents in each bin, shape (3 * N_BINS,).
 
-    `confidence`, `right`, `weights`: of each document the probability of its prediction, whether it is right, and its
-    weight (None: 1).
+    `confidence`, `right`: of each document the probability of its prediction, and whether it is right.
     """
     weights = np.ones(len(confidence)) if weights is None else weights
     bins = np.minimum((confidence * N_BINS).astype(np.intp), N_BINS - 1)
@@ -73,8 +63,7 @@ def calibration_sums(
     """Return the sum of Brier scores, `bin_sums`, and, if `tempered`, `tempered_sums`, for `finish`.
 
     `scores`: shape (n_documents, n_classes), float64: ln p(y | d), up to a constant of each document.
-    `labels`: shape (n_documents,), integers.
-    `weights`: shape (n_documents,), float64.
+    `labels`, `weights`: shape (n_documents,), integers and float64.
     """
     used = weights > 0
     scores, labels, weights = possible(scores[used]), labels[used], weights[used]
@@ -176,6 +165,11 @@ def conformal_scores(probabilities: np.ndarray, labels: np.ndarray) -> list[np.n
 
 def conformal_thresholds(scores: Sequence[np.ndarray], coverage: float) -> np.ndarray:
     """Return the largest score with which each class is in a set, shape (n_classes,), float64.
+
+    A document's score under a class is one minus the class's probability; the threshold is a quantile of the scores of
+    held-out documents of that class (split conformal prediction: Vovk 2012, Mondrian predictors; Sadinle et al. 2019).
+    If new documents of a class are exchangeable with those, the set has their class with at least the probability asked
+    for, whatever the model.
 
     Coverage c needs c / (1 - c) documents of a class, nine for 0.9. The classes that have fewer, or fewer than
     `FEW_OF_CLASS`, share one threshold, of their documents together: the sets of a share c of the new documents of

@@ -1,5 +1,6 @@
 """What people call metrics, and their units: one list for commands, reports, cards and pictures."""
 
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 
@@ -82,3 +83,14 @@ def named(figures: dict[str, float]) -> dict[str, float]:
     """Return metrics by what people call them, in the order of the list; others come after."""
     order = [*(name for name in METRICS if name in figures), *(name for name in figures if name not in METRICS)]
     return {metric(name).name: figures[name] for name in order}
+
+
+def by_documents(entry: Mapping[str, float], unshown: Collection[str], digits: str) -> dict[str, str]:
+    """Return the metrics of an epoch as text, in one for each of the documents that they are of, see `PREFIXES`."""
+    texts: dict[str, list[str]] = {prefix: [] for prefix in PREFIXES}
+    for name, value in entry.items():
+        prefix = prefix_of(name)
+        plain = name.removeprefix(prefix)
+        if plain not in ("epoch", "unlabelled_weight", *unshown) and not plain.endswith("seconds"):
+            texts[prefix].append(f"{metric(plain, prefix).name} {value:{digits}}")
+    return {documents: ", ".join(texts[prefix]) for prefix, documents in PREFIXES.items() if texts[prefix]}

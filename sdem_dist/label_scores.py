@@ -1,7 +1,4 @@
-"""How well several labels per document are found: sums that add up, and what they are finished to.
-
-Temperatures and thresholds of labels are fitted to the same kind of sums, over held-out documents.
-"""
+"""How well several labels per document are found: sums that add up, and what is fitted to them."""
 
 from typing import NamedTuple
 
@@ -10,17 +7,13 @@ from scipy.special import expit
 
 from sdem_dist.calibration import TEMPERATURES, best_temperature
 
-PLACES = (1, 3, 5)
-"""k of "precision at k"."""
-EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))
-"""Of bins of log-odds, between which thresholds lie: fine where it is undecided."""
-MORE = 5.0
-"""Documents of all labels that each label borrows where its temperature and its threshold are fitted."""
+PLACES = (1, 3, 5)  # k of "precision at k"
+EDGES = np.sinh(np.linspace(-8.0, 8.0, 201))  # of bins of log-odds, between which thresholds lie
+MORE = 5.0  # documents of all labels that each label borrows where its temperature and its threshold are fitted
 SHARED_DOCUMENTS = 100.0
 """Documents of a label that count as much for its threshold as the threshold of all labels does. Of 10, 30, 100 and 300
 it has the best micro-F1 in the mean of 20 Newsgroups, reviews and Bibtex (``tests/benchmarks/several_labels.py``)."""
-OF_THRESHOLDS = ("accuracy", "micro_f1", "macro_f1")
-"""Metrics that depend on which probability is enough for a label."""
+OF_THRESHOLDS = ("accuracy", "micro_f1", "macro_f1")  # metrics that depend on which probability is enough for a label
 COUNTS = ("weight", "exact", *(f"hits at {k}" for k in PLACES))
 
 
@@ -47,9 +40,7 @@ def label_sums(odds: np.ndarray, members: np.ndarray, weights: np.ndarray, decis
 
     These are the documents that have it, that get it, that get it rightly, and the log-loss.
 
-    `odds`: shape (n_documents, n_labels): log-odds before temperatures.
-    `members`: shape (n_documents, n_labels), 0 or 1.
-    `weights`: shape (n_documents,).
+    `odds`, `members`: shape (n_documents, n_labels): log-odds before temperatures, and 0 or 1.
     """
     used = weights > 0
     odds, present, weights = odds[used] / decisions.temperatures, members[used] > 0, weights[used]

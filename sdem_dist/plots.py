@@ -1,8 +1,4 @@
-"""Pictures of trainings and answers, with matplotlib: axes go in and come out.
-
-``plots.history(clf.history_, "accuracy", axes)``, ``plots.confusion(clf.report(X, y))``, and so on. Without axes a new
-figure of pyplot is made. `histories` and `topics` return a figure, which ``savefig`` writes.
-"""
+"""Pictures of trainings and answers: functions draw with matplotlib on axes, or on new ones, and return them."""
 
 from __future__ import annotations
 
@@ -24,13 +20,10 @@ if TYPE_CHECKING:
 
 History = Sequence[Mapping[str, float]]
 FOUR = ("accuracy", "ncll", "hinge", "perplexity")
-COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-"""Of Okabe and Ito."""
+COLORS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")  # of Okabe and Ito
 MARKERS = "osD^vP"
-WIDTH = 48
-"""Characters of a label."""
-MAX_NUMBERED = 12
-"""Classes up to which every cell of a matrix has its number."""
+WIDTH = 48  # characters of a label
+MAX_NUMBERED = 12  # classes up to which every cell of a matrix has its number
 
 
 def _axes_or_new(axes: Axes | None) -> Axes:
@@ -80,16 +73,14 @@ def history(
     from matplotlib.ticker import MaxNLocator
 
     trainings = histories if isinstance(histories, Mapping) else {"": histories}
-    names = {name for one in trainings.values() for entry in one for name in entry}
+    names, kinds = {name for one in trainings.values() for entry in one for name in entry}, glossary.PREFIXES
     title, unit = glossary.metric(metric, prefix or "")
-    colors = dict(zip(glossary.PREFIXES.values(), COLORS, strict=False))
+    colors = dict(zip(kinds.values(), COLORS, strict=False))
     if not isinstance(histories, Mapping) and prefix is None:
-        lines = {kind: points(histories, start + metric) for start, kind in glossary.PREFIXES.items()}
-        lines = {kind: line for kind, line in lines.items() if line}
+        lines = {kind: line for start, kind in kinds.items() if (line := points(histories, start + metric))}
     else:
-        if prefix is None:
-            prefix = next((start for start in glossary.PREFIXES if start + metric in names), "")
-        title = f"{title}, {glossary.PREFIXES.get(prefix, prefix)}"
+        prefix = next((start for start in kinds if start + metric in names), "") if prefix is None else prefix
+        title = f"{title}, {kinds.get(prefix, prefix)}"
         lines = {name: points(one, prefix + metric) for name, one in trainings.items()}
     if not any(lines.values()):
         known = ", ".join(sorted(names - {"epoch", "seconds"}))
@@ -203,13 +194,8 @@ def reliability(report: ClassificationReport, axes: Axes | None = None) -> Axes:
     x, y, n = bins.confidence[filled], bins.accuracy[filled], bins.documents[filled]
     axes.plot(x, y, color=COLORS[0], linewidth=1)
     axes.scatter(x, y, s=20 + 300 * n / max(n.max(initial=1), 1), color=COLORS[0], alpha=0.8, label="predictions")
-    axes.set(
-        title=f"Reliability: ECE {bins.ece:.3f}",
-        xlabel="probability of the prediction",
-        ylabel="share of right predictions",
-        xlim=(0, 1.02),
-        ylim=(0, 1.02),
-    )
+    axes.set(title=f"Reliability: ECE {bins.ece:.3f}", xlim=(0, 1.02), ylim=(0, 1.02))
+    axes.set(xlabel="probability of the prediction", ylabel="share of right predictions")
     axes.grid(alpha=0.3)
     axes.legend()
     return axes

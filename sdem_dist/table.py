@@ -98,20 +98,20 @@ class Table:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
-CLASSES_LISTED = 20
-"""Of a corpus, the largest first."""
+CLASSES_LISTED = 20  # of a corpus, the largest first
 
 
 def corpus_as_html(path: str, header: Header, has_texts: bool) -> str:
     sizes = sorted(header.documents_by_label.items(), key=lambda pair: -pair[1])
     more = f" and {len(sizes) - CLASSES_LISTED} more" if len(sizes) > CLASSES_LISTED else ""
     classes = ", ".join(f"{name} {n:,}" for name, n in sizes[:CLASSES_LISTED]) + more
+    entries = "values" if header.layout == "dense" else "nonzeros"
     rows = {
         "documents": f"{header.n_documents:,}",
         "features": f"{header.n_features:,}",
         "classes" if header.label_sets is None else "labels": classes,
         "targets": f"{header.n_targets or ''}",
-        "layout": f"{header.layout}, {header.n_nonzeros:,} {'values' if header.layout == 'dense' else 'nonzeros'}",
+        "layout": f"{header.layout}, {header.n_nonzeros:,} {entries}",
         "texts": "kept" if has_texts else "not kept",
     }
     return f"<p>Corpus {cell(path)}</p>{Table((), [row for row in rows.items() if row[1]], left=(0, 1)).html()}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
@@ -13,6 +13,7 @@ import click
 
 from sdem_dist.cli.options import option
 from sdem_dist.counted import counted, visible
+from sdem_dist.glossary import UNSHOWN
 from sdem_dist.table import Table
 
 if TYPE_CHECKING:
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
 
 overwrite_option = option("--overwrite", None, "Replace a FILE that exists.")
-OF_WORDS = ("nll", "perplexity")
-"""Metrics of p(document)."""
 
 
 def check_output(
@@ -33,11 +32,7 @@ def check_output(
     is_model: bool = False,
     folder_exists: bool = True,
 ) -> None:
-    """Raise an error where a file, or a model, cannot be written, or would replace what must stay.
-
-    `inputs`: what the command reads; ``-`` and URLs may be among them.
-    `folder_exists`: its folder has to be there; else the folder is made later.
-    """
+    """Raise an error where a file, or a model, cannot be written, or would replace what must stay, such as `inputs`."""
     from sdem_dist.saving import KIND, check_destination
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.storage.publish import check_writable
@@ -87,31 +82,28 @@ def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int |
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 
-    console = Console(stderr=True)
+    console, numbers = Console(stderr=True), dict[str, int]()  # by stage: of its bar, or of documents in its last line
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    bars, tasks, counts = Progress(*columns, console=console, transient=True), dict[str, TaskID](), dict[str, int]()
+    bars = Progress(*columns, console=console, transient=True)
 
-    def bar(stage: str, done: int, total: int | None) -> None:
-        if stage not in tasks:
-            tasks[stage] = bars.add_task(f"{stage} documents", total=total)
-        bars.update(tasks[stage], completed=done, total=total)
-
-    def line(stage: str, done: int, total: int | None) -> None:
-        if done >= 2 * counts.get(stage, 5000) or (done == total and stage in counts):
-            counts[stage] = done
+    def show(stage: str, done: int, total: int | None) -> None:
+        if console.is_terminal:
+            if stage not in numbers:
+                numbers[stage] = bars.add_task(f"{stage} documents", total=total)
+            bars.update(TaskID(numbers[stage]), completed=done, total=total)
+        elif done >= 2 * numbers.get(stage, 5000) or (done == total and stage in numbers):
+            numbers[stage] = done
             click.echo(f"{stage}: {done:,}{'' if total is None else f' of {total:,}'} documents", err=True)
 
-    if not console.is_terminal:
-        yield line
-        return
-    with bars:
-        yield bar
+    with bars if console.is_terminal else nullcontext():
+        yield show
 
 
-def explains_words(estimator: EngineEstimator) -> bool:
-    """Whether p(document) means something: discriminative training of a classifier spoils it."""
+def unshown_metrics(estimator: EngineEstimator) -> tuple[str, ...]:
+    """Return metrics that people are not shown: of p(document), too, which discriminative training spoils."""
     loss = getattr(estimator, "loss_", None) or getattr(estimator, "loss", "nll")
-    return estimator.spec.predicts != "class" or loss == "nll"
+    spoiled = estimator.spec.predicts == "class" and loss != "nll"
+    return (*UNSHOWN, "nll", "perplexity") if spoiled else UNSHOWN
 
 
 def without_label(corpus: Corpus) -> int:
@@ -136,9 +128,8 @@ def warn_of_many_classes(corpus: Corpus, column: str | int | None) -> None:
 def warn_of_single_labels(corpus: Corpus) -> None:
     """Warn where documents of a source may have several labels and none has: the separator may be wrong."""
     sets, separator = corpus.header.label_sets, corpus.header.label_separator
-    if corpus.header.made_by.get("vocabulary_from") is not None:  # a test set takes the separator of another corpus
-        return
-    if sets is not None and separator is not None and max(map(len, sets)) == 1:
+    follows = corpus.header.made_by.get("vocabulary_from") is not None  # a test set: the separator is another corpus's
+    if sets is not None and separator is not None and not follows and max(map(len, sets)) == 1:
         click.echo(
             f"Warning: no document has more than one label, such as {visible(max(sets)[0])!r}: does {separator!r} stand "
             "between labels? --label-separator says what does",
@@ -152,7 +143,7 @@ def say(text: object) -> None:
 
 
 def say_left_out(n: int, examples: Sequence[str]) -> None:
-    """Say on standard error how many lines of sources were left out, if any were, and why the first one was."""
+    """Say how many lines of sources were left out, if any were, and why the first one was."""
     if n:
         click.echo(f"{counted(n, 'line')} left out, such as {examples[0]}", err=True)
 

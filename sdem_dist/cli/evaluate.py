@@ -8,12 +8,12 @@ from pathlib import Path
 import click
 
 import sdem_dist
-from sdem_dist.cli.console import OF_WORDS, check_output, explains_words, overwrite_option, say, without_label
+from sdem_dist.cli.console import check_output, overwrite_option, say, unshown_metrics, without_label
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options
 from sdem_dist.cli.sources import documents_of, is_source
 from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
-from sdem_dist.glossary import UNSHOWN, named
+from sdem_dist.glossary import named
 from sdem_dist.storage.encoding import null_for_nan
 
 
@@ -54,20 +54,17 @@ def evaluate(
     --errors writes wrong predictions, the most confident first, with their telling words; of a regressor all documents,
     the largest error first. Of several labels it writes the documents that get a wrong label or lack one, and the words
     for and against the label that is most wrong. Between labels stands |; where a label has one itself they are a JSON
-    list. --particles is instead of the model's own number: more are less noisy, and slower.
-
-    In a .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become
-    blanks; .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a
-    spreadsheet takes them for formulas: open the FILE with care.
+    list. The form of the FILE is that of sdem predict. Open it with care: a spreadsheet takes cells that begin with
+    = + - or @ for formulas.
 
     --report adds precision, recall and F1 by class, the most frequent confusions, and of two classes the areas under
     the ROC and the precision-recall curve; sizes of clusters; shares of topics. --report and --errors work in this
-    process, and show no texts of a source that workers read.
+    process, and show no texts of a source that workers read. --particles is instead of the model's own number: more
+    are less noisy, and slower.
 
     CORPUS may be a source, too: a file or a folder as sdem ingest reads them, for a model that was trained on text.
     Workers count it into a hidden folder beside MODEL, which all of them have to see; it is removed at the end. A
-    corpus must have been ingested with the vocabulary of the training corpus (sdem ingest --vocabulary-from, or
-    --held-out).
+    corpus must have the vocabulary of the training corpus (sdem ingest --vocabulary-from, or --held-out).
     """
     from sdem_dist.cli.tables import SUFFIXES, write_table
     from sdem_dist.reports.reporting import mistakes, was_trained_on
@@ -104,7 +101,7 @@ def evaluate(
         if hidden:
             click.echo(f"{counted(hidden, 'document')} without a label left out", err=True)
         say(f"{counted(documents.n_documents - hidden, 'document')} of {corpus}")
-        unshown = (*UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
+        unshown = unshown_metrics(estimator)
         figures = named({name: value for name, value in metrics.items() if name not in unshown})
         header = documents.header
         weighted = header.layout == "sparse" and (header.weighted or estimator.weighting_ is not None)

@@ -23,7 +23,7 @@ def export(model: Path, file: Path, form: str | None, from_counts: bool, overwri
     file takes texts, too, where operators of onnxruntime count them as MODEL does; else it takes counts of words, in
     double precision, and the command says why. The words and how texts are counted are in its metadata.
     """
-    from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
+    from sdem_dist.export import save_onnx, save_skops, why_from_counts
 
     form = form or file.suffix.lower()
     if form not in (".onnx", ".skops"):

@@ -42,15 +42,11 @@ def log(log: Path) -> None:
     rows = epochs(events)
     if not rows:
         raise click.ClickException(f"{log} has no finished epoch yet")
-    cells = [
-        (
-            f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else ""),
-            f"{row['wall']:.2f}",
-            f"{row['documents'] / max(row['wall'], 1e-9):,.0f}",
-            *(f"{row[part]:.2f}" for part in PARTS),
-        )
-        for row in rows
-    ]
+    cells = []
+    for row in rows:
+        name = f"{row['stage']} {row['first']}" + (f" to {row['epoch']}" if row["epoch"] > row["first"] else "")
+        speed = f"{row['documents'] / max(row['wall'], 1e-9):,.0f}"
+        cells.append((name, f"{row['wall']:.2f}", speed, *(f"{row[part]:.2f}" for part in PARTS)))
     click.echo(Table(("epoch", "wall", "documents/s", *PARTS), cells, left=(0,)).text())
     total = {name: sum(row[name] for row in rows) for name in ("worker_seconds", *PARTS)}
     shares = ", ".join(f"{part} {total[part] / max(total['worker_seconds'], 1e-9):.0%}" for part in PARTS)

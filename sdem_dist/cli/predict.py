@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
+import numpy as np
 
 import sdem_dist
 from sdem_dist.cli.console import check_output, overwrite_option, say_left_out
@@ -23,16 +25,183 @@ from sdem_dist.cli.options import (
     with_options,
 )
 from sdem_dist.cli.where import Where, where_options
-
-if TYPE_CHECKING:
-    from sdem_dist.cli.answers import Answers
-    from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.counted import joined, visible
+from sdem_dist.errors import ModelError
 
 BLOCK = 1 << 14  # most documents predicted at a time
+MANY = 1_000
+"""Up to this many classes, all are shown with their probabilities unless options say otherwise; else the best one."""
+UNSURE = "unsure"  # the label of documents whose best class is less probable than the threshold
+
+
+@dataclass(frozen=True)
+class Answers:
+    """How a model's rows of numbers are shown."""
+
+    rows: Callable[[Any], np.ndarray]
+    """From documents to an array with a row for each: shares of `names`, or numbers that stand for themselves."""
+    names: Sequence[Any] | None  # classes, clusters or topics, in the order of the columns; None: the rows are numbers
+    what: str = "prediction"
+    share: str = "probability"  # `what` and `share`: what the best name and its share are called
+    top: int | None = None  # how many of the best names are shown, the best first; None: all, in the model's order
+    best_only: bool = False  # the best name without its share
+    threshold: float = 0.0  # a smaller best share makes the name `UNSURE`
+    sets: Callable[[np.ndarray], np.ndarray] | None = None
+    """From rows of shares to booleans: which names are in the set of each document."""
+    label_thresholds: np.ndarray | None = None
+    """Shape (n_names,): a document gets every name whose share is at least this, perhaps none. None: the best one."""
+
+    def columns(self, documents: Any) -> dict[str, Any]:
+        rows = self.rows(documents)
+        if self.names is None:
+            rows = rows.reshape(len(rows), -1)
+            heads = [self.what] if rows.shape[1] == 1 else [f"{self.what}_{k}" for k in range(rows.shape[1])]
+            return dict(zip(heads, map(_numbers, rows.T), strict=True))
+        table = {self.what: _column(*self._labels(rows))}
+        if self.sets is not None:
+            table["set"] = _column(self.names, self.sets(rows))
+        if self.best_only:
+            return table
+        best = self._best(rows)
+        shares = np.take_along_axis(rows, best, axis=1).T
+        table[self.share] = _numbers(shares[0])
+        if self.top is None:
+            return table | {f"{self.share}_{name}": _numbers(of) for name, of in zip(self.names, rows.T, strict=True)}
+        for rank in range(1, len(shares)):
+            table[f"{self.what}_{rank + 1}"] = _column(self.names, best[:, rank])
+            table[f"{self.share}_{rank + 1}"] = _numbers(shares[rank])
+        return table
+
+    def lines(self, documents: Any, ids: Sequence[object] | None = None) -> str:
+        """Return a line for each document: its id, where there is one, its label, and NAME=SHARE pairs."""
+        rows = self.rows(documents)
+        if self.names is None:
+            numbers = rows.astype(np.float64).reshape(len(rows), -1).tolist()
+            lines = ["\t".join(f"{value:.6g}" for value in row) for row in numbers]
+        else:
+            names = [on_a_line(name) for name in self.names]
+            lines = _cells(*self._labels(rows))
+            if self.sets is not None:
+                sets = _cells(names, self.sets(rows))
+                lines = [f"{line}\tset={members}" for line, members in zip(lines, sets, strict=True)]
+            if self.top is None and not self.best_only:
+                pairs = "".join(f"\t{name.replace('%', '%%')}=%.6g" for name in names)
+                lines = [line + pairs % tuple(row) for line, row in zip(lines, rows.tolist(), strict=True)]
+            elif not self.best_only:
+                best = self._best(rows)
+                shares = np.take_along_axis(rows, best, axis=1).tolist()
+                lines = [
+                    line + "".join(f"\t{names[k]}={p:.6g}" for k, p in zip(ranks, row, strict=True))
+                    for line, ranks, row in zip(lines, best.tolist(), shares, strict=True)
+                ]
+        if ids is not None:
+            lines = [f"{on_a_line(id_)}\t{line}" for id_, line in zip(ids, lines, strict=True)]
+        return "".join([f"{line}\n" for line in lines])
+
+    def _best(self, rows: np.ndarray) -> np.ndarray:
+        """Return the columns of each row that are shown, the best first."""
+        if self.top in (None, 1):
+            return np.asarray(rows.argmax(axis=1)[:, None])
+        return np.argsort(-rows, axis=1, kind="stable")[:, : self.top]
+
+    def _labels(self, rows: np.ndarray) -> tuple[Sequence[Any], np.ndarray]:
+        """Return names, and which of them each row gets: positions, or booleans where it may get several."""
+        assert self.names is not None
+        if self.label_thresholds is not None:
+            return self.names, rows >= (self.threshold or self.label_thresholds)
+        best = rows.argmax(axis=1)
+        if not self.threshold:
+            return self.names, best
+        sure = rows.max(axis=1, initial=0.0) >= self.threshold
+        return [*map(str, self.names), UNSURE], np.where(sure, best, len(self.names))
+
+
+def _numbers(values: np.ndarray) -> Any:
+    import pyarrow as pa
+
+    return pa.array(np.ascontiguousarray(values, np.float64 if values.dtype.kind == "f" else np.int64))
+
+
+def _column(names: Sequence[Any], which: np.ndarray) -> Any:
+    """Return the name of each row, or its names, as an Arrow array; as a list where Arrow has no type for them."""
+    import pyarrow as pa
+
+    if which.dtype == bool:
+        members = [[names[k] for k in np.flatnonzero(row).tolist()] for row in which]
+        return pa.array(members, pa.list_(pa.array(list(names)).type))
+    try:
+        return pa.array(list(names)).take(pa.array(which))
+    except (pa.ArrowException, UnicodeEncodeError):
+        return [names[k] for k in which.tolist()]
+
+
+def _cells(names: Sequence[Any], which: np.ndarray) -> list[str]:
+    """Return the name of each row, or its names, for a line."""
+    cells = list(map(on_a_line, names))
+    if which.dtype == bool:
+        return [joined(cells[k] for k in np.flatnonzero(row)) for row in which]
+    return [cells[k] for k in which.tolist()]
+
+
+def on_a_line(value: object) -> str:
+    """Return a value as one field of a line: without TABs and line ends, and with control characters written out."""
+    return visible(value).replace("\t", " ").replace("\n", " ")
+
+
+def predictions_of(estimator: Any, name: object, coverage: float | None = None) -> Answers:
+    """Return what a model predicts; with `coverage` also sets of classes, of which `sdem calibrate` knows the limits.
+
+    Raises ModelError: it predicts nothing; or it has no sets.
+    """
+    from sdem_dist.calibration import conformal_sets
+    from sdem_dist.estimators.classifier import EngineClassifier
+
+    kind, predicts, sets = type(estimator).__name__, estimator.spec.predicts, None
+    if coverage is not None:
+        if not isinstance(estimator, EngineClassifier):
+            raise ModelError(f"--coverage is for classifiers, and this is a {kind}")
+        most = estimator.set_thresholds(coverage)
+
+        def sets(rows: np.ndarray) -> np.ndarray:
+            return conformal_sets(rows, most)
+
+    if predicts is None:
+        raise ModelError(f"{name} is a {kind}, which predicts nothing: sdem transform gives the topics of documents")
+    if predicts == "number":
+        return Answers(estimator.predict, None)
+    if estimator.several_labels:
+        labels = estimator.classes_.tolist()
+        return Answers(
+            estimator.predict_proba, labels, what="labels", label_thresholds=estimator.thresholds_, sets=sets
+        )
+    if predicts == "class":
+        top = 1 if len(estimator.classes_) > MANY else None
+        return Answers(estimator.predict_proba, estimator.classes_.tolist(), top=top, sets=sets)
+    if not hasattr(estimator, "predict_proba"):
+        return Answers(estimator.predict, None, what="cluster")
+    return Answers(estimator.predict_proba, range(len(estimator.component_log_prior_)), what="cluster")
+
+
+def topics_of(estimator: Any, name: object) -> Answers:
+    """Return a model's topics of documents; ModelError: it has none."""
+    if estimator.spec.topics is None:
+        raise ModelError(f"{name} is a {type(estimator).__name__}, which has no topics: sdem predict is for it")
+    n_topics = int(estimator._n_features_out)
+    names: Sequence[Any] = range(n_topics)
+    if estimator.spec.topics == "classes":
+        n_each = n_topics // len(estimator.classes_)
+        names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(n_each)]
+    return Answers(estimator.transform, names, what="topic", share="share")
+
+
 _SHARE = click.FloatRange(0, 1)
 _READING = (
     format_option("lines", "folder", "tsv", "csv", "jsonl", "parquet"),
-    option("--text --text-column", "COLUMN", "Column of the text: a name; in lines with TABs a number from 0."),
+    option(
+        "--text --text-column",
+        "COLUMN",
+        "Column of the text, by name, or in lines with TABs by number.  [default: text]",
+    ),
     option("--id", "COLUMN", "Column of ids, which begin the lines."),
     *HOW_READ,
 )
@@ -74,16 +243,12 @@ def predict(no_proba: bool, coverage: float | None, **options: Any) -> None:
     numbers alone, mixtures the clusters by number. Ids come before labels with --id, and always for a corpus, whose
     documents are shuffled. Only a few blocks are in memory.
 
-    With -o FILE it writes a table, which appears complete or not at all. Workers read the sources, so all of them have
-    to see these.
-
-    In the table the columns of the source come first. Those of a .csv or .tsv source are text, also in Parquet. In a
-    .csv or .tsv FILE control characters are written out (such as ESC), and in .tsv TABs and line ends become blanks;
-    .jsonl and .parquet keep texts as they are. Cells that begin with = + - or @ are left as they are, and a spreadsheet
-    takes them for formulas: open a FILE of strangers' texts with care.
+    With -o FILE it writes a table, which appears complete or not at all; the columns of the source come first. Those of
+    a .csv or .tsv source are text, also in Parquet. In a .csv or .tsv FILE control characters are written out (such as
+    ESC), and in .tsv TABs and line ends become blanks; .jsonl and .parquet keep texts as they are. Cells that begin
+    with = + - or @ are left as they are, and a spreadsheet takes them for formulas: open a FILE of strangers' texts
+    with care. Workers read the sources, so all of them have to see these.
     """
-    from sdem_dist.cli.answers import predictions_of
-
     _run(partial(predictions_of, coverage=coverage), best_only=no_proba, **options)
 
 
@@ -95,14 +260,11 @@ def transform(**options: Any) -> None:
     Writes one line for each document: the topic of the largest share, then TAB and TOPIC=SHARE for every topic, counted
     from 0; topics of classes have the class before their number. A SOURCE, and -o FILE, are as for sdem predict.
     """
-    from sdem_dist.cli.answers import topics_of
-
-    _run(topics_of, best_only=False, **options)
+    _run(topics_of, **options)
 
 
 def _run(
-    answers_of: Callable[[EngineEstimator, object], Answers],
-    *,
+    answers_of: Callable[[Any, object], Answers],
     model: Path,
     sources: tuple[Path, ...],
     source: Source,
@@ -112,10 +274,11 @@ def _run(
     jobs: int | None,
     verbose: bool,
     quiet: bool,
-    **form: Any,
+    top: int | None,
+    threshold: float | None,
+    best_only: bool = False,
 ) -> None:
-    """Print answers to the documents of sources, or write them as a table; `form`: as of `chosen_answers`."""
-    from sdem_dist.cli.answers import chosen_answers
+    """Print answers to the documents of sources, or write them as a table."""
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
     from sdem_dist.cli.streaming import answered, answered_by_workers, jobs_of, tasks_of, transformer_of
     from sdem_dist.cli.tables import SUFFIXES, part_of, write_parts
@@ -141,7 +304,17 @@ def _run(
     if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = sdem_dist.load_model(model)
-    answers = chosen_answers(answers_of(estimator, model), **form)
+    answers = answers_of(estimator, model)
+    if best_only and top is not None:
+        raise click.UsageError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
+    if answers.names is None and (best_only or top is not None or threshold is not None):
+        raise click.UsageError(
+            "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
+        )
+    if threshold and answers.label_thresholds is None and UNSURE in map(str, answers.names or ()):
+        raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
+    top = answers.top if top is None and not best_only else top
+    answers = replace(answers, top=top, best_only=best_only, threshold=threshold or 0.0)
     transformer = transformer_of(estimator) if of_text else None
 
     def answer(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:

@@ -20,15 +20,10 @@ if TYPE_CHECKING:
     from sdem_dist.corpus import Corpus
     from sdem_dist.estimators.base import EngineEstimator
 
-PARAMETERS = {
-    "loss": "loss",
-    "alpha": "alpha",
+PARAMETERS = {name: name for name in ("loss", "alpha", "merge", "batch_size", "patience")} | {
     "epochs": "n_epochs",
-    "merge": "merge",
     "lanes": "n_lanes",
     "rounds": "rounds_per_epoch",
-    "batch_size": "batch_size",
-    "patience": "patience",
     "seed": "random_state",
 }
 """Options, and what estimators call them."""
@@ -68,10 +63,7 @@ def parse_loss(text: str) -> object:
 
 
 def read_costs(path: Path, classes: Sequence[object]) -> object:
-    """Return the loss of a CSV file of costs: a row for each true class, a column for each predicted one, with names.
-
-    Raises click.UsageError: it is not such a table, or its classes are not those of the documents.
-    """
+    """Return the loss of a CSV file of costs: a row a true class, a column a predicted one, with their names."""
     from sdem_dist.losses import CostSensitiveHinge
 
     try:
@@ -90,11 +82,7 @@ def read_costs(path: Path, classes: Sequence[object]) -> object:
 
 
 def estimator_of(name: str, options: Mapping[str, Any], label_separator: str | None = None) -> EngineEstimator:
-    """Return the estimator of a name with the parameters that options set.
-
-    Raises click.UsageError: there is no such estimator, it has no such parameter, or one is given twice; or it learns
-    one label a document, and there may be several.
-    """
+    """Return the estimator of a name with the parameters that options set."""
     if name not in catalogue.ESTIMATORS:
         hint = nearest(name, catalogue.ESTIMATORS)
         raise click.UsageError(f"--estimator {name}: {hint}choose one of {', '.join(catalogue.ESTIMATORS)}")

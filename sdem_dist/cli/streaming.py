@@ -55,8 +55,7 @@ def jobs_of(
 ) -> Iterator[Job]:
     """Yield the documents of sources and corpora, in order, of which nothing is read yet.
 
-    `n_documents`: in a block, at most.
-    `keep`: all columns that stand beside texts are to be read.
+    `n_documents`: in a block, at most. `keep`: all columns that stand beside texts are to be read.
     """
     most = max(1, MAX_NUMBERS // max(1, len(getattr(estimator, "classes_", ()))))  # answers have a column a class
     for path in paths:

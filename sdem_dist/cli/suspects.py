@@ -27,12 +27,7 @@ LETTERS = 60  # of a text that are shown
 @click.argument("corpus")
 @option("-n --number", 1, "Documents to list.", default=20, metavar="INTEGER")
 @option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
-@option(
-    "--estimator",
-    "NAME",
-    "The classifier; naive Bayes with the loss ncll, if --set does not name another.  [default: MultinomialNB, of several "
-    "labels MultiLabelNB]",
-)
+@option("--estimator", "NAME", "Classifier; naive Bayes has the loss ncll.  [default: MultinomialNB or MultiLabelNB]")
 @set_option
 @option("--seed", 0, "Decides folds and draws.", default=0)
 @option("--json as_json", None, "Print one JSON object per document.")
@@ -42,11 +37,9 @@ LETTERS = 60  # of a text that are shown
 def suspects(corpus: str, source: Source, words: VectorizerSettings, where: Where, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.
 
-    CORPUS is cut into folds; each is judged by a model of the others. Doubt is 1 - p(label). Where documents may have
-    several labels, each label is looked at by itself; the doubt of a missing one is p(label). Look at
-    the documents before you change a label: rare but right ones are doubted, too.
-
-    CORPUS may be a source, too, as in sdem train.
+    CORPUS, which may be a source as in sdem train, is cut into folds; each is judged by a model of the others. Doubt is
+    1 - p(label). Where documents may have several labels, each label is looked at by itself; the doubt of a missing one
+    is p(label). Look at the documents before you change a label: rare but right ones are doubted, too.
     """
     if options["estimator"] is not None:
         _classifier(options["estimator"], options)  # before a source is read
@@ -65,8 +58,8 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, where: Wher
             texts = [documents.text(int(position)) for position in doubted.positions[:number]]
     columns: dict[str, Any] = {"document": doubted.documents, "label": doubted.labels.astype(str)}
     numbers = {"doubt": doubted.doubt, "p_label": doubted.label_proba}
+    heads = ["document", "label", "given", "doubt", "p(label)"]
     if doubted.present is not None:
-        heads = ["document", "label", "given", "doubt", "p(label)"]
         columns["present"] = doubted.present if as_json else np.where(doubted.present, "is there", "is missing")
         n_doubted = int((doubted.doubt > 0.5).sum())
         title = f"in {doubted.n_documents:,} documents {n_doubted:,} labels would be added or taken away"
@@ -77,16 +70,14 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, where: Wher
         n_doubted = int((doubted.other_proba > doubted.label_proba).sum())
         title = f"of {doubted.n_documents:,} documents {n_doubted:,} would get another label"
     columns = {key: values[:number].tolist() for key, values in (columns | numbers).items()}
+    if texts is not None:
+        heads.append("text")
+        columns["text"] = texts if as_json else [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
     if as_json:
-        columns |= {} if texts is None else {"text": texts}
         for row in zip(*columns.values(), strict=True):
             click.echo(json.dumps(dict(zip(columns, row, strict=True))))
         return
-    for key in numbers:
-        columns[key] = [f"{value:.3f}" for value in columns[key]]
-    if texts is not None:
-        heads.append("text")
-        columns["text"] = [" ".join(text[: 4 * LETTERS].split())[:LETTERS] for text in texts]
+    columns |= {key: [f"{value:.3f}" for value in columns[key]] for key in numbers}
     by_place = doubted.documents.dtype.kind == "i"
     counted = ", documents counted from 0" if by_place else ""
     rows = [[*map(str, row)] for row in zip(*columns.values(), strict=True)]

@@ -41,10 +41,7 @@ def part_of(suffix: str, block: Columns) -> Part:
 
 
 def write_parts(path: Path, parts: Iterable[Part]) -> None:
-    """Write a table of parts that were made for its suffix; it appears whole, or not at all.
-
-    Raises click.UsageError: parts have different columns; click.ClickException: there is no part.
-    """
+    """Write a table of parts that were made for its suffix; it appears whole, or not at all."""
     suffix = path.suffix.lower()
 
     def checked() -> Iterator[Part]:
@@ -71,7 +68,7 @@ def write_parts(path: Path, parts: Iterable[Part]) -> None:
 
 
 def write_table(path: Path, blocks: Iterable[Columns]) -> None:
-    """Write a table of blocks of the same columns; as `write_parts`."""
+    """Write a table of blocks of the same columns."""
     write_parts(path, (part_of(path.suffix.lower(), block) for block in blocks))
 
 

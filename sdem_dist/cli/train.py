@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from sdem_dist.cli.console import (
-    OF_WORDS,
     check_output,
-    explains_words,
     say,
     say_what_remains,
+    unshown_metrics,
     warn_of_many_classes,
     without_label,
 )
@@ -22,7 +21,7 @@ from sdem_dist.cli.settings import estimator_of, parse_loss, read_costs, set_opt
 from sdem_dist.cli.sources import refuse_far_sources, spool_stdin, training_documents
 from sdem_dist.cli.where import Where, job_options, where_options
 from sdem_dist.counted import counted
-from sdem_dist.glossary import PREFIXES, UNSHOWN, metric, prefix_of
+from sdem_dist.glossary import by_documents
 
 if TYPE_CHECKING:
     from sdem_dist.estimators.base import EngineEstimator
@@ -159,15 +158,10 @@ def _show(estimator: EngineEstimator, name: str, hidden: int, n_labelled: int) -
     loss = estimator.learner_.loss if loss == "auto" else loss
     name += "" if loss is None else f", loss {loss}"
     epochs = counted(n_epochs, "epoch") + ("" if entry["epoch"] == n_epochs else f", epoch {entry['epoch']} kept")
-    unshown = ("epoch", "unlabelled_weight", *UNSHOWN, *(() if explains_words(estimator) else OF_WORDS))
-    figures: dict[str, list[str]] = {}  # by the documents that they are of
-    for key, value in entry.items():
-        prefix = prefix_of(key)
-        plain = key.removeprefix(prefix)
-        if plain not in unshown and not plain.endswith("seconds") and "_unlabelled_" not in key:
-            figures.setdefault(prefix, []).append(f"{metric(plain, prefix).name} {value:.4f}")
-    texts = [f"{documents}: {', '.join(figures[p])}" for p, documents in PREFIXES.items() if p in figures]
-    say("; ".join([f"{name}, {epochs}", *texts]))
+    figures = by_documents(
+        {k: v for k, v in entry.items() if "_unlabelled_" not in k}, unshown_metrics(estimator), ".4f"
+    )
+    say("; ".join([f"{name}, {epochs}", *(f"{documents}: {text}" for documents, text in figures.items())]))
     if not hidden:
         return
     weight, gain = entry.get("unlabelled_weight"), entry.get("with_unlabelled_gain")

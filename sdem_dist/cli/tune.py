@@ -46,7 +46,7 @@ Examples:
 @option("--folds", 2, "Parts of CORPUS.", default=5, metavar="K")
 @option("--validation", "CORPUS", "Score settings on this corpus, or source, instead of on folds.")
 @option("--trials", 1, "Settings to try at most.", default=17)
-@option("--seconds", click.FloatRange(0, min_open=True), "End the search then, after the first score.", metavar="S")
+@option("--seconds", click.FloatRange(0, min_open=True), "End after S seconds, once there is a score.", metavar="S")
 @option(
     "--space spaces",
     "FILE|NAME=A,B,C",
@@ -54,7 +54,7 @@ Examples:
     "[default: the estimator's own; may be repeated]",
     multiple=True,
 )
-@option("--halving", ["yes", "no"], "Whether the worse half of the settings is dropped after each fold.", "yes")
+@option("--halving", ["yes", "no"], "Drop the worse half of the settings after each fold, or none.", "yes")
 @option("--sampler", ["random", "optuna"], "What draws settings; Optuna by the scores so far.", default="random")
 @option("--nested", None, "Repeat the search without each fold, for an honest score: K times the work.")
 @option("--estimator", "NAME", "What to tune.", default="MultinomialNB")
@@ -81,10 +81,8 @@ def tune(
 
     CORPUS is read once for all settings. After each fold the worse half of them is dropped. At the end the command
     prints what was tried, the best score with each value, and the winner beside the default.
-    Documents of one group are in one fold, where CORPUS was ingested with --group.
-
-    CORPUS may be a source, too, as in sdem train. The same corpus, settings and seed give the same model on any number
-    of workers.
+    Documents of one group are in one fold, where CORPUS was ingested with --group. CORPUS may be a source, too, as in
+    sdem train. The same corpus, settings and seed give the same model on any number of workers.
     """
     folder, held_out, resume = options["checkpoint"], options["validation"], options["resume"]
     quiet, seed, table, curve = (options[name] for name in ("quiet", "seed", "table", "curve"))
@@ -93,7 +91,10 @@ def tune(
     if options["nested"] and held_out is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
     refuse_far_sources((*corpora, held_out), where.far)
+    from numpy import ma
+
     from sdem_dist.cli.tables import SUFFIXES, write_table
+    from sdem_dist.selection.trials import described
 
     overwrite = options["overwrite"] or resume
     check_output(model, (), overwrite, is_model=True)
@@ -132,7 +133,11 @@ def tune(
             search.fit(documents, client=client, checkpoint=folder, resume=resume)
             search.best_estimator_.save(model)
             if table is not None:  # before a reader such as head may close the pipe
-                write_table(table, [_columns(search)])
+                results = dict(search.cv_results_)
+                columns: dict[str, list[Any]] = {"setting": [described(params) for params in results.pop("params")]}
+                # A cell is empty where a setting lacks a parameter, or has no error.
+                columns |= {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
+                write_table(table, [columns])
             say(search.summary())
             say(f"{model}: {type(search.best_estimator_).__name__}, trained on all documents")
             if table is not None:
@@ -148,12 +153,10 @@ def line(event: SearchEvent, folder: object) -> str:
 
     best, name = ranked(event.trials, event.metric)[0], name_of(event.metric)
     score = f"{name} {best.scores[name].mean():.4f}" if name in best.scores else "no score yet"
-    what = f"{event.what} {event.done}"
-    if event.what == LAST:
-        what = LAST
-    elif event.what == RESUMED:
+    what = LAST if event.what == LAST else f"{event.what} {event.done}"
+    if event.what == RESUMED:
         what = f"going on after {counted(event.done, 'fit')} of {folder}"
-    elif event.what in (FOLD, NESTED):
+    if event.what in (FOLD, NESTED):
         what += f" of {event.n_folds}"
     if event.what == FOLD:
         n_left = sum(trial.goes_on for trial in event.trials)
@@ -162,11 +165,7 @@ def line(event: SearchEvent, folder: object) -> str:
 
 
 def space_of(spaces: tuple[str, ...]) -> Any:
-    """Return the space that options describe; None where there are none.
-
-    Raises click.UsageError: a file cannot be read, or holds something else; or a parameter has no values, or is given
-    twice.
-    """
+    """Return the space that options describe; None where there are none."""
     named: dict[str, list[object]] = {}
     files: list[dict[str, Any]] = []
     for text in spaces:
@@ -199,18 +198,6 @@ def _spaces_of_file(path: Path) -> list[dict[str, Any]]:
         raise click.UsageError(f"--space {path}: write {{name: [values]}}, or a list of such")
     # JSON has lists where parameters have tuples, such as n-grams.
     return [{k: [tuple(v) if isinstance(v, list) else v for v in values] for k, values in s.items()} for s in spaces]
-
-
-def _columns(search: CorpusSearchCV) -> dict[str, list[Any]]:
-    """Return all settings and their scores; a cell is empty where a setting lacks a parameter, or has no error."""
-    from numpy import ma
-
-    from sdem_dist.selection.trials import described
-
-    results = dict(search.cv_results_)
-    settings = [described(params) for params in results.pop("params")]
-    columns = {name: [None if v is ma.masked else v for v in column] for name, column in results.items()}
-    return {"setting": settings, **columns}
 
 
 def _draw(search: CorpusSearchCV, documents: Any, path: Path, seed: int) -> None:

@@ -284,7 +284,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ModelError
             scikit-learn cannot express the model.
         """
-        from sdem_dist.export.sklearn import to_sklearn
+        from sdem_dist.export import to_sklearn
 
         check_is_fitted(self)
         return to_sklearn(self, from_counts=from_counts)

@@ -21,9 +21,7 @@ MAX_MATRIX, LINE_WIDTH = 12, 80  # classes of a confusion matrix at a terminal, 
 
 
 class ByClassReport(ErrorReport):
-    """A report by classes, or labels, that documents have and that are predicted.
-
-    Its columns are precision, recall, F1 and the number of documents; 0 where there is nothing to divide by.
+    """Precision, recall, F1 and number of documents by class, or label; 0 where there is nothing to divide by.
 
     Attributes
     ----------
@@ -56,15 +54,16 @@ class ByClassReport(ErrorReport):
         occurs, rows = present + predicted > 0, self.worst
         rows, n_occurring = rows[occurs[rows]], int(occurs.sum())
         rows = rows[np.lexsort((-present[rows], self.columns["f1"][rows]))]
-        caption = f"By {self.kind}, lowest F1 first"
+        caption, note = f"By {self.kind}, lowest F1 first", ""
         if n_others := n_occurring - len(rows):
             documents = counted(int(present.sum() - present[rows].sum()), "document")
             caption = (
                 f"By {self.kind}, the {len(rows)} with most errors, lowest F1 first; {counted(n_others, 'other')} "
                 f"({documents}) are in to_frame() and in sdem evaluate --report --json"
             )
-        n_absent, n = len(occurs) - n_occurring, counted(n_occurring, self.kind, self.kinds)
-        note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}." if n_absent else ""
+        if n_absent := len(occurs) - n_occurring:
+            n = counted(n_occurring, self.kind, self.kinds)
+            note = f"{n_absent:,} without documents, and never predicted: macro-F1 is the mean of {n}."
         return [self.table(rows, caption, note)]
 
 
@@ -89,7 +88,7 @@ class ClassificationReport(ByClassReport):
     log_probabilities : ndarray of shape (n_documents, n_classes), float64
         ln p(class | document).
     positions : ndarray of shape (n_documents,), default=None
-        Which of the documents given each one is; None: all in their order.
+        None: all in their order.
 
     Attributes
     ----------
@@ -130,8 +129,11 @@ class ClassificationReport(ByClassReport):
         self.reliability = reliability(bin_sums(self.confidence, self.right))
         columns = self.labels, self.predictions, self.labels[self.right]
         counts = np.array([np.bincount(column, minlength=len(classes)) for column in columns])
-        self.accuracy, self.macro_f1 = float(self.right.mean()), macro_f1(counts.ravel())
-        self.ece = self.reliability.ece
+        self.accuracy, self.macro_f1, self.ece = (
+            float(self.right.mean()),
+            macro_f1(counts.ravel()),
+            self.reliability.ece,
+        )
         self.log_loss = float(-log_p[np.arange(len(labelled)), self.labels].mean())
         figures = {"accuracy": self.accuracy, "log_loss": self.log_loss, "macro_f1": self.macro_f1, "ece": self.ece}
         figures["brier"] = float(brier_scores(self.probabilities, self.labels).mean())
@@ -227,7 +229,6 @@ class LabelReport(ByClassReport):
     thresholds : ndarray of shape (n_labels,)
         The probability from which on a document gets a label.
     positions : ndarray of shape (n_documents,), int64
-        Which of the documents given each one is.
     """
 
     kind, kinds = "label", "labels"

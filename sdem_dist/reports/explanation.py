@@ -15,8 +15,7 @@ from sdem_dist.table import Table, cell
 if TYPE_CHECKING:
     import pandas as pd
 
-FOR, AGAINST = "0,114,178", "213,94,0"
-"""Blue and vermilion, which colour-blind people tell apart, too (Okabe and Ito)."""
+FOR, AGAINST = "0,114,178", "213,94,0"  # blue and vermilion, which colour-blind people tell apart (Okabe and Ito)
 MAX_WORDS, MAX_TOPICS = 12, 5  # of a table
 NOTHING_KNOWN = "The model knows nothing that is in this document: its answer does not come from the document."
 
@@ -136,10 +135,11 @@ class Explained(ABC):
 
     @property
     def _notes(self) -> list[str]:
-        more = len(self.unknown) - MAX_WORDS
-        unknown = ", ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
-        notes = [f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}"] if self.unknown else []
-        return [one_line(self.summary), *notes, *([] if self.words else [NOTHING_KNOWN])]
+        notes, more = [one_line(self.summary)], len(self.unknown) - MAX_WORDS
+        if self.unknown:
+            unknown = ", ".join(one_line(word, 20) for word in self.unknown[:MAX_WORDS])
+            notes.append(f"Unknown to the model: {unknown}{f' and {more:,} more' if more > 0 else ''}")
+        return notes if self.words else [*notes, NOTHING_KNOWN]
 
     def without_text(self) -> str:
         """Return the sum as tables for a terminal."""

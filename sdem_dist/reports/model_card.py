@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist import glossary
+from sdem_dist.glossary import UNSHOWN, by_documents
 from sdem_dist.inputs.spec import OF_THE_MACHINE
 from sdem_dist.reports.classification import ByClassReport
 from sdem_dist.reports.report import Report
@@ -32,47 +32,20 @@ def model_facts(model: EngineEstimator) -> dict[str, str]:
     if (weight := entry.get("unlabelled_weight")) is not None:
         used = f"learned from, with unlabelled_weight {weight:.3g}" if weight else "not learned from"
         facts["without a label"] = used
-    facts |= _classes_or_topics(model) | _inputs(model)
-    converged = getattr(model, "converged_", None)
-    state = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}[converged]
-    epoch = entry.get("epoch", model.n_iter_)
-    facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
-    facts |= {f"on {glossary.PREFIXES[prefix]}": ", ".join(texts) for prefix, texts in _metrics(entry).items()}
-    return facts | ({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
-
-
-def _metrics(entry: Mapping[str, float]) -> dict[str, list[str]]:
-    """Return the metrics of an epoch with their names, for documents of each kind."""
-    lines: dict[str, list[str]] = {}
-    for name, value in entry.items():
-        if name not in ("epoch", "unlabelled_weight", *glossary.UNSHOWN) and not name.endswith("seconds"):
-            prefix = glossary.prefix_of(name)
-            metric = glossary.metric(name.removeprefix(prefix), prefix).name
-            lines.setdefault(prefix, []).append(f"{metric} {value:.4g}")
-    return dict(sorted(lines.items()))
-
-
-def _classes_or_topics(model: EngineEstimator) -> dict[str, str]:
-    """Return the classes, clusters or topics of a model; nothing if it predicts numbers from a table."""
-    predicts, params = model.spec.predicts, model.get_params()
-    facts = {"classes": f"{len(model.classes_)}"} if predicts == "class" else {}
+    predicts = model.spec.predicts
+    facts |= {"classes": f"{len(model.classes_)}"} if predicts == "class" else {}
     if model.spec.topics == "documents":
         alpha, learned = model.alpha_, model.learner_.model.inference.learned
-        facts |= {} if facts else {"topics": f"{model.n_components}"}
+        facts |= {} if predicts == "class" else {"topics": f"{model.n_components}"}
         if learned or np.ptp(alpha) > 0.0:  # more than one given number
             facts["alpha of the topics"] = ", ".join([*(f"{a:.4g}" for a in alpha), *(["learned"] if learned else [])])
     elif predicts == "cluster":
         facts["clusters"] = f"{params.get('n_components', params.get('n_clusters'))}"
-    return facts
-
-
-def _inputs(model: EngineEstimator) -> dict[str, str]:
-    """Return what a model takes, how it weights counts, and the temperature where training chose one."""
     n, has_names, w = f"{model.n_features_in_:,}", model.vocabulary_ is not None, model.weighting_
     if model._layout == "dense":
-        facts = {"features": f"{n}, columns of a table{' with names' if has_names else ''}"}
+        facts["features"] = f"{n}, columns of a table{' with names' if has_names else ''}"
     else:
-        facts = {"features": f"{n}{', with a vocabulary' if has_names else ''}"}
+        facts["features"] = f"{n}{', with a vocabulary' if has_names else ''}"
         facts["raw text"] = "taken: the model counts its words" if model.vectorizer_ else "not taken: counts only"
     if w is not None:
         length = f"documents of length {w.norm:g}" if w.norm else f"entries times {w.scale:.4g}"
@@ -81,7 +54,12 @@ def _inputs(model: EngineEstimator) -> dict[str, str]:
         facts["weighting"] = f"{w.form}, {length}{rare}{grams}"
     if (temperature := float(getattr(model.learner_, "temperature", 1.0))) != 1.0:
         facts["temperature"] = f"{temperature:.3g}, which scores are divided by for probabilities"
-    return facts
+    converged = getattr(model, "converged_", None)
+    state = {None: "", True: ", converged", False: ", not converged: more n_epochs would fit better"}[converged]
+    epoch = entry.get("epoch", model.n_iter_)
+    facts["epochs"] = f"{model.n_iter_}{state}{'' if epoch == model.n_iter_ else f', kept: epoch {epoch}'}"
+    facts |= {f"on {name}": text for name, text in by_documents(entry, UNSHOWN, ".4g").items()}
+    return facts | ({"left out": "; ".join(model.damaged_shards_)} if model.damaged_shards_ else {})
 
 
 def model_card(model: EngineEstimator, name: str, report: Report | None = None, documents: str = "") -> str:
@@ -89,49 +67,43 @@ def model_card(model: EngineEstimator, name: str, report: Report | None = None, 
 
     `report`: how the model does on documents, which `documents` names.
     """
-    parts = [f"# {markdown(name)}", *_model(model), "## Quality"]
-    for prefix, texts in _metrics(model.best_entry_).items():
-        parts.append(f"On {glossary.PREFIXES[prefix]}: {markdown(', '.join(texts))}.")
+
+    def table(rows: Iterable[Sequence[object]], heads: Sequence[str] = ("", "")) -> str:
+        return Table(heads, list(rows)).markdown()
+
+    facts = model_facts(model)
+    data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
+    if model.vectorizer_ is not None:
+        used = (f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], False))
+        data["text to words"] = ", ".join(used)
+    settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
+    parts = [f"# {markdown(name)}", "## Model", table((k, v) for k, v in facts.items() if not k.startswith("on "))]
+    parts += ["Settings in full:", table(settings, ("parameter", "value")), "## Training data", table(data.items())]
+    prior = getattr(model, "class_log_prior_", None) if model.spec.predicts == "class" else None
+    if prior is not None:
+        order = np.argsort(-prior, kind="stable").tolist()
+        parts.append("The model's own p(class), which discriminative training moves away from the shares of documents:")
+        shares = ((model.classes_[k], f"{np.exp(prior[k]):.2%}") for k in order)
+        parts.append(table(shares, ("class", "prior probability")))
+    parts.append("Where the documents come from, who labelled them, and under which licence: to be filled in.")
+    parts.append("## Quality")
+    figures = by_documents(model.best_entry_, UNSHOWN, ".4g")
+    parts += [f"On {of}: {markdown(text)}." for of, text in figures.items()]
     if report is None:
         parts.append(
             "Figures by class are not known from training: `sdem inspect MODEL --card --on CORPUS` measures them."
         )
     else:
         parts.append(f"On the {report.n_documents:,} documents of {markdown(documents)}:")
-        parts.append(_table(report.figure_table().rows, ("figure", "value")))
+        parts.append(table(report.figure_table().rows, ("figure", "value")))
     if isinstance(report, ByClassReport):
         parts.append(report.table(np.argsort(report.columns["f1"], kind="stable")).markdown())
     if words := top_words(model):
         predicts = str(model.spec.predicts)
         parts.append(f"## Words that speak most for each {predicts}")
-        parts.append(_table(((k, " ".join(of_class)) for k, of_class in words.items()), (predicts, "words")))
+        parts.append(table(((k, " ".join(of_class)) for k, of_class in words.items()), (predicts, "words")))
     limits = "\n".join(f"- {line}" for line in _limits(model))
     return "\n\n".join([*parts, "## Limits", limits]) + "\n"
-
-
-def _table(rows: Iterable[Sequence[object]], heads: Sequence[str] = ("", "")) -> str:
-    return Table(heads, list(rows)).markdown()
-
-
-def _model(model: EngineEstimator) -> Iterator[str]:
-    facts = model_facts(model)
-    data: dict[str, str] = {k: facts.pop(k) for k in ("trained on", "left out") if k in facts}
-    yield "## Model"
-    yield _table((k, v) for k, v in facts.items() if not k.startswith("on "))
-    yield "Settings in full:"
-    settings = ((k, v) for k, v in model.get_params().items() if k not in OF_THE_MACHINE)
-    yield _table(settings, ("parameter", "value"))
-    yield "## Training data"
-    if model.vectorizer_ is not None:
-        used = (f"{k}: {v}" for k, v in model.vectorizer_.items() if v not in (None, [], False))
-        data["text to words"] = ", ".join(used)
-    yield _table(data.items())
-    prior = getattr(model, "class_log_prior_", None) if model.spec.predicts == "class" else None
-    if prior is not None:
-        order = np.argsort(-prior, kind="stable").tolist()
-        yield "The model's own p(class), which discriminative training moves away from the shares of documents:"
-        yield _table(((model.classes_[k], f"{np.exp(prior[k]):.2%}") for k in order), ("class", "prior probability"))
-    yield "Where the documents come from, who labelled them, and under which licence: to be filled in."
 
 
 def _limits(model: EngineEstimator) -> Iterator[str]:

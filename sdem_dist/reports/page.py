@@ -16,9 +16,9 @@ import numpy as np
 from sdem_dist import glossary, plots
 from sdem_dist.counted import counted
 from sdem_dist.reports.classification import ByClassReport, ClassificationReport, LabelReport
-from sdem_dist.reports.clusters import TopicReport
 from sdem_dist.reports.explanation import FOR, highlight
 from sdem_dist.reports.model_card import model_facts
+from sdem_dist.reports.report import TopicReport
 from sdem_dist.reports.reporting import documents_at, of_topics, report_of, was_trained_on
 from sdem_dist.reports.top_words import word_weights
 from sdem_dist.storage.publish import publish_file
@@ -32,12 +32,9 @@ if TYPE_CHECKING:
 
 STYLE = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
 CURVES = ("accuracy", "log_loss", "ncll", "nll", "r2", "mse", "word_nll", "plug_in_nll")
-INK = "#010203"
-"""Stands for the colour of the page's text in pictures."""
-WORDS, CONFUSIONS, EXAMPLES = 15, 10, 2
-"""Words of a class, kinds of errors that examples are shown of, and examples of each."""
-LETTERS = 1500
-"""Of a text that an example shows."""
+INK = "#010203"  # stands for the colour of the page's text in pictures
+WORDS, CONFUSIONS, EXAMPLES = 15, 10, 2  # of a class; kinds of errors that examples are shown of, and examples of each
+LETTERS = 1500  # of a text that an example shows
 
 
 def write_page(path: Path, title: str, body: str) -> None:

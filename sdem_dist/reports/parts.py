@@ -36,10 +36,7 @@ def word_rows(parameters: NaturalParameters, documents: Documents) -> Iterator[R
 
 
 def table_rows(densities: Callable[[np.ndarray], np.ndarray], values: np.ndarray) -> Iterator[Row]:
-    """Yield the rows of a table, NaN where a value is missing.
-
-    `densities`: from a row to ln p(value | class or component), a column a row.
-    """
+    """Yield rows of a table, NaN where a value is missing; `densities`: from a row to ln p(value | class) by column."""
     for row in values:
         present = np.flatnonzero(~np.isnan(row))
         yield Row(present, row[present], 1.0, densities(row)[present])
@@ -57,10 +54,7 @@ def _exact(row: Row, a: int, b: int, log_prior: np.ndarray, temperature: float =
 def of_naive_bayes(
     rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, temperature: float = 1.0
 ) -> list[DocumentParts]:
-    """Return the parts of naive Bayes of words or columns.
-
-    `pairs`: shape (n_documents, 2), integers: the class of each document that is explained, and the other one.
-    """
+    """Return the parts of naive Bayes; `pairs`: shape (n_documents, 2): the class explained, and the other one."""
     return [_exact(row, a, b, log_prior, temperature) for row, (a, b) in zip(rows, pairs.tolist(), strict=True)]
 
 
@@ -80,9 +74,7 @@ def of_labels(
 ) -> list[DocumentParts]:
     """Return the parts of each document's log-odds of one label against its rest, which are exact.
 
-    `rows`, `log_prior`: of log-odds, of each label against the rest.
-    `labels`: shape (n_documents,), integers.
-    `temperatures`: shape (n_labels,).
+    `rows`, `log_prior`: of log-odds of each label. `labels`: shape (n_documents,). `temperatures`: shape (n_labels,).
     """
     return [
         DocumentParts(r.columns, r.values, r.times * r.log_p[:, k] / temperatures[k], float(prior))
@@ -91,11 +83,7 @@ def of_labels(
 
 
 def of_components(
-    rows: Iterable[Row],
-    pairs: np.ndarray,
-    log_prior: np.ndarray,
-    component_class: tuple[int, ...],
-    temperature: float,
+    rows: Iterable[Row], pairs: np.ndarray, log_prior: np.ndarray, component_class: tuple[int, ...], temperature: float
 ) -> list[DocumentParts]:
     """Return the parts of classes that are mixtures.
 
@@ -119,8 +107,7 @@ def of_lda(
 ) -> list[DocumentParts]:
     """Return the parts of classes that are LDA models: a word's p is that of the document's topics under the class.
 
-    `proportions`: shape (n_documents, n_topics, n_classes), float64.
-    `titles`: of the topics, class by class.
+    `proportions`: shape (n_documents, n_topics, n_classes). `titles`: of the topics, class by class.
     """
     all_parts, n_topics = [], parameters.n_topics
     for (words, x), (a, b), shares in zip(_entries(documents), pairs.tolist(), proportions, strict=True):
@@ -145,9 +132,8 @@ def of_supervised_topics(
     A word has its share of each topic by p(topic | word, document). The prior of the proportions, and steps that have
     not converged, leave a rest that belongs to no word.
 
-    `outputs`: shape (n_documents, n_topics), float64: what a topic adds if it is all that the document is about: of two
-    classes the difference.
-    `proportions`: shape (n_documents, n_topics), float64.
+    `outputs`, `proportions`: shape (n_documents, n_topics): what a topic adds if it is all that the document is about
+    (of two classes the difference), and the share that it has.
     """
     all_parts = []
     for (words, x), output, theta in zip(_entries(documents), outputs, proportions, strict=True):
@@ -163,9 +149,7 @@ def of_supervised_topics(
 def of_regression(mean: np.ndarray, covariance: np.ndarray, values: np.ndarray) -> list[DocumentParts]:
     """Return the parts of a joint Gaussian's conditional mean: ``b_j (x_j - mean_j)``, b of the known features.
 
-    `mean`: shape (n_features + 1,), float64: the target last.
-    `covariance`: shape (n_features + 1, n_features + 1), float64.
-    `values`: shape (n_documents, n_features), float64: NaN where a value is missing.
+    `mean`, `covariance`: of the features and, last, the target. `values`: NaN where one is missing.
     """
     parts, slopes = [], dict[bytes, np.ndarray]()
     for row in values:

@@ -25,10 +25,17 @@ from sdem_dist.inputs.raw_text import are_texts, text_column
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.validation import is_dask
 from sdem_dist.reports.classification import ClassificationReport, LabelReport
-from sdem_dist.reports.clusters import ClusterReport, TopicReport, cluster_scores
 from sdem_dist.reports.explaining import explanations
 from sdem_dist.reports.explanation import Explanation
-from sdem_dist.reports.report import Columns, ErrorReport, RegressionReport, Report
+from sdem_dist.reports.report import (
+    ClusterReport,
+    Columns,
+    ErrorReport,
+    RegressionReport,
+    Report,
+    TopicReport,
+    cluster_scores,
+)
 from sdem_dist.reports.top_words import top_words
 from sdem_dist.storage.encoding import crc32c
 

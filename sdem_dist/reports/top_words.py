@@ -132,7 +132,6 @@ def coherence(components: np.ndarray, X: object, n_words: int = 10) -> np.ndarra
     `components`: shape (n_topics, n_features): weights of words, such as ``components_``.
     `X`: {array-like, sparse matrix} of shape (n_samples, n_features), or Corpus.
     Returns shape (n_topics,), float64, from -1 to 1; NaN for topics of words that no document has.
-    Raises ValueError: the documents have another number of features than the topics.
     """
     tops = np.argsort(-components, axis=1, kind="stable")[:, :n_words]
     words, places = np.unique(tops, return_inverse=True)

@@ -41,7 +41,7 @@ from sklearn.svm import LinearSVC
 
 from sdem_dist import MultinomialNB, ingest, load_model, open_corpus
 from sdem_dist.cli import main as sdem
-from sdem_dist.cli.answers import predictions_of
+from sdem_dist.cli.predict import predictions_of
 from sdem_dist.cli.streaming import answered, transformer_of
 from sdem_dist.cluster import connected
 from sdem_dist.storage.threads import in_threads

@@ -14,8 +14,7 @@ from commands import ok, refused
 
 from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, GaussianRegressor, ModelError, MultinomialNB, PoissonNB
 from sdem_dist.catalogue import ESTIMATORS, estimator_class
-from sdem_dist.export.files import save_onnx, save_skops, why_from_counts
-from sdem_dist.export.sklearn import EXPRESSIBLE
+from sdem_dist.export import EXPRESSIBLE, save_onnx, save_skops, why_from_counts
 from sdem_dist.text import VectorizerSettings
 
 RNG = np.random.default_rng(3)
@@ -198,7 +197,7 @@ def test_the_command(tmp_path):
 
 def test_a_model_too_large_for_onnx_is_refused(tmp_path, monkeypatch):
     pytest.importorskip("onnx")
-    monkeypatch.setattr("sdem_dist.export.files.LARGEST", 1000)
+    monkeypatch.setattr("sdem_dist.export.LARGEST", 1000)
     model = MultinomialNB(n_epochs=1).fit(TEXTS, LABELS)
     with pytest.raises(ModelError, match="an ONNX file holds"):
         save_onnx(model, tmp_path / "m.onnx")

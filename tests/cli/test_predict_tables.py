@@ -146,7 +146,7 @@ def test_types_are_those_of_the_source_also_where_the_first_block_is_empty(made,
 
 
 def test_sets_may_be_empty_in_the_first_block(tmp_path):
-    from sdem_dist.cli.answers import Answers
+    from sdem_dist.cli.predict import Answers
     from sdem_dist.cli.tables import write_table
 
     answers = Answers(lambda rows: rows, ["a", "b"], best_only=True, sets=lambda rows: rows > 0.8)

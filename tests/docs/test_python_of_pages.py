@@ -110,7 +110,7 @@ def of_clusters(folder: Path) -> dict[str, object]:
 
 def of_serving(folder: Path) -> dict[str, object]:
     """Return an exported model."""
-    from sdem_dist.export.files import save_onnx
+    from sdem_dist.export import save_onnx
 
     found = of_texts(folder)
     save_onnx(found["clf"], folder / "posts.onnx")

@@ -7,7 +7,7 @@ from cli.commands import ok
 from scipy.special import log_softmax
 
 import sdem_dist as sd
-from sdem_dist.cli import answers
+from sdem_dist.cli import predict as prediction
 from sdem_dist.kernels.many_classes import ENTRIES
 from sdem_dist.models import many_classes
 
@@ -133,6 +133,6 @@ def test_commands_show_the_best_of_very_many_classes(tmp_path, monkeypatch):
     ok("train", str(tmp_path / "train.tsv"), str(tmp_path / "m"), "--estimator", "ManyClassNB", "--quiet")
     predict = "predict", str(tmp_path / "m"), str(tmp_path / "test.tsv")
     assert ok(*predict).splitlines()[0].count("=") == K
-    monkeypatch.setattr(answers, "MANY", 100)
+    monkeypatch.setattr(prediction, "MANY", 100)
     first = ok(*predict).splitlines()[0].split("\t")
     assert first[0] == f"class {Y[900]}" and first[1].startswith(f"{first[0]}=") and len(first) == 2

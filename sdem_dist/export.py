@@ -1,0 +1,324 @@
+"""Models for places where this package is not: scikit-learn pipelines, skops files, and ONNX."""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from importlib import import_module
+from itertools import groupby
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any
+from zipfile import ZIP_DEFLATED
+
+import numpy as np
+from scipy.special import log_expit, log_softmax
+
+from sdem_dist.errors import ModelError, SdemError
+from sdem_dist.models.weighting import Weighting
+from sdem_dist.storage.publish import publish_file
+from sdem_dist.text.vectorizer import KERNEL_PATTERN, TOKEN_PATTERN, VectorizerSettings, stopped_words
+
+if TYPE_CHECKING:
+    from sklearn.pipeline import Pipeline
+
+EXPRESSIBLE = ("MultinomialNB", "GaussianNB", "BernoulliNB", "CategoricalNB", "GaussianRegressor")
+"""Estimators that are exported."""
+_OF_TEXT = ("lowercase", "token_pattern", "analyzer", "ngram_range", "strip_accents")
+OPSET = 17
+LARGEST = 2**31 - 1  # bytes of an ONNX file at most: what Protocol Buffers can hold
+DOMAIN = "com.microsoft"  # of the operator that cuts texts, which only onnxruntime has
+LOCALE = "C.UTF-8"  # of the operator for lower case: it must be where the file is used; Windows does not have it
+PADDING = "#"  # no word: fills the rows of texts that are shorter than others
+
+
+@dataclass(frozen=True)
+class LinearClassifier:
+    """p(class | d) is the softmax of ``coef @ weights(d) + intercept``."""
+
+    form: str  # what becomes of a count x: "counts" x, "log" ln(1 + x), "binary" 1, "tfidf" 1 + ln x
+    factors: np.ndarray | None  # shape (n_features,), float64: multiply the columns; None: all are 1
+    unit: bool  # documents get the Euclidean length 1 then
+    # Means over classes are 0: probabilities do not change, and numbers stay small.
+    coef: np.ndarray  # shape (n_classes, n_features), float64
+    intercept: np.ndarray  # shape (n_classes,), float64
+    classes: np.ndarray  # shape (n_classes,)
+
+
+def linear_classifier(model: Any) -> LinearClassifier:
+    """Return a fitted `MultinomialNB` as a linear classifier; its temperature goes into the coefficients.
+
+    Raises ModelError: a class without documents has no logarithm of its probability.
+    """
+    weighting, factors = model.weighting_ or Weighting(), None
+    if weighting.form == "tfidf" or weighting.chooses:
+        assert model.document_frequency_ is not None
+        factors = weighting.factors(model.document_frequency_, model.vocabulary_).astype(np.float64)
+    scale = (weighting.norm or weighting.scale) / model.temperature_
+    coef, intercept = model.feature_log_prob_ * scale, model.class_log_prior_ / model.temperature_
+    if not (np.isfinite(coef).all() and np.isfinite(intercept).all()):
+        raise ModelError("a class of this model had no training document: it has no finite coefficients to export")
+    coef, intercept = coef - coef.mean(axis=0), intercept - intercept.mean()
+    return LinearClassifier(weighting.form, factors, weighting.norm > 0, coef, intercept, model.classes_)
+
+
+def to_sklearn(model: Any, *, from_counts: bool = False) -> Pipeline:
+    """Return a fitted model as a pipeline of scikit-learn's own objects, with equal predictions.
+
+    But scikit-learn's pipelines refuse tables with missing values (NaN), which the models of tables take.
+
+    `from_counts`: leave out the step from text to counts.
+    Raises ModelError: the model is not in `EXPRESSIBLE`, or scikit-learn cannot count texts as it does.
+    """
+    from sklearn.linear_model import LinearRegression
+    from sklearn.pipeline import Pipeline
+
+    name = type(model).__name__
+    if name == "MultinomialNB":
+        steps = _steps_of_words(model)
+        if not from_counts and model.vectorizer_ is not None and model.vectorizer_["kind"] != "matrix":
+            steps.insert(0, ("text", vectorizer_of(VectorizerSettings.from_json(model.vectorizer_), model.vocabulary_)))
+        return Pipeline(steps)
+    if name == "GaussianRegressor":
+        coefficients = {"coef_": model.coef_, "intercept_": model.intercept_, "n_features_in_": model.n_features_in_}
+        return Pipeline([("target", _with(LinearRegression(), **coefficients))])
+    if name in EXPRESSIBLE:
+        return Pipeline([("classes", _naive_bayes_of_table(name, model))])
+    raise ModelError(
+        f"a {name} cannot be exported to scikit-learn yet; {', '.join(EXPRESSIBLE)} can. save(path) keeps it"
+    )
+
+
+def vectorizer_of(settings: VectorizerSettings, vocabulary: list[str] | None) -> Any:
+    """Return the scikit-learn vectorizer of settings of text; ModelError: it has none."""
+    from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
+
+    if settings.stem is not None:
+        raise ModelError(
+            f"the model stems words ({settings.stem}), and scikit-learn has no step for that: export it from counts "
+            "(from_counts=True, or --from-counts)"
+        )
+    if not KERNEL_PATTERN.fullmatch(settings.token_pattern):
+        raise ModelError(
+            f"the model's token_pattern {settings.token_pattern!r} is one of the library regex, and scikit-learn splits by "
+            "Python's: export it from counts (from_counts=True, or --from-counts)"
+        )
+    options: dict[str, Any] = {name: getattr(settings, name) for name in _OF_TEXT}
+    stopped = settings.stop_words
+    options["stop_words"] = list(stopped) if isinstance(stopped, tuple) else stopped
+    if settings.kind == "hashing":
+        return HashingVectorizer(n_features=settings.n_features, alternate_sign=False, norm=None, **options)
+    assert vocabulary is not None
+    vectorizer = CountVectorizer(vocabulary={word: column for column, word in enumerate(vocabulary)}, **options)
+    vectorizer.vocabulary_, vectorizer.fixed_vocabulary_ = vectorizer.vocabulary, True
+    return vectorizer
+
+
+def _steps_of_words(model: Any) -> list[tuple[str, Any]]:
+    from sklearn.feature_extraction.text import TfidfTransformer
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.preprocessing import Binarizer, FunctionTransformer
+
+    linear = linear_classifier(model)
+    n_features = linear.coef.shape[1]
+    steps: list[tuple[str, Any]] = []
+    if linear.form == "log":
+        steps.append(("logarithms", FunctionTransformer(np.log1p, accept_sparse=True).fit(np.zeros((1, 1)))))
+    elif linear.form == "binary":
+        steps.append(("ones", _with(Binarizer(), n_features_in_=n_features)))
+    if linear.form == "tfidf" or linear.factors is not None or linear.unit:
+        norm, use_idf = "l2" if linear.unit else None, linear.factors is not None
+        weigh = TfidfTransformer(norm=norm, sublinear_tf=linear.form == "tfidf", use_idf=use_idf)
+        idf = {"idf_": linear.factors} if use_idf else {}
+        steps.append(("weights", _with(weigh, n_features_in_=n_features, **idf)))
+    # Of two classes scikit-learn has one row: that of the second against the first.
+    coef, intercept = linear.coef, linear.intercept
+    if len(linear.classes) == 2:
+        coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+    fitted = {"classes_": linear.classes, "n_features_in_": n_features, "n_iter_": np.array([model.n_iter_], np.int32)}
+    return [*steps, ("classes", _with(LogisticRegression(), coef_=coef, intercept_=intercept, **fitted))]
+
+
+def _with(peer: Any, **attributes: Any) -> Any:
+    for name, value in attributes.items():
+        setattr(peer, name, value)
+    return peer
+
+
+def _naive_bayes_of_table(name: str, model: Any) -> Any:
+    from sklearn.naive_bayes import BernoulliNB, CategoricalNB, GaussianNB
+
+    shared = {k: getattr(model, k) for k in ("classes_", "class_count_", "class_log_prior_", "n_features_in_")}
+    if name == "GaussianNB":
+        prior = np.exp(model.class_log_prior_)
+        return _with(GaussianNB(), **shared, class_prior_=prior, theta_=model.theta_, var_=model.var_, epsilon_=0.0)
+    variables = model.learner_.model.variables
+    blocks = list(zip(variables.blocks, variables.split(model._parameters.theta), strict=True))
+    if name == "BernoulliNB":
+        ((_, theta), *_) = blocks  # theta: shape (n_classes, n_columns, n_statistics)
+        return _with(BernoulliNB(binarize=model.binarize), **shared, feature_log_prob_=log_expit(theta[..., 0]))
+    tables: dict[int, np.ndarray] = {}
+    for block, theta in blocks:
+        of_all = np.concatenate([np.zeros_like(theta[..., :1]), theta], axis=-1)  # that of category 0 is 0
+        tables |= dict(zip(block.columns, np.moveaxis(log_softmax(of_all, axis=-1), 1, 0), strict=True))
+    log_p = [tables[column] for column in range(model.n_features_in_)]
+    n_categories = np.array([p.shape[1] for p in log_p])
+    return _with(CategoricalNB(), **shared, feature_log_prob_=log_p, n_categories_=n_categories)
+
+
+def why_from_counts(model: Any) -> str:
+    """Return why the ONNX file of a model takes counts: no operator counts texts as it does; empty where one can.
+
+    Operators count as the model does, but for two letters: İ (U+0130), which Python lowers to two letters, and a
+    capital sigma at the end of a word, which Python lowers to another letter than elsewhere.
+    """
+    if (model.vectorizer_ or {"kind": "matrix"})["kind"] == "matrix":
+        return "the model was trained on counts"
+    settings = VectorizerSettings.from_json(model.vectorizer_)
+    several = settings.ngram_range[1] > 1
+    obstacles = {
+        "no operator hashes words as the model does": settings.kind == "hashing",
+        "no operator stems words": settings.stem is not None,
+        "no operator cuts texts into n-grams of characters as the model does": settings.analyzer != "word",
+        "no operator strips accents": settings.strip_accents is not None,
+        "the token pattern is not the default one, and operators know other regular expressions than Python's": (
+            settings.token_pattern != TOKEN_PATTERN
+        ),
+        "no operator leaves stop words out before it makes n-grams": several and bool(stopped_words(settings)),
+    }
+    return next((reason for reason, applies in obstacles.items() if applies), "")
+
+
+def text_nodes(helper: Any, settings: VectorizerSettings, vocabulary: Sequence[str]) -> list[Any]:
+    """Return the nodes from ``texts`` to ``counts``; `helper` is that of the package onnx."""
+    nodes, texts = [], "texts"
+    if settings.lowercase:
+        lowered = {"case_change_action": "LOWER", "is_case_sensitive": 1, "locale": LOCALE}
+        nodes.append(helper.make_node("StringNormalizer", [texts], ["lowered"], **lowered))
+        texts = "lowered"
+    cut = {"tokenexp": f"[{word_characters()}]{{2,}}", "mincharnum": 1, "mark": 0, "pad_value": PADDING}
+    nodes.append(helper.make_node("Tokenizer", [texts], ["words"], domain=DOMAIN, **cut))
+    grams = sorted(((term.split(" "), column) for column, term in enumerate(vocabulary)), key=lambda g: len(g[0]))
+    longest = max((len(gram) for gram, _ in grams), default=1)
+    sizes = [sum(len(gram) for gram, _ in grams if len(gram) < n) for n in range(1, longest + 1)]
+    counted = {
+        "mode": "TF",
+        "min_gram_length": min((len(gram) for gram, _ in grams), default=1),
+        "max_gram_length": longest,
+        "max_skip_count": 0,
+        "ngram_counts": sizes,
+        "ngram_indexes": [column for _, column in grams],
+        "pool_strings": [word for gram, _ in grams for word in gram],
+    }
+    nodes.append(helper.make_node("TfIdfVectorizer", ["words"], ["single_counts"], **counted))
+    nodes.append(helper.make_node("Cast", ["single_counts"], ["counts"], to=11))  # to double
+    return nodes
+
+
+@lru_cache(1)
+def word_characters() -> str:
+    r"""Return the letters that Python's ``\w`` matches, as ranges of a class of RE2, whose own ``\w`` is ASCII only."""
+    is_word = re.compile(r"\w").match
+    letters = (code for code in range(sys.maxunicode + 1) if is_word(chr(code)))
+    runs = (list(run) for _, run in groupby(enumerate(letters), lambda pair: pair[1] - pair[0]))
+    return "".join(rf"\x{{{run[0][1]:x}}}-\x{{{run[-1][1]:x}}}" for run in runs)
+
+
+def needed(module: str, extra: str) -> ModuleType:
+    """Import a module of an extra, or raise SdemError with the command that installs it."""
+    try:
+        return import_module(module)
+    except ImportError as error:
+        raise SdemError(f'this needs {module}: pip install "sdem_dist[{extra}]"') from error
+
+
+def save_skops(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
+    """Write a model as the skops file of a scikit-learn pipeline, see `to_sklearn`; loading it runs no pickled code."""
+    skops = needed("skops.io", "skops")
+    pipeline = to_sklearn(model, from_counts=from_counts)
+    publish_file(path, lambda partial: skops.dump(pipeline, partial, compression=ZIP_DEFLATED), error=ModelError)
+
+
+def save_onnx(model: Any, path: str | Path, *, from_counts: bool = False) -> None:
+    """Write a `MultinomialNB` as an ONNX file, in double precision; its outputs are ``label`` and ``probabilities``.
+
+    The input ``texts`` is a tensor of strings, of shape (n_documents,), where operators of onnxruntime count words as
+    the model does. Else, and with `from_counts`, the input ``counts`` is a double tensor of shape (n_documents,
+    n_features): `why_from_counts` says why. The metadata entry ``vectorizer`` holds how texts are counted, as JSON,
+    with scikit-learn's names, and ``vocabulary`` the words. Labels are whole numbers or texts: False and True become 0
+    and 1, fractions texts.
+
+    Raises ModelError: the model is another, has no finite coefficients, or is larger than `LARGEST`.
+    """
+    onnx = needed("onnx", "onnx")
+    if type(model).__name__ != "MultinomialNB":
+        raise ModelError(f"an ONNX file is written of a MultinomialNB; this is a {type(model).__name__}")
+    linear = linear_classifier(model)
+    metadata = {"vectorizer": model.vectorizer_, "vocabulary": model.vocabulary_}
+    entries = {name: json.dumps(value) for name, value in metadata.items() if value is not None}
+    size = linear.coef.nbytes + 2 * sum(map(len, entries.values())) + 2**16
+    if size > LARGEST:
+        raise ModelError(
+            f"the model takes {size / 1e9:.1f} GB, and an ONNX file holds {LARGEST / 1e9:.1f} GB at most: train it with fewer "
+            "words (min_df, max_features)"
+        )
+    graph = _graph(onnx, linear, None if from_counts or why_from_counts(model) else model)
+    onnx.helper.set_model_props(graph, entries)
+    onnx.checker.check_model(graph)
+    publish_file(path, lambda partial: onnx.save(graph, partial), error=ModelError)
+
+
+def _graph(onnx: Any, linear: LinearClassifier, counting: Any) -> Any:
+    """Return the ONNX model of a linear classifier of counts, or of texts as the model `counting` counts them."""
+    helper, types = onnx.helper, onnx.TensorProto
+    constants, nodes = [], []
+
+    def constant(name: str, value: np.ndarray) -> str:
+        constants.append(onnx.numpy_helper.from_array(np.ascontiguousarray(value), name))
+        return name
+
+    def node(kind: str, inputs: list[str], output: str, **attributes: Any) -> str:
+        nodes.append(helper.make_node(kind, inputs, [output], **attributes))
+        return output
+
+    tensor = helper.make_tensor_value_info("counts", types.DOUBLE, [None, linear.coef.shape[1]])
+    domains = {"": OPSET}
+    if counting is not None:
+        nodes += text_nodes(helper, VectorizerSettings.from_json(counting.vectorizer_), counting.vocabulary_)
+        tensor = helper.make_tensor_value_info("texts", types.STRING, [None])
+        domains[DOMAIN] = 1
+    zero, one, x = constant("zero", np.zeros(1)), constant("one", np.ones(1)), "counts"
+    if linear.form == "log":
+        x = node("Log", [node("Add", [x, one], "raised")], "logarithms")
+    elif linear.form in ("binary", "tfidf"):
+        occurs, weight = node("Greater", [x, zero], "occurs"), one
+        if linear.form == "tfidf":
+            logarithm = node("Log", [node("Where", [occurs, x, one], "at_least_one")], "logarithms")
+            weight = node("Add", [logarithm, one], "sublinear")
+        x = node("Where", [occurs, weight, zero], "weights")
+    if linear.factors is not None:
+        x = node("Mul", [x, constant("factors", linear.factors)], "multiplied")
+    if linear.unit:
+        squares = [node("Mul", [x, x], "squared"), constant("columns", np.array([1], np.int64))]
+        length = node("Sqrt", [node("ReduceSum", squares, "squares", keepdims=1)], "length")
+        divisor = node("Where", [node("Greater", [length, zero], "not_empty"), length, one], "divisor")
+        x = node("Div", [x, divisor], "unit")
+    products = node("MatMul", [x, constant("coefficients", linear.coef.T)], "products")
+    scores = node("Add", [products, constant("intercepts", linear.intercept)], "scores")
+    node("Softmax", [scores], "probabilities", axis=1)
+    integral, classes = linear.classes.dtype.kind in "iub", linear.classes.tolist()
+    kind = types.INT64 if integral else types.STRING
+    names = [int(c) if integral else str(c).encode() for c in classes]
+    constants.append(helper.make_tensor("classes", kind, [len(classes)], names))
+    node("Gather", ["classes", node("ArgMax", [scores], "best", axis=1, keepdims=0)], "label", axis=0)
+    outputs = [
+        helper.make_tensor_value_info("label", kind, [None]),
+        helper.make_tensor_value_info("probabilities", types.DOUBLE, [None, len(classes)]),
+    ]
+    graph = helper.make_graph(nodes, "sdem_dist_MultinomialNB", [tensor], outputs, constants)
+    opsets = [helper.make_opsetid(domain, version) for domain, version in domains.items()]
+    return helper.make_model(graph, opset_imports=opsets, ir_version=9)

@@ -1,1 +1,0 @@
-"""Models for places where this package is not: scikit-learn pipelines, skops files, ONNX."""
