@@ -148,7 +148,9 @@ _READING = (
     _hidden("--label", "COLUMN", "Column of the label.  [default: label, or 0]"),
     _hidden("--label-separator", "TEXT", "What stands between the labels of a document that may have several or none."),
     _hidden(
-        "--unlabelled", "LABEL", "The label that means none, '' for an empty one; empty and null labels then mean it, too."
+        "--unlabelled",
+        "LABEL",
+        "The label that means none, '' for an empty one; empty and null labels then mean it, too.",
     ),
     _hidden("--no-labels labelled", None, "Documents have no labels, as lines have none.", True, flag_value=False),
     _hidden("--text", "COLUMN", "Column of the text, or several: title,body.  [default: text, or 1]"),
