@@ -68,11 +68,7 @@ async def probe(address: str, seconds: float) -> None:
     """Connect to a scheduler and leave again: distributed, ``comm.connect``, which ends when it is cancelled.
 
     Its own deadline, and a client's, do not cover the handshake: a scheduler that accepts and never answers hangs both.
-
-    Raises
-    ------
-    OSError
-        Nothing answered in time.
+    Raises OSError: nothing answered in time.
     """
     import asyncio
 
@@ -92,12 +88,12 @@ def leave_out_failed_cancellations() -> None:
 
     It does where an interrupt comes before the event loop has begun what it was asked for; nothing is lost by it.
     """
-    logging.getLogger("tornado.application").addFilter(_is_other_failure)
 
+    def is_other_failure(record: logging.LogRecord) -> bool:
+        error = record.exc_info[1] if record.exc_info else None
+        return not (isinstance(error, NameError) and "sync.<locals>.cancel" in record.getMessage())
 
-def _is_other_failure(record: logging.LogRecord) -> bool:
-    error = record.exc_info[1] if record.exc_info else None
-    return not (isinstance(error, NameError) and "sync.<locals>.cancel" in record.getMessage())
+    logging.getLogger("tornado.application").addFilter(is_other_failure)
 
 
 async def process_interface(job: Any, verb: str) -> None:

@@ -171,7 +171,17 @@ def space_of(spaces: tuple[str, ...]) -> Any:
     for text in spaces:
         name, equals, values = text.partition("=")
         if not equals:
-            files += _spaces_of_file(Path(text))
+            try:
+                read = json.loads(Path(text).read_text("utf-8"))
+            except OSError as error:
+                raise click.UsageError(f"--space {text}: it is neither NAME=A,B,C nor a file: {error}") from error
+            except ValueError as error:
+                raise click.UsageError(f"--space {text}: this is not JSON: {error}") from error
+            read = read if isinstance(read, list) else [read]
+            if not read or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in read):
+                raise click.UsageError(f"--space {text}: write {{name: [values]}}, or a list of such")
+            # JSON has lists where parameters have tuples, such as n-grams.
+            files += [{k: [tuple(v) if isinstance(v, list) else v for v in vs] for k, vs in s.items()} for s in read]
             continue
         problem = f"{name} is given twice" if name in named else ""
         if not any(mark in values for mark in "([{\"'"):
@@ -184,20 +194,6 @@ def space_of(spaces: tuple[str, ...]) -> Any:
         if problem or not named[name]:
             raise click.UsageError(f"--space {text}: {problem or 'write NAME=A,B,C'}")
     return [{**space, **named} for space in files or ([{}] if named else [])] or None
-
-
-def _spaces_of_file(path: Path) -> list[dict[str, Any]]:
-    try:
-        space = json.loads(path.read_text("utf-8"))
-    except OSError as error:
-        raise click.UsageError(f"--space {path}: it is neither NAME=A,B,C nor a file: {error}") from error
-    except ValueError as error:
-        raise click.UsageError(f"--space {path}: this is not JSON: {error}") from error
-    spaces = space if isinstance(space, list) else [space]
-    if not spaces or not all(isinstance(s, dict) and all(isinstance(v, list) for v in s.values()) for s in spaces):
-        raise click.UsageError(f"--space {path}: write {{name: [values]}}, or a list of such")
-    # JSON has lists where parameters have tuples, such as n-grams.
-    return [{k: [tuple(v) if isinstance(v, list) else v for v in values] for k, values in s.items()} for s in spaces]
 
 
 def _draw(search: CorpusSearchCV, documents: Any, path: Path, seed: int) -> None:

@@ -59,8 +59,17 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     X = _as_counts(estimator, documents)
     predicts = estimator.spec.predicts
     if predicts == "class":
-        report = _of_classes(estimator, X, y)
-        return report if is_dask(X) else _with_errors(report, estimator, documents, X)
+        report, rows = _of_classes(estimator, X, y), X
+        if is_dask(X):
+            return report
+        # The errors of documents in memory are kept with the report, which can be pickled; a corpus is read again.
+        if not isinstance(X, AnyCorpus):
+            wrong = report.positions[report.errors]
+            texts = [str(text) for text in _safe_indexing(documents, wrong)] if are_texts(documents) else None
+            wrong_rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, wrong)
+            rows = DocumentRows(wrong_rows, wrong.tolist(), texts)
+        report.blocks = partial(error_blocks, estimator, rows)
+        return report
     if predicts == "number":
         return _of_numbers(estimator, X, y)
     if predicts == "cluster":
@@ -267,20 +276,3 @@ def mistakes(estimator: Any, report: Any, corpus: AnyCorpus) -> Iterator[Columns
     """Yield `error_blocks` for a file: several labels are one text."""
     for block in error_blocks(estimator, corpus, report):
         yield {k: [joined(v) if isinstance(v, tuple) else v for v in values] for k, values in block.items()}
-
-
-def _with_errors(report: ErrorReport, estimator: Any, texts: Any, X: Any) -> ErrorReport:
-    """Return a report whose errors have words and texts; it can be pickled.
-
-    Of documents in memory it keeps the errors alone; a corpus is read when it is asked.
-
-    `texts`, `X`: the documents as they came, and with texts as counts.
-    """
-    documents = X
-    if not isinstance(X, AnyCorpus):
-        positions = report.positions[report.errors]
-        rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, positions)
-        own = [str(text) for text in _safe_indexing(texts, positions)] if are_texts(texts) else None
-        documents = DocumentRows(rows, positions.tolist(), own)
-    report.blocks = partial(error_blocks, estimator, documents)
-    return report

@@ -49,9 +49,9 @@ BUDGETS = {
     "corpus": Budget(("corpus",), 3_499, 2_900),
     "storage": Budget(("storage",), 1_588, 1_200),
     "inputs": Budget(("inputs",), 1_262, 900),
-    "reports, plots, export": Budget(("reports", "plots.py", "table.py", "export"), 2_851, 2_600),
+    "reports, plots, export": Budget(("reports", "plots.py", "table.py", "export.py"), 2_683, 2_600),
     "cluster": Budget(("cluster",), 1_039, 550),
-    "cli": Budget(("cli",), 3_285, 2_600),
+    "cli": Budget(("cli",), 2_977, 2_600),
     "top level, docs": Budget(("docs", "*.py"), 2_164, 1_150),
 }
 N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (224, 190), (130, 130), (450, 450), (23_102, 20_500)
