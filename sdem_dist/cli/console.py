@@ -24,15 +24,9 @@ overwrite_option = option("--overwrite", None, "Replace a FILE that exists.")
 
 
 def check_output(
-    output: Path,
-    inputs: Iterable[str | Path],
-    overwrite: bool,
-    suffixes: Sequence[str] = (),
-    *,
-    is_model: bool = False,
-    folder_exists: bool = True,
+    output: Path, inputs: Iterable[str | Path], overwrite: bool, suffixes: Sequence[str] = (), kind: str = "file"
 ) -> None:
-    """Raise an error where a file, or a model, cannot be written, or would replace what must stay, such as `inputs`."""
+    """Raise an error where a "file", "model" or "log" cannot be written, or would replace what must stay: `inputs`."""
     from sdem_dist.saving import KIND, check_destination
     from sdem_dist.storage.archive import is_archive
     from sdem_dist.storage.publish import check_writable
@@ -47,7 +41,7 @@ def check_output(
         if same:
             what = f"a file of {path}" if os.path.isdir(path) else path
             raise click.UsageError(f"{output} would replace {what}, which this command reads; choose another name")
-    if is_model:
+    if kind == "model":
         check_destination(output)
     elif output.is_dir():
         raise click.UsageError(f"{output} is a folder; name a file")
@@ -59,7 +53,7 @@ def check_output(
                 raise click.UsageError(f"{output} is within the corpus {folder}; choose another name")
     if not overwrite and output.is_file() and output.stat().st_size:
         raise click.ClickException(f"{output} exists already: choose another name, or replace it (--overwrite)")
-    if folder_exists and not is_model:
+    if kind == "file":  # the folder of a log is made later
         check_writable(output)
 
 

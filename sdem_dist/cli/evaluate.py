@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -27,17 +28,7 @@ from sdem_dist.storage.encoding import null_for_nan
 @option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
 @where_options
-def evaluate(
-    model: Path,
-    corpus: str,
-    full: bool,
-    errors: Path | None,
-    overwrite: bool,
-    particles: int | None,
-    as_json: bool,
-    source: Source,
-    where: Where,
-) -> None:
+def evaluate(model: Path, corpus: str, source: Source, where: Where, **options: Any) -> None:
     """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
 
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean
@@ -70,31 +61,32 @@ def evaluate(
     from sdem_dist.reports.reporting import mistakes, was_trained_on
 
     is_source(corpus)  # raises where there is nothing
+    errors = options["errors"]
     if errors is not None:
-        check_output(errors, (model, corpus), overwrite, SUFFIXES)
+        check_output(errors, (model, corpus), options["overwrite"], SUFFIXES)
     estimator = sdem_dist.load_model(model)
     if errors is not None and estimator.spec.predicts not in ("class", "number"):
         raise click.UsageError(f"--errors is for classifiers and regressors, and {model} is neither")
-    if particles is not None:
+    if options["particles"] is not None:
         if "word_nll" not in estimator.spec.shown:
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
-        estimator.set_params(n_particles=particles)
+        estimator.set_params(n_particles=options["particles"])
     beside, with_texts = None if where.here else model, errors is not None and where.here
     with (
         where.client() as client,
         documents_of([corpus], source, estimator, beside=beside, client=client, keep_text=with_texts) as documents,
     ):
         metrics = estimator.evaluate(documents, client=client)
-        report = estimator.report(documents) if full or errors is not None else None
+        report = estimator.report(documents) if options["full"] or errors is not None else None
         if errors is not None:
             write_table(errors, mistakes(estimator, report, documents))
             by_place = isinstance(documents.ids_at([0])[0], int)  # the corpus of a source is removed below
         if was_trained_on(estimator, documents):
             click.echo(f"{corpus} is what {model} was trained on: new documents will do worse", err=True)
-    details = report if full else None
+    details = report if options["full"] else None
     if details is not None:  # only a report has these; its log-loss is "ncll" of the metrics
         metrics = {name: value for name, value in details.figures.items() if name != "log_loss"} | metrics
-    if as_json:
+    if options["as_json"]:
         click.echo(json.dumps(null_for_nan((details.to_dict() if details else {}) | metrics), allow_nan=False))
     else:
         hidden = without_label(documents) if estimator.spec.target == "labels" else 0
@@ -156,7 +148,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
 
     target = output or model
     inputs = () if output is None else (corpus,)
-    check_output(target, inputs, overwrite or target.resolve() == model.resolve(), is_model=True)
+    check_output(target, inputs, overwrite or target.resolve() == model.resolve(), kind="model")
     estimator = sdem_dist.load_model(model)
     if not isinstance(estimator, EngineClassifier):
         raise click.ClickException(f"{model} is a {type(estimator).__name__}: sets of classes are a classifier's")

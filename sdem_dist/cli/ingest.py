@@ -67,13 +67,7 @@ Examples:
 @option("--overwrite", None, "Replace a corpus that exists.")
 @where_options
 def ingest(
-    sources: tuple[Path, ...],
-    corpus: str,
-    source: Source,
-    words: VectorizerSettings,
-    where: Where,
-    quiet: bool,
-    **options: Any,
+    sources: tuple[Path, ...], corpus: str, source: Source, words: VectorizerSettings, where: Where, **options: Any
 ) -> None:
     """Read SOURCES and write them as one CORPUS.
 
@@ -98,7 +92,7 @@ def ingest(
     with (
         say_what_remains(f"nothing was written{resume_hint}"),
         where.client() as client,
-        shown_progress(quiet=quiet) as progress,
+        shown_progress(quiet=options.pop("quiet")) as progress,
     ):
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
     written = sdem_dist.open_corpus(report.path)

@@ -115,9 +115,9 @@ def train(
     paths = spool_stdin(corpora, source.reading.format)
     refuse_far_sources((*paths, held_out), where.far)
     overwrite = options["overwrite"] or options["resume"]
-    check_output(model, (), overwrite, is_model=True)  # not after hours of training
+    check_output(model, (), overwrite, kind="model")  # not after hours of training
     if log is not None:
-        check_output(log, (model, *corpora), overwrite, folder_exists=False)
+        check_output(log, (model, *corpora), overwrite, kind="log")
     estimator = estimator_of(options["estimator"], options, source.reading.label_separator)
     if options["costs"] is not None and estimator.spec.target != "labels":
         raise click.UsageError(f"--costs is for classifiers, and {options['estimator']} is none")

@@ -97,7 +97,7 @@ def tune(
     from sdem_dist.selection.trials import described
 
     overwrite = options["overwrite"] or resume
-    check_output(model, (), overwrite, is_model=True)
+    check_output(model, (), overwrite, kind="model")
     for path, suffixes in ((curve, (".png", ".svg", ".pdf")), (table, SUFFIXES)):
         if path is not None:
             check_output(path, (model, *corpora), overwrite, suffixes)
