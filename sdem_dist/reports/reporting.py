@@ -59,16 +59,15 @@ def report_of(estimator: Any, X: object, y: object = None) -> Report:
     X = _as_counts(estimator, documents)
     predicts = estimator.spec.predicts
     if predicts == "class":
-        report, rows = _of_classes(estimator, X, y), X
-        if is_dask(X):
-            return report
+        report = _of_classes(estimator, X, y)
         # The errors of documents in memory are kept with the report, which can be pickled; a corpus is read again.
-        if not isinstance(X, AnyCorpus):
+        if isinstance(X, AnyCorpus):
+            report.blocks = partial(error_blocks, estimator, X)
+        elif not is_dask(X):
             wrong = report.positions[report.errors]
+            rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, wrong)
             texts = [str(text) for text in _safe_indexing(documents, wrong)] if are_texts(documents) else None
-            wrong_rows = _safe_indexing(sp.csr_matrix(X) if sp.issparse(X) else X, wrong)
-            rows = DocumentRows(wrong_rows, wrong.tolist(), texts)
-        report.blocks = partial(error_blocks, estimator, rows)
+            report.blocks = partial(error_blocks, estimator, DocumentRows(rows, wrong.tolist(), texts))
         return report
     if predicts == "number":
         return _of_numbers(estimator, X, y)
