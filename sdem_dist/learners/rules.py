@@ -52,9 +52,17 @@ class StepSizes:
     def of_lane(self, model: Any, n_documents: float, corpus_scale: float) -> Schedule:
         """Return what kernels take; `corpus_scale` documents of the corpus are seen for one of the lane."""
         gain = 1.0 / n_documents if self.correction else 0.0
-        gains, floors = (gain * model.alpha, gain * model.class_alpha), (self.floor, self.class_floor)
-        rates = self.start, self.class_start, self.decay
-        return Schedule(*rates, *gains, float(corpus_scale), *floors, self.mean_square)
+        return Schedule(
+            start=self.start,
+            class_start=self.class_start,
+            decay=self.decay,
+            word_gain=gain * model.alpha,
+            class_gain=gain * model.class_alpha,
+            corpus_scale=float(corpus_scale),
+            floor=self.floor,
+            class_floor=self.class_floor,
+            mean_square=self.mean_square,
+        )
 
 
 def paper_steps(decay: float = DECAY) -> StepSizes:

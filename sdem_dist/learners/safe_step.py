@@ -139,9 +139,7 @@ class SafeStep(TableSteps):
         rho = state.rho * SHRINKAGE
         return state._replace(class_counts=counts, mu=sums / counts[:, None], rho=rho, t=state.t + s.weight)
 
-    def _moved(
-        self, sdem: SdEM[Any], point: Point, s: FeatureStatistics, rho: float
-    ) -> tuple[np.ndarray, np.ndarray, float]:
+    def _moved(self, sdem: SdEM[Any], point: Point, s: FeatureStatistics, rho: float) -> tuple[Any, Any, float]:
         """Return where a round leads: to the mean of its lanes, or one step with their sum."""
         if self.local:
             return s.class_counts / s.weight, s.sums / s.class_counts[:, None], rho
@@ -185,14 +183,11 @@ class SafeStep(TableSteps):
         return class_step + prior, step + prior[:, None] * mu
 
 
-def safe_step(
-    variables: FeatureModel, at: Point, way: Point, rho: float, radius: float
-) -> tuple[np.ndarray, np.ndarray, float]:
+def safe_step(variables: FeatureModel, at: Point, way: Point, rho: float, radius: float) -> tuple[Any, Any, float]:
     """Step along a way, halved for each variable until it stays inside S and within `radius` (section 3.2).
 
     Counts sum to n, so that rho = 1 with the statistics of all documents and the NLL is a step of EM.
-
-    Returns `rho`, the largest step that a variable has gone.
+    Returns N and mu, and the largest step that a variable has gone.
     """
     (counts, mu), (class_step, step) = at, way
     for _ in range(HALVINGS):

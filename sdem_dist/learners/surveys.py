@@ -95,9 +95,8 @@ class Columns(OnePass[ColumnSummary, DenseDocuments]):
     def map(self, state: ColumnSummary, documents: DenseDocuments, lane: Lane) -> ColumnSummary:
         table = np.asarray(documents.values, np.float64)
         is_present = ~np.isnan(table)
-        weights = np.ones((len(table), 1))
-        if self.weighted and documents.weights is not None:
-            weights = documents.weights[:, None]
+        of_documents = documents.weights if self.weighted else None
+        weights = np.ones((len(table), 1)) if of_documents is None else of_documents[:, None]
         n = (is_present * weights).sum(axis=0)
         mean = (np.where(is_present, table, 0.0) * weights).sum(axis=0) / np.where(n > 0, n, 1.0)
         with np.errstate(over="ignore", invalid="ignore"):  # `high` and `low` refuse what cannot be squared
@@ -240,8 +239,7 @@ class Survey(OnePass[SurveyResult, DenseDocuments | Documents]):
         order = np.argsort(keys, axis=1, kind="stable")[:, : self.n_examples]
         chosen = (np.take_along_axis(array, order, axis=1) for array in (keys, positions))
         rows, largest, lowest, missing, n = list(zip(*parts, strict=True))[2:]
-        sums = np.sum(rows, axis=0), max(largest), min(lowest), sum(missing), sum(n)
-        return SurveyResult._make([*chosen, *sums])
+        return SurveyResult._make([*chosen, np.sum(rows, axis=0), max(largest), min(lowest), sum(missing), sum(n)])
 
 
 def examples_of(survey: SurveyResult, n: Sequence[int]) -> list[np.ndarray]:

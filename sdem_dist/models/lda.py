@@ -18,8 +18,6 @@ from sdem_dist.models import word_counts
 from sdem_dist.models.word_counts import LocalDocuments, SdemState, SdemStatistics, WordCounts, lengths
 from sdem_dist.records import record
 
-_NO_COMPONENTS = np.empty(0, np.int64)
-
 INFERENCE = {"map": topics.MAP, "gibbs": topics.GIBBS}
 OCCURRENCES = {"shared": topics.SHARED, "paper": topics.LITERAL, "each": topics.EACH}
 
@@ -138,7 +136,7 @@ class LdaClasses(WordCounts):
         rows, class_counts = np.zeros((len(local.words), self.n_columns)), np.zeros(self.n_classes)
         # NLL needs no scores, and so no particles.
         how = replace(self.inference, n_particles=0 if isinstance(loss, Nll) else self.inference.n_particles).how
-        objective = Objective(kernel_form(loss, self.n_classes), tolerance, _NO_COMPONENTS)
+        objective = Objective(kernel_form(loss, self.n_classes), tolerance, np.empty(0, np.int64))
         for a, b in runs(_costs(local.documents, self.inference, self.n_columns)):
             visited = local.visited(np.arange(a, b))
             kernel.add_expected_statistics(

@@ -5,6 +5,7 @@ a part common to all classes, a part of each class's totals, and a sum over the 
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,7 +23,6 @@ MARGIN = 1.0
 """Of the hinge loss."""
 FEWEST = 20
 """Held-out documents under which they give no temperature."""
-
 SCORES = 1 << 22
 """Scores that are held at a time, where documents are scored a few at a time."""
 
@@ -199,11 +199,11 @@ class SparseCounts(Model):
         """Return labelled documents with entries that kernels are compiled for."""
         if documents.labels is None:
             raise ValueError("documents without labels cannot be prepared for training or evaluation")
-        d, kind = documents, documents.data.dtype
-        dtype = np.float32 if kind.kind == "u" else np.promote_types(kind, np.float32)
-        data, indices = d.data.astype(dtype, copy=False), d.indices.astype(np.uint32, copy=False)
-        weights = np.where(documents.labels < 0, 0.0, 1.0 if d.weights is None else d.weights)
-        return Documents(data, indices, d.indptr, d.n_features, d.labels, weights)
+        data = documents.data
+        dtype = np.float32 if data.dtype.kind == "u" else np.promote_types(data.dtype, np.float32)
+        weights = np.where(documents.labels < 0, 0.0, 1.0 if documents.weights is None else documents.weights)
+        indices = documents.indices.astype(np.uint32, copy=False)
+        return replace(documents, data=data.astype(dtype, copy=False), indices=indices, weights=weights, targets=None)
 
     def complete(self, documents: Any) -> ManyClassStatistics:
         labels, weights, lengths = documents.labels, documents.weights, np.diff(documents.indptr)

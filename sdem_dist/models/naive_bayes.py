@@ -31,8 +31,7 @@ from sdem_dist.models.word_counts import (
 )
 from sdem_dist.records import record
 
-NO_MEMBERS = np.empty((1, 0), np.uint8)
-"""Of documents with one label each."""
+NO_MEMBERS = np.empty((1, 0), np.uint8)  # of documents with one label each
 
 
 class NaturalParameters(NamedTuple):

@@ -275,8 +275,10 @@ class TopicModel(Model):
         documents, every = _documents(local), np.arange(len(local.weights))
         for a, b in runs(topic_steps.costs(documents, every, how, self.n_topics)):
             topic_steps.add_gradients(documents, every[a:b], self._response(n_documents), parameters, how, gradient)
-        means, numbers = (np.empty((0, 0)), zeros, zeros), (0.0, 0.0, local.weight, _labelled(local))
-        return TopicStatistics(local.words, rows, *means, output, np.zeros_like(output), zeros, *numbers, evidence)
+        return TopicStatistics(
+            local.words, rows, np.empty((0, 0)), zeros, zeros, output, np.zeros_like(output), zeros, 0.0, 0.0,
+            local.weight, _labelled(local), evidence,
+        )  # fmt: skip
 
     def _response(self, n_documents: float) -> Response:
         labelled = n_documents / self.n_labelled if self.n_labelled else 1.0
