@@ -162,8 +162,8 @@ def checks_of(examined: Examined, n_features: int | None = None, n_classes: int 
     checks = list[Check]()
     for topic, verdict, problems, fine in rows:
         if workers or topic in ("versions", "scratch"):
-            found = [Check(verdict, topic, text) for text in problems]
-            checks += found or ([Check("ok", topic, fine)] if fine else [])
+            lines = [Check(verdict, topic, text) for text in problems]
+            checks += lines or ([Check("ok", topic, fine)] if fine else [])
     return checks
 
 

@@ -42,7 +42,7 @@ class TaskSizes:
         self._load_seconds = 0.0  # of a round, what reading and preparing took lately
         self._shared_seconds = 0.0  # what the last round took that was dealt out to all workers
         self._work_seconds = float("inf")  # what one worker needs for a round
-        self._n_together = 1
+        self._n_rounds = 1
 
     def measured(self, n_rounds: int, timings: Sequence[tasks.TaskTiming], seconds: float) -> None:
         """Record what the tasks of `n_rounds` rounds took, and how long the driver waited for them."""
@@ -54,10 +54,10 @@ class TaskSizes:
         self._load_seconds = max(load, FORGOTTEN * self._load_seconds)
         self._work_seconds = growth * sum(t.map + t.merge for t in timings) / n_rounds + self._load_seconds
         # Where workers shared a round, none has all of its documents: one alone begins with a single round.
-        most = max(self._n_together, 2 * n_rounds)
+        most = max(self._n_rounds, 2 * n_rounds)
         if sum(t.n_lanes > 0 for t in timings) > n_rounds:
             self._shared_seconds, most = seconds, 1
-        self._n_together = max(1, min(most, int(SHORT_TASK / max(self._work_seconds, 1e-6))))
+        self._n_rounds = max(1, min(most, int(SHORT_TASK / max(self._work_seconds, 1e-6))))
 
     def lanes_and_rounds(self) -> tuple[int, int]:
         """Return how many lanes, and how many rounds, the next task should have at most."""
@@ -66,7 +66,7 @@ class TaskSizes:
         if self._executor.max_pending_rounds > 0 and self._plan.n_blocks == 1:
             longest = SHORT_TASK if n_lanes == 1 else min(SHORT_TASK, self._shared_seconds)
             if self._work_seconds < longest:
-                return 1 << (n_lanes - 1).bit_length(), self._n_together
+                return 1 << (n_lanes - 1).bit_length(), self._n_rounds
         return 1 << max(1, n_lanes // (TASKS_A_WORKER * self._executor.n_workers)).bit_length() - 1, 1
 
 

@@ -226,8 +226,8 @@ def naming_bad_document(learner: AnyWideLearner, corpus: CorpusLike, state: Any,
             middle = (start + stop) // 2
             failing = next((half for half in ((start, middle), (middle, stop)) if fails(*half)), None)
             start, stop = failing or (start, stop)
-        together = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
-        what = corpus.place(start) if failing else together
+        span = f"documents from {corpus.place(lane.start)} to {corpus.place(lane.stop - 1)} together"
+        what = corpus.place(start) if failing else span
         raise DocumentError(
             f"{what} cannot be trained on: {type(error).__name__}: {error} (in lane {lane.lane} of round {lane.round} of "
             f"epoch {lane.epoch}, counted from 0)"

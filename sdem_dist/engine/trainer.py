@@ -274,8 +274,8 @@ class StageRun:
         """Submit the next round, or as many of the next `most` as one task should run; return how many."""
         if not self._pending:
             self._clock = time.perf_counter()
-        bundle, together = self._sizes.lanes_and_rounds()
-        numbers = range(first, first + min(most, together))
+        bundle, most_rounds = self._sizes.lanes_and_rounds()
+        numbers = range(first, first + min(most, most_rounds))
         rounds = list(itertools.takewhile(bool, (self._plan.lanes(epoch, number) for number in numbers)))
         blocks, timings = self.blocks, []
         if rounds:  # otherwise there are more rounds than documents

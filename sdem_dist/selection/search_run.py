@@ -237,13 +237,13 @@ class Checkpoints:
         parameters = cast("dict[str, object]", search["parameters"])
         early = {name: value for name, value in parameters.items() if name not in READING}
         # Documents may settle how they are read: each setting's file names that, and this one is compared before.
-        self._begun, self._early = self.folder / "search.sdem", {"run": {**search, "parameters": early}}
-        if self._begun.exists():
+        self._search_file, self._early = self.folder / "search.sdem", {"run": {**search, "parameters": early}}
+        if self._search_file.exists():
             if not resume:
                 raise ModelError(
                     f"{folder} has an earlier search: resume it (resume=True, --resume), or choose another folder"
                 )
-            check_run(self._begun, self._early["run"], read_archive(self._begun, KIND, [])[1])
+            check_run(self._search_file, self._early["run"], read_archive(self._search_file, KIND, [])[1])
 
     def _file(self, trial: Trial, fold: int) -> tuple[Path, Json]:
         """Return where the scores of a setting on a fold are, and what they are recognised by."""
@@ -269,8 +269,8 @@ class Checkpoints:
         columns = {} if of.predictions is None else of.predictions._asdict()
         arrays = {name: column for name, column in columns.items() if column is not None}
         saved = {"scores": of.scores, "seconds": of.seconds, "error": of.error, "arrays": list(arrays)}
-        if not self._begun.exists():
-            write_archive(self._begun, KIND, {}, self._early)
+        if not self._search_file.exists():
+            write_archive(self._search_file, KIND, {}, self._early)
         path, run = self._file(trial, fold)
         write_archive(path, KIND, arrays, {"run": run, "fold": to_json(saved)})
 
