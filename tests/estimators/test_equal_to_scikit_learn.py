@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_breast_cancer, load_digits, load_iris, load_wine
 
 import sdem_dist as sd
-from sdem_dist import BernoulliNB, CategoricalNB, GaussianNB, MixedNB, MultinomialNB
+from sdem_dist import BernoulliNB, GaussianNB, MixedNB, MultinomialNB
 
 X, Y = random_counts(90, 25, 4, seed=6)
 WEIGHTS = np.random.default_rng(0).random(len(Y)) * 3
@@ -130,7 +130,6 @@ REPEATED = {
     "Gaussian with a prior": (GaussianNB(loss="nll", prior=0.5), IRIS, SPECIES),
     "half-labelled": (GaussianNB(loss="nll", n_epochs=10, unlabelled=2), IRIS, SPECIES),
     "mixed": (MixedNB(loss="nll", kinds={1: "exponential", 3: "poisson"}), IRIS, SPECIES),
-    "categories": (CategoricalNB(loss="nll"), X.toarray(), Y),
 }
 
 
