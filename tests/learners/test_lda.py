@@ -246,3 +246,18 @@ def test_the_seed_alone_decides():
 def test_a_fraction_of_a_word_counts_as_an_occurrence_of_that_weight():
     whole, half, next_whole = (log_probability(TOPICS, of([[1.0, n, 0.0]]), 1.0, 5_000)[0] for n in (1.0, 1.5, 2.0))
     assert whole > half > next_whole
+
+
+@pytest.mark.parametrize("n", [20, 150])
+def test_long_documents_have_the_exact_sum_in_the_mean(n):
+    rng = np.random.default_rng(n)
+    beta, alpha = rng.dirichlet(np.ones(300), 2).T[:n].copy(), 0.5
+    ways = np.zeros(1)  # ln of the sum over all assignments with so many words of the first topic
+    for first, second in np.log(beta):
+        ways = np.logaddexp(np.append(ways + second, -np.inf), np.append(-np.inf, ways + first))
+    of_first = np.arange(n + 1)
+    prior = gammaln(of_first + alpha) + gammaln(n - of_first + alpha) - 2 * gammaln(alpha) - gammaln(n + 2 * alpha)
+    expected = logsumexp(ways + prior + gammaln(2 * alpha))
+    each = [log_probability(beta, of(np.ones((1, n))), alpha, 20, seed)[0] for seed in range(300)]
+    np.testing.assert_allclose(logsumexp(each) - np.log(len(each)), expected, atol=0.03)
+    assert np.std(each) < 0.5
