@@ -6,8 +6,12 @@ import scipy.sparse as sp
 from sklearn.metrics import accuracy_score, f1_score, log_loss
 
 import sdem_dist as sd
+from sdem_dist.documents import Documents
 from sdem_dist.label_scores import best_thresholds, fitting_sums
-from sdem_dist.losses import Blend, CostSensitiveHinge, Hinge
+from sdem_dist.losses import NAMED, Blend, CostSensitiveHinge, Hinge
+from sdem_dist.models.heads import Classes, Labels
+from sdem_dist.models.naive_bayes import NaiveBayes
+from sdem_dist.models.word_counts import localised
 
 N, WORDS, LABELS = 400, 60, 5
 NAMES = ("ant", "bee", "cow", "dog", "emu")
@@ -29,12 +33,30 @@ FIXED = {"n_epochs": 3, "validation_fraction": 0}
 @pytest.mark.parametrize(
     "loss", ["hinge", "ncll", Hinge(0.0), Blend(Hinge(), 0.2), CostSensitiveHinge(((0, 1), (3, 0)))]
 )
-@pytest.mark.parametrize("how", [{}, {"merge": "sum", "batch_size": 100}], ids=["a lane", "sums"])
-def test_training_is_a_binary_fit_for_each_label(loss, how):
-    odds = sd.MultiLabelNB(loss=loss, **how, **FIXED).fit(X, Y).decision_function(X)
+def test_one_lane_is_a_binary_fit_for_each_label(loss):
+    odds = sd.MultiLabelNB(loss=loss, **FIXED).fit(X, Y).decision_function(X)
     for label in range(LABELS):
-        alone = sd.MultinomialNB(loss=loss, **how, **FIXED).fit(X, Y[:, label]).decision_function(X)
+        alone = sd.MultinomialNB(loss=loss, **FIXED).fit(X, Y[:, label]).decision_function(X)
         np.testing.assert_allclose(odds[:, label], alone, atol=1e-4)
+
+
+@pytest.mark.parametrize("loss", ["hinge", "ncll"])
+def test_statistics_at_one_theta_are_those_of_each_label(loss):
+    rng = np.random.default_rng(2)
+    whole, binary = NaiveBayes(WORDS, Labels(LABELS)), NaiveBayes(WORDS, Classes(2))
+    state = whole.start(0, WORDS, 0)._replace(words=rng.gamma(2.0, 1.0, (WORDS, 2 * LABELS)))
+    state = state._replace(totals=state.words.sum(axis=0), class_counts=rng.gamma(2.0, 1.0, 2 * LABELS))
+    documents = Documents(X.data.astype(float), X.indices.astype(np.uint32), X.indptr.astype(np.int64), WORDS)
+    local = localised(documents, np.zeros(N, np.int32), rng.random(N), Y.astype(np.uint8))
+    found = whole.expected(state, local, NAMED[loss], np.empty(0), 0.0)
+    for label in range(LABELS):
+        pair = slice(2 * label, 2 * label + 2)
+        own = state._replace(
+            words=state.words[:, pair], totals=state.totals[pair], class_counts=state.class_counts[pair]
+        )
+        alone = binary.expected(own, local._replace(labels=Y[:, label]), NAMED[loss], np.empty(0), 0.0)
+        np.testing.assert_allclose(found.rows[:, pair], alone.rows, atol=1e-9)
+        np.testing.assert_allclose(found.class_counts[pair], alone.class_counts, atol=1e-9)
 
 
 def test_labels_may_be_written_in_any_way():
