@@ -144,7 +144,7 @@ def calibrate(model: Path, corpus: str, output: Path | None, overwrite: bool, so
     taken part in training, nor in choosing training time (as a validation corpus with --patience). The documents that
     naive Bayes holds out by itself take part in both, so they cannot serve here.
     """
-    from sdem_dist.estimators.classifier import EngineClassifier
+    from sdem_dist.estimators.predictions import EngineClassifier
 
     target = output or model
     inputs = () if output is None else (corpus,)

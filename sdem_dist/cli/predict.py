@@ -154,7 +154,7 @@ def predictions_of(estimator: Any, name: object, coverage: float | None = None) 
     Raises ModelError: it predicts nothing; or it has no sets.
     """
     from sdem_dist.calibration import conformal_sets
-    from sdem_dist.estimators.classifier import EngineClassifier
+    from sdem_dist.estimators.predictions import EngineClassifier
 
     kind, predicts, sets = type(estimator).__name__, estimator.spec.predicts, None
     if coverage is not None:

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import scipy.sparse as sp
 from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
 from sklearn.utils import Tags
 from sklearn.utils.validation import check_is_fitted
 
@@ -20,52 +21,49 @@ from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.engine.events import Callback
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
+from sdem_dist.export import to_sklearn
+from sdem_dist.fitting import running
 from sdem_dist.fitting.defaults import MAX_EPOCHS
+from sdem_dist.fitting.running import CALLER, CallbackSupportMixin, with_callbacks
 from sdem_dist.fitting.scoring import LazyParameters
-from sdem_dist.fitting.sklearn_callbacks import CALLER, CallbackSupportMixin, tasks_of, with_callbacks
 from sdem_dist.inputs.raw_text import are_texts
-from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.source import documents_of, source_of, table_of
 from sdem_dist.inputs.spec import Estimator, Layout, Source
 from sdem_dist.inputs.validation import check_classes, check_words, is_dask
 from sdem_dist.learners.protocol import AnyModelLearner
 from sdem_dist.models.heads import Labels
+from sdem_dist.models.naive_bayes import joint_scores
 from sdem_dist.models.topic_heads import SigmoidLabels
+from sdem_dist.reports.parts import Row, table_rows, word_rows
+from sdem_dist.reports.report import Report
+from sdem_dist.reports.reporting import agreement, report_of
+from sdem_dist.saving import save_model
 from sdem_dist.text.texts import texts_of_strings
 
 if TYPE_CHECKING:
     from distributed import Client
     from sklearn.pipeline import Pipeline
 
-    from sdem_dist.reports.report import Report
-
-
-def _parameters_of(learner: AnyModelLearner, state: Any) -> Any:
-    # a function of a module, where skops looks a bound method up in the wrong class
-    return learner.parameters(state)
-
 
 @p.estimator
 class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     """Base of the estimators: they declare their parameters and a `spec`, and run the stages of a fit."""
 
-    _learned: ClassVar[Mapping[str, str]] = {
-        "n_features_in_": "int",
-        "history_": "list of dict\n"
-        "One entry per epoch: ``epoch``, ``seconds``, and the metrics of epochs that were evaluated. Losses are means per\n"
-        "document, or row. Those of validation documents have the prefix ``validation_``.",
-        "n_iter_": "int\nEpochs run.",
-        "damaged_shards_": "list of str\nWhat was wrong with each shard that `fit` left out, see its `skip_damaged`.",
-        "learner_, state_": "NamedTuple or dataclass\nWhat was trained: settings, and expectation parameters mu.",
-    }
-    """What fitting adds, beside properties: numpydoc's kind and meaning by name."""
+    evaluate_every: int = 1
+    n_jobs: int | None = None
+    verbose: bool | int = False
 
-    evaluate_every: int = p.param(1, *p.EVALUATE_EVERY)
-    n_jobs: int | None = p.param(
-        None, p.integer(optional=True), "Threads where there is no client; None: all cores. No bit depends on it."
-    )
-    verbose: bool | int = p.param(
-        False, p.either(p.truth(), p.integer(0)), "Show progress on standard error; a number as scikit-learn has it."
-    )
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> object:
+            # Whatever fitting adds says that there was no fit, so that no method has to ask.
+            fitted_later = (name.endswith("_") and not name.startswith("_")) or name == "_lazy_parameters"
+            if fitted_later and "state_" not in self.__dict__:
+                raise NotFittedError(
+                    f"This {type(self).__name__} instance is not fitted yet. Call 'fit' with appropriate arguments before "
+                    "using this estimator."
+                )
+            return object.__getattribute__(self, name)  # raises anew what a property has raised
 
     @property
     def layouts(self) -> tuple[Layout, ...]:
@@ -87,7 +85,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         """Raise CorpusError where the columns of a corpus are not those that the model was trained on."""
         check_words(self, source)
 
-    @with_callbacks
     def fit(
         self,
         X: object,
@@ -108,35 +105,32 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Parameters
         ----------
         X : {array-like, sparse matrix, dask array} of shape (n_samples, n_features), texts, or Corpus
-            Documents: counts or weights; raw texts in a list, an array, a pandas or an Arrow column; or, for the models
-            of tables, a table, NaN where a value is missing. A corpus brings its labels or targets.
+            Counts or weights; texts in a list, an array, a pandas or an Arrow column; for models of tables a table, NaN
+            where a value is missing. A corpus brings its labels or targets.
         y : array-like of shape (n_samples,) or (n_samples, n_targets), default=None
             Labels, or targets of a regressor; None with a corpus. Mixtures and topic models without labels ignore it.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights of the documents in memory. A document of weight 0 counts nowhere. With ``loss="nll"`` a weight is
             a number of documents; other losses of classifiers divide them by their mean.
         client : distributed.Client, default=None
-            Train on this Dask cluster. `X` is then a corpus that its workers can read, or a dask array of counts. They
-            write the array as a corpus for the time of the fit: into ``sdem-dist.scratch`` of Dask's configuration, a
-            folder or a URL, or into its ``temporary-directory``.
+            Train on this Dask cluster. `X` is then a corpus that its workers can read, or a dask array of counts, which
+            they write as a corpus for the time of the fit: into ``sdem-dist.scratch`` of Dask's configuration, a folder
+            or a URL, or into its ``temporary-directory``.
         validation : Corpus or tuple (X, y), default=None
             Documents evaluated after epochs, for the history and for `patience`.
         checkpoint : path, default=None
             Folder for checkpoints.
-        checkpoint_rounds : int, default=None
-        checkpoint_seconds : float, default=None
+        checkpoint_rounds, checkpoint_seconds : float, default=None
             Write a checkpoint after this many rounds, or seconds. Both None: after every epoch.
         resume : bool, default=False
             Go on from the newest checkpoint in the folder; the result has the bits of an uninterrupted run.
         skip_damaged : bool, default=False
-            Leave out shards that do not match their checksums, instead of ending with an error. The corpus is read once
-            before training to find them. A warning and `damaged_shards_` name them. A `validation` corpus must have
-            none.
+            Leave out shards that do not match their checksums, instead of ending with an error: the corpus is read once
+            to find them. A warning and `damaged_shards_` name them. A `validation` corpus must have none.
         callbacks : sequence of callables
-            Called with every event of the run, see `sdem_dist.engine.events`. If a callback has a method `fitted`, it
-            is called with this estimator at the end; if it has a method `failed`, that is called when the fit fails.
-            ``examples/mlflow_runs.py`` has both. Callbacks of scikit-learn (1.9 or newer), such as ``ProgressBar``, go
-            to `set_callbacks`.
+            Called with every event of the run, see `sdem_dist.engine.events`. A method `fitted` of a callback is called
+            with this estimator at the end, a method `failed` when the fit fails, see ``examples/mlflow_runs.py``.
+            Callbacks of scikit-learn (1.9 or newer), such as ``ProgressBar``, go to `set_callbacks`.
 
         Returns
         -------
@@ -149,28 +143,26 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         CorpusError, ClusterError, ModelError
             A damaged corpus, an unreachable cluster, a checkpoint that does not fit.
         """
-        from sdem_dist.fitting.running import corpus_in_scratch, executor_for, notifying, run_fit, undamaged_part
-
         p.check(self)
         self._check()
         self._look_at(X)
         documents, targets, weights = X, y, sample_weight
         with ExitStack() as stack:
             if client is not None and is_dask(X):
-                documents = stack.enter_context(corpus_in_scratch(self, X, y, sample_weight, client))
+                documents = stack.enter_context(running.corpus_in_scratch(self, X, y, sample_weight, client))
                 targets = weights = None
             source = source_of(self, documents, targets, weights, client=client)
             self.damaged_shards_ = []
-            callbacks = [*callbacks, *tasks_of(self, X, y)]
-            stack.enter_context(notifying(callbacks, self))
-            with executor_for(client, self.n_jobs, source) as executor:
+            callbacks = [*callbacks, *running.tasks_of(self, X, y)]
+            stack.enter_context(running.notifying(callbacks, self))
+            with running.executor_for(client, self.n_jobs, source) as executor:
                 if skip_damaged and isinstance(source.corpus, Corpus):
-                    corpus, self.damaged_shards_ = undamaged_part(source.corpus, executor, callbacks)
+                    corpus, self.damaged_shards_ = running.undamaged_part(source.corpus, executor, callbacks)
                     source = source_of(self, corpus)
                 source = self._weighed(source)
                 self._describe(source)
                 checkpoints = checkpoint, checkpoint_rounds, checkpoint_seconds, resume
-                end = run_fit(self, source, executor, client, validation, *checkpoints, callbacks)
+                end = running.run_fit(self, source, executor, client, validation, *checkpoints, callbacks)
             self.history_, self.n_iter_ = end.history, len(end.history)
             self._take(end.learner, end.state)
             self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
@@ -179,6 +171,9 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
             for message in end.warnings:
                 warnings.warn(message, stacklevel=CALLER)
         return self
+
+    if with_callbacks and not TYPE_CHECKING:
+        fit = with_callbacks(fit)
 
     def _look_at(self, X: object) -> None:
         """Take note of what is to be trained on, before it is read; raise ValueError if parameters do not suit it."""
@@ -203,7 +198,7 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         self.state_ = state
         head = getattr(learner, "head", None)
         self._several = isinstance(head, SigmoidLabels) or (isinstance(head, Labels) and not head.exclusive)
-        self._lazy_parameters: LazyParameters = LazyParameters(partial(_parameters_of, learner, state))
+        self._lazy_parameters = LazyParameters(learner, state)
         self.__dict__.pop("set_scores_", None)  # of another training
 
     @property
@@ -223,6 +218,22 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
     def _parameters(self) -> Any:
         return self._lazy_parameters.value
 
+    def _joint_log_proba(self, X: object) -> np.ndarray:
+        """Return ln p(class, cluster or component, document) of documents in memory, shape (n_samples, n_columns).
+
+        Words or columns are independent given these; other models have a function of their own.
+        """
+        if self._layout == "sparse":
+            return np.asarray(joint_scores(self._parameters, documents_of(self, X)))
+        variables = self.learner_.model.variables
+        return np.asarray(variables.scores(self._parameters, variables.features(table_of(self, X))))
+
+    def _rows(self, X: object) -> Iterator[Row]:
+        """Return the words or columns of documents in memory, with ln p of each given the classes or components."""
+        if self._layout == "sparse":
+            return word_rows(self._parameters, documents_of(self, X))
+        return table_rows(partial(self.learner_.model.variables.log_densities, self._parameters), table_of(self, X))
+
     @p.takes("X", "y", "client")
     def evaluate(self, X: object, y: object = None, *, client: Client | None = None) -> dict[str, float]:
         """Return the metrics that a history holds: for classifiers accuracy, mean losses and perplexity.
@@ -230,14 +241,11 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         Returns
         -------
         dict of str to float
-            The names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too,
+            Names are those of the glossary; losses are in nats per document. Of clusters purity, NMI and ARI, too,
             where labels are known.
         """
-        from sdem_dist.fitting.running import evaluate_source
-        from sdem_dist.reports.reporting import agreement
-
         check_is_fitted(self)
-        metrics = evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
+        metrics = running.evaluate_source(self, source_of(self, X, y, client=client, use="score"), client)
         return metrics | agreement(self, X, y, client) if self.spec.predicts == "cluster" else metrics
 
     @p.takes("X", "y")
@@ -249,8 +257,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ClassificationReport, LabelReport, RegressionReport, ClusterReport or TopicReport
             See `sdem_dist.reports`: each has ``figures``, ``to_frame()`` and ``to_dict()``.
         """
-        from sdem_dist.reports.reporting import report_of
-
         return report_of(self, X, y)
 
     def save(self, path: str | Path) -> None:
@@ -266,8 +272,6 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ModelError
             The file cannot be written, or is something else than a model.
         """
-        from sdem_dist.saving import save_model
-
         check_is_fitted(self)
         save_model(self, path)
 
@@ -284,13 +288,11 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ModelError
             scikit-learn cannot express the model.
         """
-        from sdem_dist.export import to_sklearn
-
         check_is_fitted(self)
         return to_sklearn(self, from_counts=from_counts)
 
     def vectorize(self, texts: Sequence[str]) -> sp.csr_matrix:
-        """Return raw texts as the matrix that this model was trained on, a CSR matrix.
+        """Return raw texts as the matrix that this model was trained on.
 
         Parameters
         ----------
@@ -305,22 +307,21 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
         ModelError
             The model was not trained on text.
         """
-        check_is_fitted(self, "vectorizer_")
         if self.vectorizer_ is None or self.vectorizer_["kind"] == "matrix":
             raise ModelError(
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
                 "predict takes numbers"
             )
         # Held-out texts are counted before there are parameters.
-        lazy = getattr(self, "_lazy_parameters", None) or LazyParameters(dict)
+        lazy = getattr(self, "_lazy_parameters", None) or LazyParameters(None, None)
         return lazy.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
 
     def __sklearn_is_fitted__(self) -> bool:
-        return hasattr(self, "state_")
+        return "state_" in self.__dict__
 
     def __sklearn_tags__(self) -> Tags:
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = self._layout == "sparse" or self.spec.either
-        tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not self.spec.either)
-        tags.input_tags.allow_nan = self._layout == "dense" and not self.spec.either
+        tags, either = super().__sklearn_tags__(), self.spec.either
+        tags.input_tags.sparse = self._layout == "sparse" or either
+        tags.input_tags.positive_only = self.spec.positive or (self._layout == "sparse" and not either)
+        tags.input_tags.allow_nan = self._layout == "dense" and not either
         return tags

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.engine.plan import Stage
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.prediction_mixins import Clustering, Transforming, WithDensity
+from sdem_dist.estimators.predictions import Clustering, Transforming, WithDensity
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import EM_CONVERGED
-from sdem_dist.fitting.mixture_starts import ColumnsStart, CountsStart, MixtureStart, sampled_positions, surveyed
+from sdem_dist.fitting.defaults import EM_CONVERGED, PASS_DOCUMENTS
+from sdem_dist.fitting.mixture_starts import MixtureStart, check_em, em_form, em_plan, sampled_positions, surveyed
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
@@ -32,26 +30,33 @@ from sdem_dist.learners.surveys import Columns
 from sdem_dist.models.em import TRIES, Centres, EmForm, KMeansState, k_means
 from sdem_dist.models.naive_bayes import pseudo_count
 from sdem_dist.models.weighting import Weighting
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
 
 
 @p.estimator
-class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEstimator):
+class ClusterMixture(WithDensity, Clustering):
     """Base of mixtures without labels."""
 
-    n_components: int = p.param(8, p.integer(), "Clusters.", positional=True)
+    n_components: int = p.param(8, "Clusters.", positional=True)
     init: str = p.param(
         "k-means",
-        p.one_of("k-means", "examples"),
         "Start at clusters of k-means of `init_documents` documents (of counts in tf-idf), or at random documents.",
+        p.one_of("k-means", "examples"),
     )
-    n_init: int = p.param(10, p.integer(), "Starts of `n_init_epochs` each; that of the best objective goes on.")
-    n_init_epochs: int = p.param(5, p.integer(), "Passes over the documents for each start.")
-    init_documents: int = p.param(20_000, p.integer(), "Documents that k-means sees.")
-    n_epochs: int = p.param(50, p.integer(), "Passes over the documents after that.")
-    evaluate_every: int = p.param(10, *p.EVALUATE_EVERY)
+    n_init: int = p.param(10, "Starts of `n_init_epochs` each; that of the best objective goes on.")
+    n_init_epochs: int = p.param(5, "Passes over the documents for each start.")
+    init_documents: int = p.param(20_000, "Documents that k-means sees.")
+    n_epochs: int = p.param(50, "Passes over the documents after that.")
+    em: str = "soft"
+    em_step: float | None = None
+    batch_size: int | None = p.param(None, *p.EM_BATCH)
+    annealing: float = 1.0
+    patience: int | None = None
+    random_state: object = 0
+    evaluate_every: int = 10
 
     _monitor = "nll"
     _learned: ClassVar[Mapping[str, str]] = {
@@ -60,24 +65,23 @@ class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEsti
     }
 
     def _check(self) -> None:
-        super()._check()
+        check_em(self)
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
                 f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
                 "clusters in: raise it"
             )
 
-    @property
     @abstractmethod
     def _mixture(self) -> MixtureStart:
-        """What clusters are, and where EM may start."""
+        """Return what clusters are, and where EM may start."""
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
         if source.n_documents < self.n_components:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
-        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
-        mixture, form = self._mixture, self._em_form
+        n, seed, mixture, form = source.n_documents, seed_of(self.random_state), self._mixture(), em_form(self)
+        plan = Plan(n, self.n_epochs, 1, plans.lanes_of(n, PASS_DOCUMENTS), seed)
         learner = mixture.learner(trainer, source, plan, form)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
@@ -100,7 +104,7 @@ class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEsti
             objective = objective_at(f"objective{which}", state) if self.n_init > 1 else 0.0
             if best is None or objective > highest:
                 best, highest = state, objective
-        end = final_stage(trainer, learner, self._em_plan(plan), best)
+        end = final_stage(trainer, learner, em_plan(self, plan), best)
         self.lower_bound_ = objective_at("objective", end.state)
         return end
 
@@ -110,7 +114,6 @@ class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEsti
 
         None where fewer than two passes were evaluated.
         """
-        check_is_fitted(self)
         last_two = [(entry["epoch"], entry["nll"]) for entry in self.history_ if "nll" in entry][-2:]
         if len(last_two) < 2:
             return None
@@ -120,46 +123,27 @@ class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEsti
     @property
     def component_log_prior_(self) -> np.ndarray:
         """Logarithm of p(cluster), shape (n_components,)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
     def _clusters(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X).argmax(axis=1)
 
-    @p.takes("collection", "client")
+    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_components), float64")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(cluster | d), shape (n_samples, n_components).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_components), float64
-        """
-        check_is_fitted(self)
+        """Return p(cluster | d)."""
         n_components = len(self.learner_.head.component_class)
         return over_blocks(self, X, lambda b: softmax(self._joint_log_proba(b), axis=1), n_components, client)
 
-    @p.takes("X", "y")
+    @p.takes("X", "y", returns="float\nIn nats per document.")
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean of ln p(d) of documents in memory or of a corpus.
-
-        Returns
-        -------
-        float
-            In nats per document.
-        """
+        """Return the mean of ln p(d) of documents in memory or of a corpus."""
         if isinstance(X, Corpus):
             return -self.evaluate(X)["nll"]
         return float(self.score_samples(X).mean())
 
     @p.takes("X")
     def bic(self, X: object) -> float:
-        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better.
-
-        Returns
-        -------
-        float
-        """
-        check_is_fitted(self)
+        """Return the Bayesian information criterion on documents in memory or of a corpus; the lower the better."""
         scores = np.full(X.n_documents, self.score(X)) if isinstance(X, Corpus) else self.score_samples(X)
         parameters, n_parameters = self._parameters, self.n_components * self.n_features_in_ - 1
         if self._layout == "dense":
@@ -174,7 +158,7 @@ class ClusterMixture(p.EmSettings, p.Seeded, WithDensity, Clustering, EngineEsti
 
 
 @p.estimator
-class MultinomialMixture(p.OfText, ClusterMixture):
+class MultinomialMixture(ClusterMixture):
     """Clusters of documents: a mixture of multinomials over counts, fitted without labels by EM.
 
     References
@@ -190,19 +174,19 @@ class MultinomialMixture(p.OfText, ClusterMixture):
     True
     """
 
-    alpha: float = p.param(0.1, p.real(), "Pseudo-count of each word in each cluster; 0 stands for 1e-10.")
+    alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.")
     weight_alpha: float = p.param(
-        1.0, p.real(), "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
+        1.0, "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
     )
+    vectorizer: VectorizerSettings | None = None
 
     spec = Spec(
         "sparse", "nothing", "cluster", shown=("nll", "perplexity"), words="component_log_prob_", shuffled=False
     )
 
-    @property
-    def _mixture(self) -> CountsStart:
-        weight_alpha = float(self.weight_alpha)
-        return CountsStart((int(self.n_components),), alpha=pseudo_count(self.alpha, 0), weight_alpha=weight_alpha)
+    def _mixture(self) -> MixtureStart:
+        alpha, weight_alpha = pseudo_count(self.alpha, 0), float(self.weight_alpha)
+        return MixtureStart((int(self.n_components),), None, alpha=alpha, weight_alpha=weight_alpha)
 
     def _check(self) -> None:
         super()._check()
@@ -212,7 +196,6 @@ class MultinomialMixture(p.OfText, ClusterMixture):
     @property
     def component_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | cluster), shape (n_components, n_features)."""
-        check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
 
@@ -221,20 +204,18 @@ class RowMixture(ClusterMixture):
     """What mixtures over columns of a table have beside the others: families of the columns."""
 
     alpha: float = p.param(
-        1.0, p.real(above=True), "Observations of the column's mean (and variance) that the prior adds."
+        1.0, "Observations of the column's mean (and variance) that the prior adds.", p.real(above=True)
     )
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
 
-    @property
-    def _mixture(self) -> ColumnsStart:
-        return ColumnsStart((int(self.n_components),), kind=Kind(self._family, float(self.alpha)))
+    def _mixture(self) -> MixtureStart:
+        return MixtureStart((int(self.n_components),), Kind(self._family, float(self.alpha)))
 
     @property
     def weights_(self) -> np.ndarray:
         """Shares of the clusters, shape (n_components,)."""
-        check_is_fitted(self)
         return np.exp(self._parameters.log_prior)
 
 
@@ -262,13 +243,11 @@ class GaussianMixture(RowMixture):
     @property
     def means_(self) -> np.ndarray:
         """Mean of each cluster and column, shape (n_components, n_features)."""
-        check_is_fitted(self)
         return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[0]
 
     @property
     def covariances_(self) -> np.ndarray:
         """Variance of each cluster and column, shape (n_components, n_features)."""
-        check_is_fitted(self)
         return moments(self.learner_.model.variables.blocks[0], self._parameters.theta)[1]
 
 
@@ -293,13 +272,12 @@ class ExponentialMixture(RowMixture):
     @property
     def means_(self) -> np.ndarray:
         """Mean of each cluster and column, shape (n_components, n_features)."""
-        check_is_fitted(self)
         block = self.learner_.model.variables.blocks[0]
         return np.asarray(-1.0 / self._parameters.theta * np.asarray(block.scale))
 
 
 @p.estimator
-class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
+class KMeans(Clustering, Transforming):
     """k-means of documents or of rows of a table, from k-means++; spherical k-means with ``metric="cosine"``.
 
     References
@@ -317,22 +295,25 @@ class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
     True
     """
 
-    n_clusters: int = p.param(8, p.integer(), "Clusters.", positional=True)
+    n_clusters: int = p.param(8, "Clusters.", positional=True)
     metric: str = p.param(
         "euclidean",
-        p.one_of("euclidean", "cosine"),
         '"cosine": rows and centres have length 1, and distances are cosines: spherical k-means.',
+        p.one_of("euclidean", "cosine"),
     )
     weighting: str = p.param(
         "auto",
-        p.one_of("auto", "counts", "log", "binary", "tfidf"),
         'What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto": tf-idf of\n'
         "whole numbers, nothing of others.",
+        p.one_of("auto", "counts", "log", "binary", "tfidf"),
     )
-    init_documents: int = p.param(20_000, p.integer(), "Documents, drawn at random, that k-means++ sees.")
-    n_init: int = p.param(TRIES, p.integer(), "Starts of k-means on these; the best goes on with all documents.")
-    n_epochs: int = p.param(30, p.integer(), "Passes over all documents.")
-    evaluate_every: int = p.param(10, *p.EVALUATE_EVERY)
+    init_documents: int = p.param(20_000, "Documents, drawn at random, that k-means++ sees.")
+    n_init: int = p.param(TRIES, "Starts of k-means on these; the best goes on with all documents.")
+    n_epochs: int = 30
+    vectorizer: VectorizerSettings | None = None
+    patience: int | None = None
+    random_state: object = 0
+    evaluate_every: int = 10
 
     spec = Spec(
         "sparse", "nothing", "cluster", ("distance",), "center_log_prob_", "_word_weights", shuffled=False, either=True
@@ -372,7 +353,8 @@ class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
         """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""
         if source.n_documents < self.n_clusters:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
-        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
+        n = source.n_documents
+        plan = Plan(n, self.n_epochs, 1, plans.lanes_of(n, PASS_DOCUMENTS), seed_of(self.random_state))
         once, location = replace(plan, n_epochs=1), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
@@ -382,7 +364,7 @@ class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
         survey = surveyed(trainer, source, once, self.init_documents, labelled=False)
 
         def start() -> KMeansState:
-            positions, n = sampled_positions(survey), source.n_documents
+            positions = sampled_positions(survey)
             spans = [(0, n)] if len(positions) == n else [(i, i + 1) for i in positions]
             X, weights = model.sampled([source.documents.read(*span) for span in spans])
             if len(spans) > 1:  # they were drawn in proportion to their weights
@@ -407,18 +389,12 @@ class KMeans(p.OfText, p.Seeded, Clustering, Transforming, EngineEstimator):
 
     @p.takes("X", "y")
     def score(self, X: object, y: object = None) -> float:
-        """Return minus the sum of squared distances of documents to the nearest centre.
-
-        Returns
-        -------
-        float
-        """
+        """Return minus the sum of squared distances of documents to the nearest centre."""
         return -float((np.asarray(self.transform(X)).min(axis=1) ** 2).sum())
 
     @property
     def cluster_centers_(self) -> np.ndarray:
         """Centres, shape (n_clusters, n_features)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.centres + np.asarray(self.learner_.model.location or 0.0))
 
     @property

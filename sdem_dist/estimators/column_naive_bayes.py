@@ -8,7 +8,6 @@ from typing import Any, ClassVar
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.compat import check_columns
 from sdem_dist.corpus import Corpus
@@ -45,9 +44,9 @@ class BernoulliNB(FeatureNB):
     [0, 1]
     """
 
-    alpha: float = p.param(1.0, p.real(), "Pseudo-count of each of the two values.")
+    alpha: float = p.param(1.0, "Pseudo-count of each of the two values.")
     binarize: float | None = p.param(
-        0.0, p.or_none(p.real(-np.inf)), "Values above it count as 1, others as 0; None: values are 0 and 1."
+        0.0, "Values above it count as 1, others as 0; None: values are 0 and 1.", p.or_none(p.real(-np.inf))
     )
 
     spec = replace(FeatureNB.spec, poor_score=True)  # a threshold loses much of a continuous feature
@@ -77,11 +76,11 @@ class CategoricalNB(FeatureNB):
     [0, 1]
     """
 
-    alpha: float = p.param(1.0, p.real(), "Pseudo-count of each category.")
+    alpha: float = p.param(1.0, "Pseudo-count of each category.")
     min_categories: object = p.param(
         None,
-        p.checked_later("int or array-like of shape (n_features,)"),
         "Least categories of a column; None: as many as training shows.",
+        p.checked_later("int or array-like of shape (n_features,)"),
     )
 
     spec = replace(FeatureNB.spec, positive=True)
@@ -93,7 +92,6 @@ class CategoricalNB(FeatureNB):
     @property
     def n_categories_(self) -> np.ndarray:
         """Categories of each column, shape (n_features,), int64."""
-        check_is_fitted(self)
         sizes = np.empty(self.n_features_in_, np.int64)
         for block in self.learner_.model.variables.blocks:
             sizes[list(block.columns)] = block.family.n_categories
@@ -128,9 +126,7 @@ class PoissonNB(FeatureNB):
     [0, 1]
     """
 
-    alpha: float = p.param(
-        1.0, p.real(), "Observations of the count 1 that the conjugate Gamma prior adds to every class."
-    )
+    alpha: float = p.param(1.0, "Observations of the count 1 that the conjugate Gamma prior adds to every class.")
 
     spec = replace(FeatureNB.spec, positive=True)
 
@@ -167,14 +163,16 @@ class MixedNB(FeatureNB):
 
     kinds: Mapping[Any, str | Family] | None = p.param(
         None,
-        p.Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
         'From a column (name or position), or a tuple of columns that make one variable, to "gaussian", "bernoulli",\n'
         '"categorical", "poisson", "exponential" or a `sdem_dist.families.Family`. Of the others, texts,\n'
         "categories and booleans of pandas are categorical, the rest gaussian. Turn dates into numbers.",
+        p.Constraint("mapping", "a mapping or None", lambda v: v is None or isinstance(v, Mapping)),
     )
-    alpha: float = p.param(1.0, p.real(), "Pseudo-count of each category or value, as in `CategoricalNB`.")
-    var_smoothing: float = p.param(1e-9, p.real(), "As in `GaussianNB`.")
-    prior: float = p.param(1.0, p.real(), "As in `GaussianNB`.")
+    alpha: float = p.param(1.0, "Pseudo-count of each category or value, as in `CategoricalNB`.")
+    var_smoothing: float = p.param(1e-9, "As in `GaussianNB`.")
+    prior: float = p.param(1.0, "As in `GaussianNB`.")
+
+    _takes_categories = True
 
     def _encoded(self, X: Any, *, reset: bool) -> Any:
         """Return a table of pandas with its categories numbered."""
@@ -189,9 +187,6 @@ class MixedNB(FeatureNB):
         table = encoded_table(X, None if reset else self.categories_)
         self.categories_ = table.categories
         return pd.DataFrame(table.values, index=X.index, columns=X.columns)
-
-    def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
-        self.categories_ = categories
 
     def _check_columns(self, source: Source) -> None:
         super()._check_columns(source)
@@ -216,8 +211,14 @@ class MixedNB(FeatureNB):
             for c in columns:
                 if not isinstance(c, int | np.integer) or not 0 <= c < n_columns:
                     raise ValueError(f"kinds: there is no column {c!r}")
-                if kind != "categorical" and not isinstance(kind, Categorical):
-                    self._refuse_category_codes(kind, c)
+                listed: Any = getattr(self, "categories_", {}).get(c)
+                codes = listed is not None and listed.dtype != bool  # numbered by the alphabet
+                if codes and kind != "categorical" and not isinstance(kind, Categorical):
+                    name = getattr(self, "feature_names_in_", range(n_columns))[c]
+                    raise ValueError(
+                        f"kinds: column {name!r} holds categories ({some(listed)}), and {kind!r} is for numbers: leave it out, "
+                        "so that it is categorical, or turn the column into numbers or booleans"
+                    )
             kinds.append((kind, [int(c or 0) for c in columns]))
         named = [c for _, columns in kinds for c in columns]
         if len(set(named)) < len(named):
@@ -225,16 +226,6 @@ class MixedNB(FeatureNB):
         words = getattr(self, "categories_", {})
         kinds += [("categorical" if c in words else "gaussian", [c]) for c in range(n_columns) if c not in named]
         return kinds
-
-    def _refuse_category_codes(self, kind: str | Family, column: int) -> None:
-        """Raise ValueError if categories, which are numbered by the alphabet, are to be taken for numbers."""
-        categories = getattr(self, "categories_", {}).get(column)
-        if categories is not None and categories.dtype != bool:
-            name = getattr(self, "feature_names_in_", range(column + 1))[column]
-            raise ValueError(
-                f"kinds: column {name!r} holds categories ({some(categories)}), and {kind!r} is for numbers: leave it out, so "
-                "that it is categorical, or turn the column into numbers or booleans"
-            )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
         alpha = pseudo_count(self.alpha, 0)

@@ -7,14 +7,12 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
-from sklearn.base import RegressorMixin
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.estimators.predictions import EngineRegressor
 from sdem_dist.families import GaussianFull
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.scoring import over_corpus
@@ -30,15 +28,15 @@ from sdem_dist.losses import Ncll
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
 from sdem_dist.models.regression import JointGaussian, largest_evidence, predicted_target
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_regression
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explanation import DocumentParts, Explanations
-
 
 @p.estimator
-class GaussianRegressor(RegressorMixin, EngineEstimator):
+class GaussianRegressor(EngineRegressor):
     """Linear regression as the conditional mean of a joint Gaussian, which predicts with features missing (NaN).
 
     In memory the target is `y`; a dense corpus without labels has it as its last column.
@@ -56,21 +54,19 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     loss: str = p.param(
         "nll",
-        p.one_of("nll", "ncll"),
         '``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll" runs EM,\n'
         'and "ncll" goes on from there down the conditional loss.',
+        p.one_of("nll", "ncll"),
     )
     alpha: float | str = p.param(
         "evidence",
-        p.either(p.one_of("evidence"), p.real()),
         "Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.\n"
         '"evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features\n'
         "have a unit each or one for all. It costs one more pass, or 10 with features missing.",
+        p.either(p.one_of("evidence"), p.real()),
     )
-    n_epochs: int = p.param(
-        30, p.integer(), 'With features missing: passes for EM and, for "ncll", for the steps after it.'
-    )
-    n_lanes: int | None = p.param(None, p.integer(optional=True), "Lanes of a round. None: by the number of rows.")
+    n_epochs: int = p.param(30, 'With features missing: passes for EM and, for "ncll", for the steps after it.')
+    n_lanes: int | None = None
 
     _learned: ClassVar[Mapping[str, str]] = {
         "history_": "list of dict\n"
@@ -135,7 +131,6 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, standardised; their location and scale."""
-        check_is_fitted(self)
         block = self.learner_.model.variables.blocks[0]
         mean, covariance = self.learner_.model.family.to_moments(self.state_.best[1][0])
         return mean, covariance, np.asarray(block.location), np.asarray(block.scale)
@@ -143,7 +138,6 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
     @property
     def alpha_(self) -> float:
         """Observations that the prior counts for."""
-        check_is_fitted(self)
         return float(self.learner_.model.family.alpha)
 
     @property
@@ -196,28 +190,7 @@ class GaussianRegressor(RegressorMixin, EngineEstimator):
         means, deviations = over_corpus(self, X, predicted, client).T
         return (means, deviations) if return_std else means
 
-    def explain(self, X: object) -> Explanations:
-        """Return why each row got its number: what each known feature adds to the mean of training.
-
-        The parts sum to the prediction less the mean, also where features are missing: a feature's part is its distance
-        from its mean, times its coefficient in the regression on the features that the row has.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-
-        Returns
-        -------
-        Explanations
-            A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
-        """
-        from sdem_dist.reports.explaining import number_explanations
-
-        return number_explanations(self, X)
-
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.reports.parts import of_regression
-
         mean, covariance, location, scale = self._moments()
         means = location + scale * mean
         result = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))

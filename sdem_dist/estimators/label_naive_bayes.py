@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, cast
+from typing import ClassVar, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import VALIDATION, Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import JointClassifier, LabelSets
-from sdem_dist.estimators.text_training import TextParams, TextTrainingParams, is_unnormalised
+from sdem_dist.estimators.naive_bayes import HISTORY, WordNB, is_unnormalised
+from sdem_dist.estimators.predictions import JointClassifier, LabelSets
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.inputs.source import Source, documents_of
@@ -26,16 +25,14 @@ from sdem_dist.losses import Loss
 from sdem_dist.models import many_classes
 from sdem_dist.models.heads import TEMPERATURE, THRESHOLD, Classes, Labels
 from sdem_dist.models.naive_bayes import NaiveBayes, joint_scores, pseudo_count
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import DocumentParts
-
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_labels, of_many_classes, of_naive_bayes, word_rows
 
 _log = logging.getLogger(__name__)
 
 
 @p.estimator
-class ManyClassNB(TextParams, JointClassifier, EngineEstimator):
+class ManyClassNB(WordNB, JointClassifier):
     """Multinomial naive Bayes of very many classes, 100,000 say, trained by stochastic discriminative EM (sdEM).
 
     The model is that of `MultinomialNB`, without its table of all words and classes: kept are the counts that training
@@ -61,25 +58,22 @@ class ManyClassNB(TextParams, JointClassifier, EngineEstimator):
 
     loss: str = p.param(
         "hinge",
-        p.one_of("hinge", "nll"),
         'The hinge loss (Masegosa 2014, equation 17), or "nll": ``-ln p(y, d)``, one pass over the counts.',
+        p.one_of("hinge", "nll"),
     )
-    n_epochs: int = p.param(3, p.integer(), 'Passes over the documents; "nll" needs one.')
+    n_epochs: int = p.param(3, 'Passes over the documents; "nll" needs one.')
     step: float | None = p.param(
         None,
-        p.or_none(p.real(above=True)),
         "How far a first step moves a mean document's label and its rival apart, half of it. None: 0.2; 3 where documents\n"
         "are counts that keep their length.",
     )
     calibrate: bool = p.param(
         True,
-        p.truth(),
         "With the hinge loss hold out a tenth of the documents, 500 at most, for the temperature that scores are divided by\n"
         "for probabilities; one more pass takes them in, the only one that is evaluated. Only those whose class has other\n"
         "documents count; with fewer than 20 of them the temperature is a guess, and a warning says so. Not under 200\n"
         "documents.",
     )
-    evaluate_every: int = p.param(0, *p.EVALUATE_EVERY)
 
     spec = Spec("sparse", "labels", "class", poor_score=True)
     steps = "margin"
@@ -138,13 +132,11 @@ class ManyClassNB(TextParams, JointClassifier, EngineEstimator):
         return many_classes.joint_scores(self._parameters, documents_of(self, X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_many_classes
-
         return of_many_classes(self._parameters, documents_of(self, documents), pairs, self.temperature_)
 
 
 @p.estimator
-class MultiLabelNB(TextTrainingParams, LabelSets, EngineEstimator):
+class MultiLabelNB(WordNB, LabelSets):
     """Multinomial naive Bayes of documents with several labels, or none: each label against the rest.
 
     For each label there are two classes, the documents with it and the rest, which are trained discriminatively by
@@ -172,17 +164,26 @@ class MultiLabelNB(TextTrainingParams, LabelSets, EngineEstimator):
 
     loss: str | Loss = p.param(
         "hinge",
-        p.a_loss("hinge", "ncll"),
         "Of each label: the hinge loss (Masegosa 2014, equation 17), or ``-ln p(label or not | d)``. Or `Hinge` with a\n"
         "margin, `CostSensitiveHinge` with costs ``((0, too much), (missed, 0))``, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
+        p.a_loss("hinge", "ncll"),
     )
     step: float | None = p.param(
         None,
-        p.or_none(p.real(above=True)),
         "How far a first step moves a mean document's label against the rest; with the hinge loss twice as far. None: 0.2\n"
         'with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
+    n_epochs: int | str = p.param(
+        "auto", 'Passes over the documents. "auto": held-out documents choose, 20 at most.', p.AUTO
+    )
+    merge: str = "mean"
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = None
+    batch_size: int | None = None
+    n_blocks: int | None = None
+    validation_fraction: float = 0.1
+    calibrate: bool = True
 
     spec = Spec(
         "sparse",
@@ -193,11 +194,12 @@ class MultiLabelNB(TextTrainingParams, LabelSets, EngineEstimator):
         label_sets=True,
         poor_score=True,
     )
+    _learned: ClassVar[Mapping[str, str]] = {"history_": HISTORY}
     steps = "margin"
     _several = True
 
     def _check(self) -> None:
-        self._check_steps()
+        p.check_steps(self)
         if self.alpha == 0:
             raise ValueError("alpha must be positive: the prior keeps mu off the boundary of S")
 
@@ -221,7 +223,7 @@ class MultiLabelNB(TextTrainingParams, LabelSets, EngineEstimator):
         share = share_held_out(self.validation_fraction, n) if self.n_epochs == "auto" or self.calibrate else 0.0
         most = defaults.MAX_EPOCHS if share else defaults.FEW_EPOCHS
         epochs = most if self.n_epochs == "auto" else int(self.n_epochs)
-        plan = self._plan_of_steps(n, epochs, seed_of(self.random_state))
+        plan = plans.plan_of_steps(self, n, epochs, seed_of(self.random_state))
         plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, 2 * n_labels, self.n_blocks))
         head = Labels(n_labels, exclusive=source.members is None)
         model = NaiveBayes(source.n_features, head, pseudo_count(self.alpha, source.n_features))
@@ -247,25 +249,20 @@ class MultiLabelNB(TextTrainingParams, LabelSets, EngineEstimator):
     @property
     def temperatures_(self) -> np.ndarray:
         """What each label's log-odds are divided by for its probability, shape (n_labels,)."""
-        check_is_fitted(self)
         return cast(np.ndarray, self.learner_.head.decisions.temperatures)
 
     @property
     def thresholds_(self) -> np.ndarray:
         """Lowest probability with which a document gets each label, shape (n_labels,)."""
-        check_is_fitted(self)
         return cast(np.ndarray, self.learner_.head.decisions.thresholds)
 
     @property
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | label), shape (n_labels, n_features)."""
-        check_is_fitted(self)
         words, totals = self.state_.words[:, 1::2], self.state_.totals[1::2]
         return np.asarray((np.log(words) - np.log(totals)).T)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_labels, of_naive_bayes, word_rows
-
         rows, log_prior = word_rows(self._parameters, documents_of(self, documents)), self._parameters.log_prior
         if self.several_labels:
             return of_labels(rows, pairs[:, 0], log_prior, self.temperatures_)

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, weights_of_classes
-from sdem_dist.estimators.prediction_mixins import WithTopics
+from sdem_dist.estimators.predictions import JointClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.plans import sample
+from sdem_dist.fitting.plans import fixed_log_prior, sample, weights_of_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -24,15 +20,15 @@ from sdem_dist.learners.rules import Merge, counting_steps, margin_steps, paper_
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, loss_kind
 from sdem_dist.models import lda
-from sdem_dist.models.heads import Classes as ClassesHead
-from sdem_dist.models.heads import unit_of
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.models.heads import Classes, unit_of
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_lda
+from sdem_dist.reports.top_words import named
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 @p.estimator
-class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointClassifier, EngineEstimator):
+class LDAClassifier(WithTopics, JointClassifier):
     """A classifier whose classes are LDA models with topics of their own, trained by sdEM.
 
     A document draws topic proportions from a Dirichlet distribution, and each word a topic of the document's class.
@@ -62,54 +58,59 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
 
     loss: str | Loss = p.param(
         "ncll",
-        p.a_loss("ncll", "hinge", "nll"),
         "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
         "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
+        p.a_loss("ncll", "hinge", "nll"),
     )
-    n_components: int = p.param(2, p.integer(), "Topics of each class.")
+    n_components: int = p.param(2, "Topics of each class.")
     topic_word_prior: float = p.param(
-        1.0, p.real(above=True), "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1."
+        1.0, "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1.", p.real(above=True)
     )
-    doc_topic_prior: float | None = p.param(
-        None, p.or_none(p.real(above=True)), "alpha, of a document's topic proportions. None: 1 / n_components."
-    )
+    doc_topic_prior: float | None = p.param(None, "alpha, of a document's topic proportions. None: 1 / n_components.")
     inference: str = p.param(
         "map",
-        p.one_of(*lda.INFERENCE),
         "Of topics given the class: the most probable proportions, fast; or Gibbs sampling (equation 18).",
+        p.one_of(*lda.INFERENCE),
     )
     occurrences: str = p.param(
         "shared",
-        p.one_of(*lda.OCCURRENCES),
         'For "gibbs": occurrences of a word share a topic, by the exact conditional or by equation 18 literally, or\n'
         "each has its own, which needs whole counts.",
+        p.one_of(*lda.OCCURRENCES),
     )
-    n_sweeps: int = p.param(10, p.integer(), "Sweeps over a document.")
+    n_sweeps: int = p.param(10, "Sweeps over a document.")
     burn_in: int | None = p.param(
-        None, p.integer(0, optional=True), "First sweeps of which sampling keeps nothing. None: 3, or all but one."
+        None, "First sweeps of which sampling keeps nothing. None: 3, or all but one.", p.integer(0, optional=True)
     )
     n_particles: int = p.param(
         0,
-        p.integer(0),
         "Particles of the left-to-right estimate of ln p(d | y) (Wallach et al. 2009), which is consistent and slow. With\n"
         '``occurrences="shared"`` all occurrences of a word have one topic. 0: classes are told apart by what inference\n'
         "gives; with sampling that is the plug-in estimate.",
+        p.integer(0),
     )
     init_noise: float = p.param(
-        0.1, p.real(), "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
+        0.1, "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
     )
-    n_epochs: int = p.param(10, p.integer(), "Passes over the documents.")
-    steps: str = p.param("margin", *p.STEPS)
-    step: float | None = p.param(
-        None, p.or_none(p.real(above=True)), 'c, for "margin". None: 3 with the hinge loss, 16 with the others.'
-    )
-
-    step_decay: float = p.param(1e-5, *p.STEP_DECAY)
+    n_epochs: int = 10
+    steps: str = "margin"
+    step: float | None = p.param(None, 'c, for "margin". None: 3 with the hinge loss, 16 with the others.')
+    step_decay: float = 1e-5
+    merge: str = "mean"
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = None
+    batch_size: int | None = None
+    class_prior: object = None
+    fit_prior: bool = True
+    class_weight: object = None
+    vectorizer: VectorizerSettings | None = None
+    patience: int | None = None
+    random_state: object = 0
 
     spec = Spec("sparse", "labels", "class", topics="classes", poor_score=True)
 
     def _check(self) -> None:
-        self._check_steps()
+        p.check_steps(self)
         if self.burn_in is not None and self.inference == "map":
             raise ValueError("burn_in is for inference='gibbs': leave it at None with inference='map'")
         if self.burn_in is not None and self.burn_in >= self.n_sweeps:
@@ -118,22 +119,8 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
             raise ValueError("occurrences is for inference='gibbs', or n_particles above 0: leave it at 'shared'")
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        learner, n, seed = self._learner(source), source.n_documents, seed_of(self.random_state)
-        plan = self._plan_of_steps(n, int(self.n_epochs), seed)
-        if self.loss == "nll" and self.merge == "mean":  # a step per round, of an eighth of the documents
-            rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
-            plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        elif self.merge == "mean" and self.steps == "margin":
-            lanes = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES)
-            lanes = self.n_lanes or max(lanes, plans.default_lanes(n, defaults.ROUNDS))
-            plan = plans.sequential(n, int(self.n_epochs), seed, lanes, self.rounds_per_epoch)
-        n_blocks = plans.blocks_of(source.n_features, learner.model.n_columns)
-        end = final_stage(trainer, learner, replace(plan, n_blocks=n_blocks))
-        unused = p.unused_steps(self, ("step", "step_decay")) if self.loss == "nll" and self.steps == "margin" else ()
-        return end._replace(warnings=(*end.warnings, *unused))
-
-    def _learner(self, source: Source) -> SdEM[lda.LdaClasses]:
-        n_classes, sweeps, counts = len(source.classes), int(self.n_sweeps), self.loss == "nll"
+        n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
+        sweeps, counts = int(self.n_sweeps), self.loss == "nll"
         inference = lda.Inference(
             method=self.inference,
             occurrences=self.occurrences,
@@ -144,7 +131,7 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
         )
         model = lda.LdaClasses(
             n_features=source.n_features,
-            head=ClassesHead(n_classes),
+            head=Classes(n_classes),
             n_topics=int(self.n_components),
             alpha=float(self.topic_word_prior) / self.n_components,
             class_alpha=0.0 if counts and self.steps == "margin" else 1.0,
@@ -152,26 +139,34 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
-        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)
+        kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         weights, weight = weights_of_classes(self, source), source.weight
         if counts and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
-        if self.steps == "paper":
-            sizes = paper_steps(float(self.step_decay))
-        elif counts:
-            sizes = counting_steps(weight)
-        else:
+        sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
+        if counts and self.steps == "margin":
+            sizes, unused = counting_steps(weight), p.unused_steps(self, ("step", "step_decay"))
+        elif self.steps == "margin":
             prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
             unit = unit_of(sample(source), prior)
             sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
         rule = Merge(sizes, local=not counts and self.merge == "mean")
-        return SdEM(model, weight, rule, self.loss, weights, seed=seed_of(self.random_state))
+        learner = SdEM(model, weight, rule, self.loss, weights, seed=seed)
+        plan = plans.plan_of_steps(self, n, int(self.n_epochs), seed)
+        if counts and self.merge == "mean":  # a step per round, of an eighth of the documents
+            rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
+            plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
+        elif self.merge == "mean" and self.steps == "margin":
+            lanes = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES)
+            lanes = self.n_lanes or max(lanes, plans.default_lanes(n, defaults.ROUNDS))
+            plan = plans.sequential(n, int(self.n_epochs), seed, lanes, self.rounds_per_epoch)
+        plan = replace(plan, n_blocks=plans.blocks_of(source.n_features, model.n_columns))
+        return final_stage(trainer, learner, plan)._replace(warnings=unused)
 
     @property
     def components_(self) -> np.ndarray:
         """The probabilities p(word | topic, class), shape (n_classes * n_components, n_features)."""
-        check_is_fitted(self)
         return np.exp(lda.log_word_probabilities(self._parameters)).reshape(-1, self.n_features_in_)
 
     @property
@@ -188,9 +183,6 @@ class LDAClassifier(p.OfText, p.Classes, p.Lanes, p.Seeded, WithTopics, JointCla
         return self._scored(X)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_lda
-        from sdem_dist.reports.top_words import named
-
         proportions = self._scored(documents)[1]
         return of_lda(self._parameters, documents_of(self, documents), pairs, proportions, named(self.topics(3)))
 

@@ -5,31 +5,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus.base import OfValues
-from sdem_dist.engine.plan import Stage
+from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier, JointClassifier, weights_of_classes
-from sdem_dist.estimators.prediction_mixins import WithDensity
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.defaults import START_EM_EPOCHS
 from sdem_dist.fitting.holdout import train_with_temperature
-from sdem_dist.fitting.mixture_starts import (
-    ColumnsStart,
-    CountsStart,
-    MixtureStart,
-    component_classes,
-    positions_of,
-    surveyed,
-)
-from sdem_dist.fitting.plans import sample
+from sdem_dist.fitting.mixture_starts import MixtureStart, check_em, component_classes, em_form, em_plan, surveyed
+from sdem_dist.fitting.plans import sample, weights_of_classes
 from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
@@ -39,36 +28,36 @@ from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import Kind, rows_at, weights_at_examples, weights_of_features
+from sdem_dist.learners.surveys import examples_of
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.heads import by_class, unit_of
 from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import DocumentParts
-
-
-VALIDATION_FRACTION = (
-    p.real(0, 0.5),
-    (
-        "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
-        "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
-        "0, or where it would be under 20 documents: none, and half the time. With `patience` the history is of scores that\n"
-        "no temperature divides."
-    ),
-)
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_components
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 @p.estimator
-class Components(p.Seeded, EngineClassifier, EngineEstimator):
+class Components(EngineClassifier):
     """How many components each class has."""
 
     n_components: Any = p.param(
-        4, p.checked_later("int, sequence of int or dict of class to int"), "Components of each class.", positional=True
+        4, "Components of each class.", p.checked_later("int, sequence of int or dict of class to int"), positional=True
     )
-    class_weight: object = p.param(None, *p.CLASS_WEIGHT)
-    validation_fraction: float = p.param(0.1, *VALIDATION_FRACTION)
-    evaluate_every: int = p.param(50, *p.EVALUATE_EVERY)
+    class_weight: object = None
+    validation_fraction: float = p.param(
+        0.1,
+        "Share of the documents, 20,000 at most, without which a model is trained first. They give the temperature that\n"
+        "scores are divided by for probabilities, and the curve of a report. The model itself is trained with all documents.\n"
+        "0, or where it would be under 20 documents: none, and half the time. With `patience` the history is of scores that\n"
+        "no temperature divides.",
+        p.real(0, 0.5),
+    )
+    vectorizer: VectorizerSettings | None = None
+    patience: int | None = None
+    random_state: object = 0
+    evaluate_every: int = 50
 
     @abstractmethod
     def _train(self, trainer: Trainer, source: Source) -> Trained:
@@ -81,25 +70,32 @@ class Components(p.Seeded, EngineClassifier, EngineEstimator):
         weights = weights_of_classes(self, source)
         return train_with_temperature(trainer, self._train, source, share, seed, weights, best_entry)
 
+    def _once(self, source: Source) -> Plan:
+        """Return the plan of one pass over the documents."""
+        n = source.n_documents
+        return Plan(n, 1, 1, plans.lanes_of(n, defaults.PASS_DOCUMENTS), seed_of(self.random_state))
+
 
 @p.estimator
-class JointMixture(p.OfText, p.Unlabelled, WithDensity, JointClassifier, Components):
+class JointMixture(Components, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
     components: str = p.param(
         "gaussian",
-        p.one_of("gaussian", "exponential", "multinomial"),
         "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.",
+        p.one_of("gaussian", "exponential", "multinomial"),
     )
     alpha: float = p.param(
         1.0,
-        p.real(above=True),
         "Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial component\n"
         "counts one document more than it has, so that none dies out.",
+        p.real(above=True),
     )
     offset: float = p.param(
-        0.0, p.real(), "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
+        0.0, "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
     )
+    unlabelled: object = None
+    unlabelled_weight: float = 1.0
 
     spec = Spec("dense", "labels", "class", words="feature_log_prob_", unlabelled=True)
 
@@ -114,15 +110,15 @@ class JointMixture(p.OfText, p.Unlabelled, WithDensity, JointClassifier, Compone
     def _mixture(self, source: Source) -> MixtureStart:
         """Return what components are, and where EM starts."""
         weights, share = weights_of_classes(self, source), float(self.unlabelled_weight)
-        common = components_of(self.n_components, source.classes), weights, share
-        if self.components == "multinomial":
-            return CountsStart(*common, alpha=float(self.alpha))
-        return ColumnsStart(*common, kind=Kind(self.components, float(self.alpha), float(self.offset)))
+        kind = None
+        if self.components != "multinomial":
+            kind = Kind(self.components, float(self.alpha), float(self.offset))
+        numbers = components_of(self.n_components, source.classes)
+        return MixtureStart(numbers, kind, weights, share, alpha=float(self.alpha))
 
     @property
     def log_weights_(self) -> np.ndarray:
         """Logarithm of p(z, y), shape (n_classes, n_components); -inf where a component is not the class's."""
-        check_is_fitted(self)
         class_of = np.asarray(self.learner_.head.component_class)
         log_weights = np.full((len(self.classes_), len(class_of)), -np.inf)
         log_weights[class_of, np.arange(len(class_of))] = self._parameters.log_prior
@@ -131,7 +127,6 @@ class JointMixture(p.OfText, p.Unlabelled, WithDensity, JointClassifier, Compone
     @property
     def theta_(self) -> np.ndarray:
         """Natural parameters, shape (n_components, n_parameters); of multinomials ln p(word | component)."""
-        check_is_fitted(self)
         if self.components == "multinomial":
             return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
         return np.asarray(self._parameters.theta)
@@ -154,8 +149,6 @@ class JointMixture(p.OfText, p.Unlabelled, WithDensity, JointClassifier, Compone
         return by_class(super()._joint_log_proba(X), self.learner_.head.component_class)[0]
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_components
-
         class_of, log_prior = self.learner_.head.component_class, self._parameters.log_prior
         return of_components(self._rows(documents), pairs, log_prior, class_of, self.temperature_)
 
@@ -171,6 +164,7 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
 
     Raises ValueError: they are not one positive integer, one for each class, or a dict from class to one.
     """
+    numbers = n_components
     if isinstance(n_components, Mapping):
         present = set(classes.tolist())
         odd = {"unknown": set(n_components) - present, "missing": present - set(n_components)}
@@ -180,16 +174,14 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
         numbers = [n_components[c] for c in classes.tolist()]
     elif isinstance(n_components, int | np.integer):
         numbers = [n_components] * len(classes)
-    else:
-        numbers = list(n_components) if np.iterable(n_components) else []
-    right = len(numbers) == len(classes) and all(isinstance(n, int | np.integer) and n >= 1 for n in numbers)
-    if not right:
+    numbers = list(numbers) if np.iterable(numbers) else []
+    if len(numbers) != len(classes) or not all(isinstance(n, int | np.integer) and n >= 1 for n in numbers):
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
     return tuple(int(n) for n in numbers)
 
 
 @p.estimator
-class EMMixtureClassifier(p.EmSettings, JointMixture):
+class EMMixtureClassifier(JointMixture):
     """A classifier of which every class is a mixture of components, fitted by EM: mixture discriminant analysis.
 
     References
@@ -204,21 +196,25 @@ class EMMixtureClassifier(p.EmSettings, JointMixture):
     [0, 1]
     """
 
-    n_epochs: int = p.param(64, p.integer(), "Iterations of EM.")
+    n_epochs: int = p.param(64, "Iterations of EM.")
+    em: str = "soft"
+    em_step: float | None = None
+    batch_size: int | None = p.param(None, *p.EM_BATCH)
+    annealing: float = 1.0
 
     _monitor = "nll"
     _weights_are_relative = False
 
     def _check(self) -> None:
-        p.EmSettings._check(self)
-        JointMixture._check(self)
+        check_em(self)
+        super()._check()
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, and EM."""
-        mixture, once = self._mixture(source), plans.full_passes(source.n_documents, 1, seed_of(self.random_state))
-        learner = mixture.learner(trainer, source, once, self._em_form)
+        mixture, once = self._mixture(source), self._once(source)
+        learner = mixture.learner(trainer, source, once, em_form(self))
         start = mixture.at_examples(trainer, learner, source, once)
-        return final_stage(trainer, learner, self._em_plan(replace(once, n_epochs=self.n_epochs)), start)
+        return final_stage(trainer, learner, em_plan(self, replace(once, n_epochs=self.n_epochs)), start)
 
 
 @p.estimator
@@ -240,14 +236,13 @@ class SdemMixtureClassifier(JointMixture):
     [0, 1]
     """
 
-    loss: str | Loss = p.param("ncll", p.a_loss("ncll", "hinge", "nll"), "What training lowers, as in `MultinomialNB`.")
+    loss: str | Loss = p.param("ncll", "What training lowers, as in `MultinomialNB`.", p.a_loss("ncll", "hinge", "nll"))
     n_epochs: int | None = p.param(
         None,
-        p.integer(optional=True),
         f"Passes over the documents. None: {defaults.MIXTURE_EPOCHS}; {defaults.MIXTURE_EPOCHS_OF_COUNTS} of multinomials.",
     )
-    n_em_epochs: int = p.param(10, p.integer(), "Iterations of EM before them.")
-    validation_fraction: float = p.param(0.0, *VALIDATION_FRACTION)  # training lowers the log-loss itself
+    n_em_epochs: int = p.param(10, "Iterations of EM before them.")
+    validation_fraction: float = 0.0  # training lowers the log-loss itself
 
     @property
     def _n_epochs(self) -> int:
@@ -257,7 +252,7 @@ class SdemMixtureClassifier(JointMixture):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""
-        mixture, once = self._mixture(source), plans.full_passes(source.n_documents, 1, seed_of(self.random_state))
+        mixture, once = self._mixture(source), self._once(source)
         em = mixture.learner(trainer, source, once)
         start = mixture.at_examples(trainer, em, source, once)
         fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start)).state
@@ -288,7 +283,7 @@ NOT_NEGATIVE = "multiplicative updates take features that are not negative: shif
 
 
 @p.estimator
-class MultiplicativeMixtureClassifier(p.OfText, Components):
+class MultiplicativeMixtureClassifier(Components):
     """A classifier of which every class is a mixture of components, whose posterior p(y | x) is trained itself.
 
     Multiplicative updates cannot lower the conditional log-likelihood and have no step size. They take tables and
@@ -306,33 +301,30 @@ class MultiplicativeMixtureClassifier(p.OfText, Components):
     [0, 1]
     """
 
-    n_epochs: int = p.param(200, p.integer(), "Updates, each a pass over the documents.")
-    shared: bool = p.param(
-        False, p.truth(), "All classes use all `n_components` components, each with its own weights."
-    )
+    n_epochs: int = p.param(200, "Updates, each a pass over the documents.")
+    shared: bool = p.param(False, "All classes use all `n_components` components, each with its own weights.")
     init: str = p.param(
         "examples",
-        p.one_of("examples", "em"),
         "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.",
+        p.one_of("examples", "em"),
     )
     scaling: str | None = p.param(
         "rows",
-        p.one_of("rows", None),
         '"rows": every row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
+        p.one_of("rows", None),
     )
-    expand: bool = p.param(False, p.truth(), "Expand a table quadratically.")
+    expand: bool = p.param(False, "Expand a table quadratically.")
     schedule: str = p.param(
         "joint",
-        p.one_of("joint", "alternate"),
         '"alternate": W and theta in turn, as the paper. "joint": both, with exponents 1 / 11 and 10 / (11 eta).',
+        p.one_of("joint", "alternate"),
     )
     accelerate: bool = p.param(
         True,
-        p.truth(),
         "Exponents grow by a fifth per pass while the likelihood does not fall; on a fall the plain update is taken.",
     )
     dtype: str = p.param(
-        "float64", p.one_of("float64", "float32"), "Of products and posteriors. float32 is twice as fast, for tables."
+        "float64", "Of products and posteriors. float32 is twice as fast, for tables.", p.one_of("float64", "float32")
     )
 
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
@@ -363,8 +355,8 @@ class MultiplicativeMixtureClassifier(p.OfText, Components):
             raise ValueError(
                 f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
             )
-        plan = plans.full_passes(source.n_documents, self.n_epochs, seed_of(self.random_state))
-        once = replace(plan, n_epochs=1)
+        once = self._once(source)
+        plan = replace(once, n_epochs=self.n_epochs)
         classes = source.classes[:1] if self.shared else source.classes
         numbers = components_of(self.n_components, classes)
         component_class = () if self.shared else component_classes(numbers)
@@ -386,41 +378,36 @@ class MultiplicativeMixtureClassifier(p.OfText, Components):
         learner = SdEM(model, source.weight, rule, "ncll", weights)
         if self.init == "em":
             rows = source.corpus.transformed(OfValues(RowTransform(scale).dense))
-            mixture = ColumnsStart(
-                numbers, weights, corpus=rows, kind=Kind("gaussian" if self.expand else "exponential")
-            )
+            kind = Kind("gaussian" if self.expand else "exponential")
+            mixture = MixtureStart(numbers, kind, weights, corpus=rows)
             em = mixture.learner(trainer, source, once)
             at_examples = mixture.at_examples(trainer, em, source, once)
-            few = replace(once, n_epochs=START_EM_EPOCHS)
+            few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
             state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows)).state
             start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)
         else:
-            examples = rows_at(source.corpus, positions_of(survey, numbers))
+            examples = rows_at(source.corpus, np.concatenate(examples_of(survey, numbers)))
             start = weights_at_examples(examples, len(source.classes), component_class, transform)
         return final_stage(trainer, learner, plan, model.start(start))
 
     @property
     def log_weights_(self) -> np.ndarray:
         """Logarithm of W, shape (n_classes, n_components)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.log_weights)
 
     @property
     def theta_(self) -> np.ndarray:
         """Natural parameters of the components, shape (n_components, n_parameters)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.theta)
 
     @property
     def eta_(self) -> float:
         """Largest sum of a row of transformed features."""
-        check_is_fitted(self)
         return float(self.learner_.rule.eta)
 
     @property
     def log_likelihood_path_(self) -> np.ndarray:
         """The highest conditional log-likelihood per document after each pass, shape (n_epochs,)."""
-        check_is_fitted(self)
         return np.asarray(self.state_.path)
 
     def _class_scores(self, X: object) -> np.ndarray:

@@ -3,37 +3,38 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Self, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
+from sdem_dist.corpus import Corpus
+from sdem_dist.counted import counted
 from sdem_dist.engine.plan import MadeByWorkers, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import JointClassifier, fixed_log_prior, step_weights, weights_of_classes
-from sdem_dist.estimators.prediction_mixins import JointModel
-from sdem_dist.estimators.text_training import TextTrainingParams, is_unnormalised
+from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, first_loss, loss_draws, may_overlap, share_held_out
-from sdem_dist.fitting.sklearn_callbacks import CALLER
+from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult, few_documents, first_loss, share_held_out
+from sdem_dist.fitting.plans import PriorStart, fixed_log_prior, sample, weights_of_classes, with_frequencies
+from sdem_dist.fitting.running import CALLER, executor_for
 from sdem_dist.fitting.unlabelled import train_with_unlabelled
-from sdem_dist.inputs.source import Source, source_of
-from sdem_dist.inputs.spec import Spec, Trained, final_stage
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of
 from sdem_dist.learners.protocol import AnyModelLearner
-from sdem_dist.learners.rules import ClosedForm
+from sdem_dist.learners.rules import STEP_OF_COUNTS, STEPS, ClosedForm, Merge, StepSizes, margin_steps, paper_steps
 from sdem_dist.learners.sdem import SdEM
-from sdem_dist.losses import Loss
-from sdem_dist.models.heads import Classes as ClassesHead
+from sdem_dist.losses import Loss, kernel_form, loss_kind
+from sdem_dist.models.heads import Classes, Labels, unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
+from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_naive_bayes
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 FROZEN_PARAMS = (
     *("loss", "alpha", "class_prior", "fit_prior", "unlabelled_weight", "step", "steps", "step_decay", "merge"),
@@ -42,8 +43,107 @@ FROZEN_PARAMS = (
 """Parameters that later batches cannot change."""
 
 
+HISTORY = (
+    "list of dict\n"
+    "One entry per epoch: ``epoch``, ``seconds``, ``held_out_accuracy`` and ``held_out_log_loss`` (at the best\n"
+    "temperature) of the held-out documents, by the training without them. Where folds or documents without labels were\n"
+    "tried first, the last entry alone has their figures; all have ``unlabelled_weight``. If evaluated:\n"
+    "``accuracy``, ``nll``, ``ncll``, ``hinge`` (means per document) and ``perplexity`` (per word); for `validation`\n"
+    "documents with the prefix ``validation_``."
+)
+
+
 @p.estimator
-class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, EngineEstimator):
+class WordNB(EngineClassifier):
+    """What becomes of counts before naive Bayes learns them, and how far its steps go."""
+
+    weighting: str = "auto"
+    norm: str | float | None = "auto"
+    min_df: int = 1
+    ngram_range: tuple[int, int] | None = None
+    alpha: str | float = p.param("laplace", *p.ALPHA_OF_WORDS)
+    step_decay: float = 1e-5
+    vectorizer: VectorizerSettings | None = None
+    patience: int | None = None
+    random_state: object = 0
+    evaluate_every: int = 0
+
+    if TYPE_CHECKING:
+        loss: str | Loss = ""
+        step: float | None = None
+        steps: str = ""
+        merge: str = ""
+        n_epochs: int | str = 0
+
+    def _weighed(self, source: Source) -> Source:
+        """Return training documents as the parameters ask for them to be weighed.
+
+        Raises ValueError: numbers that are not counts are to be weighed, or n-grams to be chosen that have no names.
+        """
+        form, norm, orders, characters = self.weighting, self.norm, None, False
+        if form == "auto":
+            form = "counts" if source.weighted or self.loss == "nll" else "tfidf"
+        if source.weighted and form != "counts":
+            raise ValueError(
+                f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}: leave it at 'auto', "
+                "which takes them as they are"
+            )
+        if norm == "auto":
+            norm = None if form == "counts" else defaults.NORM
+        if self.ngram_range is not None:
+            if source.vocabulary is None:
+                raise ValueError("ngram_range chooses among n-grams of a corpus, and these columns have no names")
+            orders = int(self.ngram_range[0]), int(self.ngram_range[1])
+            characters = str((source.vectorizer or {}).get("analyzer", "word")) != "word"
+        plain = form == "counts" and norm is None and self.min_df == 1 and orders is None
+        if plain and (self.loss == "nll" or self.steps == "paper"):
+            return source
+        weighting = Weighting(form, float(norm or 0.0), 1.0, int(self.min_df), orders, characters)
+        source = with_frequencies(source, weighting)
+        if weighting.norm or self.steps != "margin":
+            return source
+        # One factor gives documents a mean squared length of `NORM` squared.
+        documents = sample(source)
+        mean = unit_of(documents, np.ones(documents.n_features)).mean_square
+        assert source.weighting is not None
+        return replace(source, weighting=replace(source.weighting, scale=defaults.NORM / mean**0.5))
+
+    def _step(self, source: Source, loss: str | Loss) -> float:
+        """Return how far a first step moves a mean document's score against a rival's, in the unit of scores."""
+        return float(self.step or (STEP_OF_COUNTS if is_unnormalised(source) else STEPS[loss_kind(loss)]))
+
+    def _margin_steps(self, source: Source, model: NaiveBayes, loss: str | Loss) -> tuple[StepSizes, PriorStart]:
+        on_disk = isinstance(source.corpus, Corpus)
+        start = PriorStart(model, source.corpus, source.weighting, None if on_disk else source.vocabulary)
+        unit, step = unit_of(sample(source), start.prior), self._step(source, loss)
+        return margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay)), start
+
+    @property
+    def _patience_of_choice(self) -> int | None:
+        """Epochs without a lower held-out loss that end a training; None where `n_epochs` says how long it is."""
+        return (self.patience or 1) if self.n_epochs == "auto" else None
+
+    def _sdem_of_words(
+        self, source: Source, model: NaiveBayes, loss: str | Loss, class_weight: tuple[float, ...] | None = None
+    ) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
+        """Return sdEM of words, and where it starts; None: at the prior, with the paper's steps."""
+        local, initial, sizes, tolerance = self.merge == "mean", None, paper_steps(float(self.step_decay)), 0.0
+        if local:  # says what is wrong with a loss that has no kernel
+            kernel_form(loss, 2 if isinstance(model.head, Labels) else model.n_classes)
+        if self.steps == "margin":
+            sizes, start = self._margin_steps(source, model, loss)
+            initial, tolerance = MadeByWorkers(start.block), defaults.STEP_TOLERANCE
+        rule, seed = Merge(sizes, local, tolerance), seed_of(self.random_state)
+        return SdEM(model, source.weight, rule, loss, class_weight=class_weight, seed=seed), initial
+
+
+def is_unnormalised(source: Source) -> bool:
+    """Whether documents are counts, longer ones with more."""
+    return not source.weighted and (source.weighting is None or not source.weighting.norm > 0)
+
+
+@p.estimator
+class MultinomialNB(WordNB, JointClassifier):
     """Multinomial naive Bayes, trained discriminatively by stochastic discriminative EM (sdEM).
 
     The model is a joint distribution p(y, d) of classes and documents. `loss` decides how its expectation parameters
@@ -68,7 +168,6 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
 
     loss: str | Loss = p.param(
         "auto",
-        p.a_loss("auto", "hinge", "ncll", "nll"),
         'What training lowers. "hinge": the hinge loss (Masegosa 2014, equation 17). "ncll": ``-ln p(y | d)``.\n'
         '"nll": ``-ln p(y, d)``: scikit-learn\'s ``MultinomialNB``, exactly, in one pass over the counts.\n'
         '"auto": the hinge loss. If that gets over a fifth of the held-out documents of three or more classes wrong, NCLL is\n'
@@ -77,32 +176,44 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
         "Where it learns from documents without labels: the hinge loss.\n"
         "Or `Hinge` with a margin, `CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`; with\n"
         '``merge="sum"`` any object with the methods of `sdem_dist.losses.Loss`.',
+        p.a_loss("auto", "hinge", "ncll", "nll"),
     )
     n_epochs: int | str = p.param(
         "auto",
-        p.AUTO_EPOCHS[0],
         'Passes over the documents; with hidden classes, iterations of EM. "auto": held-out documents choose, 20 at most.',
+        p.AUTO,
     )
-    steps: str = p.param("margin", *p.STEPS)
+    steps: str = "margin"
     step: float | None = p.param(
         None,
-        p.or_none(p.real(above=True)),
         'c, for "margin". None: 0.2 with the hinge loss, 1 with "ncll"; 3 where documents are counts that keep their length.',
     )
-    unlabelled: object = p.param(None, *p.UNLABELLED)
+    merge: str = "mean"
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = None
+    batch_size: int | None = None
+    n_blocks: int | None = None
+    validation_fraction: float = 0.1
+    calibrate: bool = True
+    class_prior: object = None
+    fit_prior: bool = True
+    class_weight: object = None
+    unlabelled: object = None
     unlabelled_weight: float | str = p.param(
         "auto",
-        p.either(p.one_of("auto"), p.real()),
         'Of documents without a label. With "nll" each counts this much through ``-ln p(x)``; "auto": 1. With another loss\n'
         'training starts at the log-odds of naive Bayes of all documents, found by EM, times this weight. "auto": the weight\n'
         "at which the classes of the median document are a fifth of the margin apart, or 0 (labelled documents alone) where\n"
         "held-out documents are clearly better that way. Training takes 6 epochs unless `n_epochs` is given.",
+        p.either(p.one_of("auto"), p.real()),
     )
 
     spec = Spec("sparse", "labels", "class", words="feature_log_prob_", unlabelled=True, poor_score=True)
+    _learned: ClassVar[Mapping[str, str]] = {"history_": HISTORY}
+    sample = WithDensity.sample
 
     def _check(self) -> None:
-        self._check_steps(closed_form=self.loss == "nll")
+        p.check_steps(self, closed_form=self.loss == "nll")
         if self.alpha == 0 and self.loss != "nll":
             raise ValueError(
                 "alpha must be positive for a discriminative loss: the prior keeps mu off the boundary of S"
@@ -133,34 +244,41 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
             end = final_stage(trainer, self._learner(source, loss)[0], self._plan(source))
             return end if self.unlabelled is not None else end._replace(warnings=p.unused_steps(self))
         lanes_matter = self.merge == "mean" and not is_unnormalised(source)
-        messages = p.short_lanes(self._plan(source)) if lanes_matter else ()
+        plan, messages = self._plan(source), list[str]()
+        of_a_lane = plan.n_documents // (plan.n_lanes * plan.n_rounds)
+        if lanes_matter and plan.n_lanes > 1 and of_a_lane < defaults.SHORT_LANE:
+            length = counted(of_a_lane, "document") if of_a_lane else "at most one document"
+            messages.append(
+                f"n_lanes={plan.n_lanes:,} leaves {length} to a lane in a round. Lanes of fewer than {defaults.SHORT_LANE} may "
+                "lose accuracy: leave n_lanes at None, or take fewer"
+            )
         if source.n_labelled:
             end, weighed_source = train_with_unlabelled(self, trainer, source)
             self._describe(weighed_source)
-            return end._replace(warnings=messages)
+            return end._replace(warnings=tuple(messages))
         candidates = [partial(self._candidate, source, loss or first_loss(source))]
         if loss is None:
             candidates.append(partial(self._candidate, source, "ncll"))
-        share, few = 0.0, False
+        share, few, n = 0.0, False, source.n_documents
         if self.n_epochs == "auto" or self.calibrate:
-            share = share_held_out(self.validation_fraction, source.n_documents, defaults.FOLDS_HELD_OUT)
-            few = not share and self.calibrate and self.holds_out and source.n_documents >= 2 * defaults.N_FOLDS
+            share = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT)
+            few = not share and self.calibrate and self.holds_out and n >= 2 * defaults.N_FOLDS
         if not share and not few:
             candidate = candidates[0]()
             end = final_stage(trainer, candidate.learner, candidate.plan, candidate.initial)
-            return end._replace(warnings=messages)
-        policy = HoldoutPolicy(
-            trainer,
-            source,
-            share,
-            self._patience_of_choice if share else None,
-            n_draws=loss_draws(share, source.n_documents),
-            doubt=lambda first: may_overlap(source, first.draws[0].accuracy.item()),
-        )
+            return end._replace(warnings=tuple(messages))
+
+        def classes_overlap(first: HoldoutResult) -> bool:
+            wrong = 1.0 - first.draws[0].accuracy.item()
+            return len(source.classes) > 2 and not few_documents(source) and wrong > defaults.MANY_WRONG
+
+        n_draws = 1 if share * n >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
+        patience = self._patience_of_choice if share else None
+        policy = HoldoutPolicy(trainer, source, share, patience, n_draws=n_draws, doubt=classes_overlap)
         result = policy.choose(candidates) if share else policy.choose_by_folds(candidates)
         temperature = result.temperature if self.calibrate else 1.0
         end = policy.train(result, replace(result.candidate.learner, temperature=temperature))
-        return end._replace(warnings=messages)
+        return end._replace(warnings=tuple(messages))
 
     def _candidate(self, source: Source, loss: str | Loss | None) -> Candidate:
         learner, initial = self._learner(source, loss or ("hinge" if self.loss == "auto" else self.loss))
@@ -182,7 +300,7 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
             return Plan(n, epochs, 1, lanes, seed, n_blocks=n_blocks)
         choosing = share_held_out(self.validation_fraction, n, defaults.FOLDS_HELD_OUT) > 0
         most = defaults.MAX_EPOCHS if choosing else defaults.FEW_EPOCHS
-        plan = self._plan_of_steps(n, most if self.n_epochs == "auto" else int(self.n_epochs), seed)
+        plan = plans.plan_of_steps(self, n, most if self.n_epochs == "auto" else int(self.n_epochs), seed)
         growth = 0
         if self.merge == "sum" and self.steps == "margin":
             while (n // plan.n_rounds) >> (growth + 1) >= defaults.FIRST_BATCH:
@@ -190,15 +308,18 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
         return replace(plan, n_blocks=n_blocks, growth=growth or plan.growth)
 
     def _class_weights(self, source: Source) -> tuple[float, ...] | None:
-        of_steps = self.loss != "nll" and self.steps == "margin"
-        return (step_weights if of_steps else weights_of_classes)(self, source)
+        weights = weights_of_classes(self, source)
+        largest = max(weights or (0.0,))
+        if weights is None or self.loss == "nll" or self.steps != "margin" or largest == 0.0:
+            return weights
+        return tuple(w / largest for w in weights)  # a step goes no further than that of weight 1
 
     def _learner(self, source: Source, loss: str | Loss) -> tuple[SdEM[NaiveBayes], MadeByWorkers[SdemState] | None]:
         """Return what is trained, and where it starts."""
         n_classes = len(source.classes)
         log_prior = fixed_log_prior(self.class_prior, self.fit_prior, n_classes)
         alpha = pseudo_count(self.alpha, source.n_features)
-        model = NaiveBayes(source.n_features, ClassesHead(n_classes), alpha, log_prior=log_prior)
+        model = NaiveBayes(source.n_features, Classes(n_classes), alpha, log_prior=log_prior)
         weights = self._class_weights(source)
         if self.loss != "nll":
             return self._sdem_of_words(source, model, loss, weights)
@@ -232,8 +353,6 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
         ValueError
             Documents or parameters do not go with the model.
         """
-        from sdem_dist.fitting.running import executor_for
-
         p.check(self)
         self._check()
         first = not hasattr(self, "state_")  # a failed first call leaves classes_ behind
@@ -272,7 +391,6 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
     @property
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | class), shape (n_classes, n_features)."""
-        check_is_fitted(self)
         return np.asarray((self._parameters.log_words - self._parameters.log_totals).T)
 
     @property
@@ -289,19 +407,14 @@ class MultinomialNB(TextTrainingParams, p.Classes, JointModel, JointClassifier, 
         return np.asarray(self._counted().class_counts)
 
     def _counted(self) -> SdemState:
-        check_is_fitted(self)
         if not isinstance(self.learner_.rule, ClosedForm):
             raise AttributeError("counts are those of loss='nll': other losses train expected counts, see state_")
         return cast(SdemState, self.state_)
 
-    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_naive_bayes
-
-        return of_naive_bayes(self._rows(documents), pairs, self._parameters.log_prior, self.temperature_)
-
     @property
     def loss_(self) -> str | Loss:
         """What training lowered."""
-        check_is_fitted(self)
-        loss: str | Loss = self.learner_.loss
-        return loss
+        return cast("str | Loss", self.learner_.loss)
+
+    def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
+        return of_naive_bayes(self._rows(documents), pairs, self._parameters.log_prior, self.temperature_)

@@ -6,14 +6,13 @@ import warnings
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from sklearn.base import RegressorMixin
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.classifier import LabelSets, weights_of_classes
+from sdem_dist.estimators.predictions import EngineRegressor, LabelSets
 from sdem_dist.estimators.topic_model import TopicModel
+from sdem_dist.fitting.plans import weights_of_classes
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
@@ -29,13 +28,13 @@ from sdem_dist.models.topic_heads import (
     level_thresholds,
 )
 from sdem_dist.models.topics import outputs
+from sdem_dist.reports.explaining import refused
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_supervised_topics
+from sdem_dist.reports.top_words import named
 
 if TYPE_CHECKING:
     from distributed import Client
-
-    from sdem_dist.reports.explanation import DocumentParts, Explanations
-
-OUTPUT_RATE = p.real(above=True), "mu_u of Algorithm 2, for U; it falls linearly to 0."
 
 
 @p.estimator
@@ -43,15 +42,13 @@ class SupervisedTopics(TopicModel):
     """What topics that learn to predict have beside others."""
 
     log_counts: bool = p.param(
-        False,
-        p.truth(),
-        "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk.",
+        False, "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
     )
     words_weight: float | str = p.param(
         0.0,
-        p.either(p.one_of("auto"), p.real()),
         "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
         'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.',
+        p.either(p.one_of("auto"), p.real()),
     )
 
 
@@ -80,17 +77,16 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
 
     ordered: bool = p.param(
         False,
-        p.truth(),
         "Classes are levels of a scale, in the order of `classes_`: one score, and a threshold between neighbours\n"
         "(cumulative logit), rather than the softmax. Texts are in the order of the alphabet: give numbers.",
     )
-    gamma: float = p.param(1.0, p.real(above=True), "Factor inside the softmax, or of the scores of levels and labels.")
-    output_rate: float = p.param(3.0, *OUTPUT_RATE)
-    class_weight: object = p.param(None, *p.CLASS_WEIGHT)
+    gamma: float = p.param(1.0, "Factor inside the softmax, or of the scores of levels and labels.", p.real(above=True))
+    output_rate: float = p.param(3.0, *p.OUTPUT_RATE)
+    class_weight: object = None
     unlabelled: object = p.param(
         None,
-        p.checked_later("label"),
         "The label, such as -1, of documents whose class is hidden: they count through `words_weight` alone.",
+        p.checked_later("label"),
     )
 
     spec = Spec(
@@ -128,13 +124,11 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     @property
     def coef_(self) -> np.ndarray:
         """U, shape (n_classes, n_components); with `ordered` of the score, shape (1, n_components)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.output[: 1 if isinstance(self.learner_.head, Levels) else None])
 
     @property
     def level_thresholds_(self) -> np.ndarray:
         """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
-        check_is_fitted(self)
         if not isinstance(self.learner_.head, Levels):
             raise AttributeError("level_thresholds_ are those of ordered=True")
         return level_thresholds(self._parameters.output)
@@ -145,7 +139,6 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
 
         The one of the largest F1 on the training documents.
         """
-        check_is_fitted(self)
         return decisions_of(len(self.classes_), self.learner_.head.thresholds).thresholds
 
     def _topic_labels(self) -> list[object]:
@@ -162,9 +155,6 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         return self._scores(self._transformed(X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_supervised_topics
-        from sdem_dist.reports.top_words import named
-
         theta, output = self._transformed(documents), self.learner_.head.gamma * self._parameters.output
         batch, (a, b) = self._documents(documents), pairs.T
         if self.several_labels:
@@ -196,7 +186,7 @@ def _check_order(levels: list[object]) -> None:
 
 
 @p.estimator
-class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
+class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     """Topics learned to predict real numbers or counts, one or several: BP-sLDA with Gaussian or Poisson outputs.
 
     As `SupervisedLDAClassifier`, with the prediction ``U theta``. Targets are standardised for training. Counts have
@@ -218,18 +208,20 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
 
     family: str = p.param(
         "gaussian",
-        p.one_of("gaussian", "poisson"),
         "Distribution of the targets: real numbers, or counts (log link), which may have fractions.",
+        p.one_of("gaussian", "poisson"),
     )
     gamma: float = p.param(
         1.0,
-        p.real(above=True),
         "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of counts it\n"
         "multiplies minus the log-likelihood.",
+        p.real(above=True),
     )
-    output_rate: float = p.param(0.3, *OUTPUT_RATE)
+    output_rate: float = p.param(0.3, *p.OUTPUT_RATE)
 
     spec = Spec("sparse", "numbers", "number", shown=("r2", "mse", "poisson_deviance"), topics="documents")
+
+    _single = True  # targets are one per document, not a column of a table
 
     @property
     def _monitor(self) -> str:
@@ -253,7 +245,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
     @property
     def coef_(self) -> np.ndarray:
         """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
-        check_is_fitted(self)
         if isinstance(self.learner_.head, Rates):
             return np.asarray(self._parameters.output + np.log(self.learner_.head.scale)[:, None])
         location, scale = (np.asarray(v)[:, None] for v in (self.learner_.head.location, self.learner_.head.scale))
@@ -270,7 +261,6 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         -------
         ndarray of shape (n_samples,) or (n_samples, n_targets), float64
         """
-        check_is_fitted(self)
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
@@ -284,30 +274,7 @@ class SupervisedLDARegressor(RegressorMixin, SupervisedTopics):
         linear = outputs(self.coef_, theta)
         return np.asarray(np.exp(linear)) if isinstance(self.learner_.head, Rates) else linear
 
-    def explain(self, X: object, target: int = 0) -> Explanations:
-        """Return why each document got its number: what its topics, and so its words, add to the mean of training.
-
-        Parameters
-        ----------
-        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
-            Texts get their words marked.
-        target : int, default=0
-            Which of several targets, from 0.
-
-        Returns
-        -------
-        Explanations
-            A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
-        """
-        from sdem_dist.reports.explaining import number_explanations
-
-        return number_explanations(self, X, target)
-
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        from sdem_dist.reports.explaining import refused
-        from sdem_dist.reports.parts import of_supervised_topics
-        from sdem_dist.reports.top_words import named
-
         if isinstance(self.learner_.head, Rates):  # a product over topics
             raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])

@@ -5,11 +5,10 @@ from __future__ import annotations
 import copy
 from abc import abstractmethod
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from scipy.special import logsumexp
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.corpus.tables import numbering
@@ -17,15 +16,9 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import CorpusError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import (
-    JointClassifier,
-    fixed_log_prior,
-    log_shares,
-    weights_of_classes,
-)
-from sdem_dist.estimators.prediction_mixins import WithDensity
+from sdem_dist.estimators.predictions import JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, plans
+from sdem_dist.fitting.plans import fixed_log_prior, weights_of_classes
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -37,11 +30,9 @@ from sdem_dist.learners.surveys import Columns, ColumnSummary
 from sdem_dist.losses import Loss, Nll, named
 from sdem_dist.models.feature_classes import FeatureClasses
 from sdem_dist.models.features import Block, FeatureModel
-from sdem_dist.models.heads import Classes as ClassesHead
-
-if TYPE_CHECKING:
-    from sdem_dist.reports.explanation import DocumentParts
-
+from sdem_dist.models.heads import Classes
+from sdem_dist.reports.explanation import DocumentParts
+from sdem_dist.reports.parts import of_naive_bayes
 
 _HELD_BACK = (
     "{}: training ended at the loss of the generative fit: the prior outweighs the loss. That happens where rows are few, a "
@@ -51,7 +42,7 @@ _HELD_BACK = (
 
 
 @p.estimator
-class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier, EngineEstimator):
+class FeatureNB(WithDensity, JointClassifier):
     """Naive Bayes over dense features, trained by sdEM.
 
     Missing values (NaN) are summed out in training and prediction (Masegosa 2014, Table 2).
@@ -59,28 +50,33 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
 
     loss: str | Loss = p.param(
         "ncll",
-        p.a_loss("ncll", "hinge", "nll"),
         'Or any object with the methods of `sdem_dist.losses.Loss`. "nll" is the generative fit, in one pass.',
+        p.a_loss("ncll", "hinge", "nll"),
     )
-    n_epochs: int = p.param(60, p.integer(), "Passes over the documents after the generative fit.")
+    n_epochs: int = p.param(60, "Passes over the documents after the generative fit.")
     merge: str = p.param(
         "sum",
-        p.one_of("sum", "mean"),
         '"sum": one step per round, with the statistics of all lanes. "mean": lanes run sdEM, and their mu are averaged.',
+        p.one_of("sum", "mean"),
     )
-    n_lanes: int | None = p.param(None, p.integer(optional=True), "Lanes of a round. None: by the number of documents.")
+    n_lanes: int | None = None
     batch_size: int | None = p.param(
-        None,
-        p.integer(optional=True),
-        'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).',
+        None, 'Documents of a step: of a round for "sum" (None: all), inside a lane for "mean" (None: 32).'
     )
     step: str = p.param(
         "safe",
-        p.one_of("safe", "paper"),
         '"safe": from the generative fit, steps are halved until they stay inside S and within a KL divergence of 1, and\n'
         'only rounds that lower the objective are kept. "paper": from the prior, ``1 / (1 + step_decay * t)`` per document.',
+        p.one_of("safe", "paper"),
     )
-    step_decay: float = p.param(1e-5, p.real(), "lambda of the paper's steps, and of safe ones with batches.")
+    step_decay: float = p.param(1e-5, "lambda of the paper's steps, and of safe ones with batches.")
+    class_prior: object = None
+    fit_prior: bool = True
+    class_weight: object = None
+    unlabelled: object = None
+    unlabelled_weight: float = 1.0
+    patience: int | None = None
+    random_state: object = 0
 
     spec = Spec("dense", "labels", "class", unlabelled=True)
     _learned: ClassVar[Mapping[str, str]] = {
@@ -88,9 +84,7 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
         "history_": "list of dict\nOne entry per epoch, see `MultinomialNB`; ``perplexity`` is a value, not a word.",
     }
 
-    if TYPE_CHECKING:
-        class_count_: np.ndarray
-        categories_: dict[int, np.ndarray]
+    _takes_categories = False
 
     @abstractmethod
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:
@@ -107,13 +101,6 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
                 "or take Nll() of sdem_dist.losses for the loss"
             )
 
-    def _take_categories(self, categories: dict[int, np.ndarray], where: str) -> None:
-        if categories:
-            raise CorpusError(
-                f"{where} was written from a table with columns of text, categories or booleans: MixedNB takes such corpora, "
-                f"{type(self).__name__} does not"
-            )
-
     def _describe(self, source: Source) -> None:
         super()._describe(source)
         self.class_count_ = np.asarray(source.class_counts)
@@ -122,12 +109,17 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
             categories = numbering(source.corpus.header.vectorizer)
             if categories is not None and source.vocabulary is not None:
                 self.feature_names_in_ = np.array(source.vocabulary, object)
-            self._take_categories(categories or {}, source.name)
+            if categories and not self._takes_categories:
+                raise CorpusError(
+                    f"{source.name} was written from a table with columns of text, categories or booleans: MixedNB takes such "
+                    f"corpora, {type(self).__name__} does not"
+                )
+            self.categories_ = categories or {}
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the pass over the columns, the generative fit, and the discriminative run from there."""
         n, n_classes, seed = source.n_documents, len(source.classes), seed_of(self.random_state)
-        once = plans.full_passes(n, 1, seed, defaults.SUM_LANE_ROWS)
+        once = Plan(n, 1, 1, plans.lanes_of(n, defaults.SUM_LANE_ROWS), seed)
         # The prior counts a document by its weight; scikit-learn's smoothing, which "nll" alone has, does not.
         weighted = self.loss != "nll" or self.unlabelled is not None
         summary = trainer.run(Stage("columns", Columns(source.n_features, weighted), once)).state
@@ -136,7 +128,7 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
 
         def model_of(*, generative: bool) -> FeatureClasses:
             variables = FeatureModel(self._blocks(summary, generative))
-            return FeatureClasses(variables, ClassesHead(n_classes), log_prior)
+            return FeatureClasses(variables, Classes(n_classes), log_prior)
 
         rule: Any = ClosedForm(complete=True)
         generative = SdEM(model_of(generative=True), source.weight, rule, class_weight=weights, unlabelled_weight=share)
@@ -161,13 +153,10 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
         return end
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        from sdem_dist.reports.parts import of_naive_bayes
-
         return of_naive_bayes(self._rows(documents), pairs, self._parameters.log_prior)
 
     def _log_densities(self, row: object) -> np.ndarray:
         """Return ln p(value | class) of a value of each column, shape (n_features, n_classes)."""
-        check_is_fitted(self)
         values = np.broadcast_to(np.asarray(row, np.float64), self.n_features_in_)
         return np.asarray(self.learner_.model.variables.log_densities(self._parameters, values))
 
@@ -183,8 +172,7 @@ class FeatureNB(p.Classes, p.Unlabelled, p.Seeded, WithDensity, JointClassifier,
         ValueError
             A class that has no training documents is given a share.
         """
-        check_is_fitted(self)
-        shares = np.asarray(log_shares(class_prior, len(self.classes_)))
+        shares = np.asarray(fixed_log_prior(np.asarray(class_prior, np.float64), True, len(self.classes_)))
         factors = self.learner_.class_weight
         old = self.class_count_ * (1.0 if factors is None else np.asarray(factors))
         if ((old == 0) & np.isfinite(shares)).any():
@@ -235,13 +223,9 @@ class GaussianNB(FeatureNB):
     ['low', 'high']
     """
 
-    var_smoothing: float = p.param(
-        1e-9, p.real(), "Share of the largest variance that the generative fit adds to all variances."
-    )
+    var_smoothing: float = p.param(1e-9, "Share of the largest variance that the generative fit adds to all variances.")
     prior: float = p.param(
-        1.0,
-        p.real(),
-        'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".',
+        1.0, 'Observations of the column\'s mean and variance that the prior adds to each class, but for "nll".'
     )
 
     def _blocks(self, summary: ColumnSummary, generative: bool) -> tuple[Block, ...]:

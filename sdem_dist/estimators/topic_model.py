@@ -9,15 +9,13 @@ from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.prediction_mixins import WithTopics
+from sdem_dist.estimators.predictions import WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
 from sdem_dist.fitting.scoring import over_corpus, pieces
@@ -32,65 +30,65 @@ from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabel
 from sdem_dist.models.topics import METHODS, MirrorDescent, TopicState
 from sdem_dist.models.topics import TopicModel as LearnedTopics
 from sdem_dist.models.word_counts import entries, lengths
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 def _are_positive(value: object) -> bool:
-    if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) != 1 or not len(value):
+    if not isinstance(value, list | tuple | np.ndarray) or getattr(value, "ndim", 1) != 1:
         return False
-    return all(p.real(above=True).allows(number) for number in value)
-
-
-_NUMBERS = p.Constraint("sequence of float", "a sequence of positive numbers", _are_positive)
+    return len(value) > 0 and all(p.real(above=True).allows(number) for number in value)
 
 
 @p.estimator
-class TopicModel(p.OfText, p.Seeded, WithTopics, EngineEstimator):
+class TopicModel(WithTopics):
     """Base of the topic models by mirror descent."""
 
-    n_components: int = p.param(20, p.integer(), "K, the topics.", positional=True)
+    n_components: int = p.param(20, "K, the topics.", positional=True)
     alpha: object = p.param(
         1.001,
-        p.either(p.one_of("learned"), p.real(above=True), _NUMBERS),
         "Of the Dirichlet prior of a document's topics: convex from 1 on, sparser below. One number, or one for each\n"
         'topic. "learned": common topics get more of the pseudo-counts, alpha - 1, whose mean is 0.1; see `alpha_`.',
+        p.either(
+            p.one_of("learned"),
+            p.real(above=True),
+            p.Constraint("sequence of float", "a sequence of positive numbers", _are_positive),
+        ),
     )
     beta: float = p.param(
-        1.0, p.real(1.0), "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word."
+        1.0, "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word.", p.real(1.0)
     )
-    n_layers: int = p.param(10, p.integer(), "L, steps of mirror descent towards a document's topics.")
+    n_layers: int = p.param(10, "L, steps of mirror descent towards a document's topics.")
     inference_step: float = p.param(
-        1.0, p.real(above=True), "Length T of a step, times a document's words and pseudo-counts."
+        1.0, "Length T of a step, times a document's words and pseudo-counts.", p.real(above=True)
     )
     inference: str = p.param(
         "mirror-descent",
-        p.one_of(*METHODS),
         "How steps are taken: of that length; with momentum (accelerated mirror descent, Tseng 2008); or by line search,\n"
         "whose bound has the divergence (Algorithm 1) or the 1-norm (equation 29) of Chen et al.",
+        p.one_of(*METHODS),
     )
     topic_rate: float | None = p.param(
         None,
-        p.or_none(p.real(above=True)),
         "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
         "None: 0.05, less from 25,000 documents on.",
     )
-    n_epochs: int = p.param(4, p.integer(), "Passes over the documents.")
+    n_epochs: int = 4
     average_from: int = p.param(
-        1, p.integer(0), "The model is the mean over all batches from this epoch on, counted from 0."
+        1, "The model is the mean over all batches from this epoch on, counted from 0.", p.integer(0)
     )
     merge: str = p.param(
         "mean",
-        p.one_of("mean", "sum"),
         '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.',
+        p.one_of("mean", "sum"),
     )
     batch_size: int | None = p.param(
-        None,
-        p.integer(optional=True),
-        'Documents of a step: in a lane for "mean", of a round for "sum". None: 100 of all lanes.',
+        None, 'Documents of a step: in a lane for "mean", of a round for "sum". None: 100 of all lanes.'
     )
-    n_lanes: int | None = p.param(
-        None, p.integer(optional=True), "Lanes of a round. None: by the number of documents, never by the cluster."
-    )
-    rounds_per_epoch: int | None = p.param(None, p.integer(optional=True), 'Merges per epoch, for "mean". None: 1.')
+    n_lanes: int | None = None
+    rounds_per_epoch: int | None = p.param(None, 'Merges per epoch, for "mean". None: 1.')
+    vectorizer: VectorizerSettings | None = None
+    patience: int | None = None
+    random_state: object = 0
 
     _topic_rate = 0.05
     _learned: ClassVar[Mapping[str, str]] = {
@@ -196,13 +194,11 @@ class TopicModel(p.OfText, p.Seeded, WithTopics, EngineEstimator):
     @property
     def components_(self) -> np.ndarray:
         """p(word | topic), shape (n_components, n_features)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.topics.T)
 
     @property
     def alpha_(self) -> np.ndarray:
         """Alpha of the Dirichlet prior of a document's topics, shape (n_components,), as it was given or learned."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.alpha)
 
     @property
@@ -256,23 +252,18 @@ class LatentDirichletAllocation(TopicModel):
 
     topic_rate: float | None = p.param(
         0.15,
-        p.or_none(p.real(above=True)),
         "mu_0 of Algorithm 2: the share by which a step changes common words; falls to 0.\n"
         "None: 0.15 up to 25,000 documents, less for more.",
     )
-    n_epochs: int = p.param(10, p.integer(), "Passes over the documents.")
+    n_epochs: int = 10
     merge: str = p.param(
         "sum",
-        p.one_of("mean", "sum"),
         '"sum": a round is one batch. "mean": lanes step through their documents, and topics are averaged.',
+        p.one_of("mean", "sum"),
     )
-    batch_size: int | None = p.param(
-        500, p.integer(optional=True), 'Documents of a step: of a round for "sum", inside a lane for "mean".'
-    )
+    batch_size: int | None = p.param(500, 'Documents of a step: of a round for "sum", inside a lane for "mean".')
     n_particles: int = p.param(
-        10,
-        p.integer(),
-        "Particles of the left-to-right estimate of ln p(words). More make it less noisy, and take longer.",
+        10, "Particles of the left-to-right estimate of ln p(words). More make it less noisy, and take longer."
     )
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
@@ -299,7 +290,6 @@ class LatentDirichletAllocation(TopicModel):
         ndarray of shape (n_samples,), float64
             In nats.
         """
-        check_is_fitted(self)
         topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
         return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, self.n_particles))
 
@@ -312,7 +302,6 @@ class LatentDirichletAllocation(TopicModel):
         float
             In nats.
         """
-        check_is_fitted(self)
         if isinstance(X, Corpus):
             source_of(self, X, use="score")  # its pieces do not say which words their columns are
         total = words = 0.0

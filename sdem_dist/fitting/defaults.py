@@ -10,36 +10,29 @@ MAX_HELD_OUT = 20_000  # documents held out at most
 NO_REFIT = 0.02  # held-out share so small that it is not missed: the model that was trained without them is kept
 N_FOLDS = 3  # folds that give the temperature of few documents
 MANY_WRONG = 0.2  # share of held-out documents that the hinge loss has to get wrong for NCLL to be tried
-LOSS_DRAWS, ENOUGH_FOR_LOSSES = 5, 5_000
-"""Draws of held-out documents that have to agree on NCLL, unless one has so many documents."""
-DOCUMENTS_A_CLASS = 30
-"""Documents of a class, in the mean, under which they are few: their loss is chosen by the sizes of classes."""
-EVEN_CLASSES = 1.25
-"""Classes are even if the largest has at most so many times the median. (A few that have not enough do not matter.)"""
-RARE_CLASS = 0.05
-"""Share of the largest class's documents under which a class is rare: macro-F1 is shown beside accuracy."""
+LOSS_DRAWS, ENOUGH_FOR_LOSSES = 5, 5_000  # held-out draws that have to agree on NCLL, unless one has so many documents
+DOCUMENTS_A_CLASS = 30  # in the mean, under which they are few: their loss is chosen by the sizes of classes
+EVEN_CLASSES = 1.25  # times the median that the largest of even classes has at most
+RARE_CLASS = 0.05  # share of the largest class under which a class is rare: macro-F1 is shown beside accuracy
 
 # Documents without a label: unlabelled.py.
-UNLABELLED_MARGIN = 0.2
-"""Lead of the first class over the second that "auto" starts at, in the median document; the hinge loss asks for 1."""
+UNLABELLED_MARGIN = (
+    0.2  # lead of the first class, in the median document, that "auto" starts at; the hinge loss asks for 1
+)
 UNLABELLED_LEAST = 200  # with fewer labelled documents none are held out to decide
 UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5  # pseudo-count of a word in EM, and its iterations
-UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2
-"""How often labelled documents are drawn to be held out, and how many of them."""
+UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2  # how often labelled documents are held out, and how many of them
 
 # The temperature of mixtures: mixtures.py.
 HOLDOUT_PARTS = 20  # of which some are held out for the temperature of mixtures, such as 7 for a share of .35
 
 # Supervised topics: supervised_lda.py.
-WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2
-"""Weights of words that "auto" tries, and the share of the documents that choose."""
+WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2  # that "auto" tries; share of the documents that choose
 
 # Weighting and steps of counts: choose_defaults.py.
-NORM = 10.0
-"""Euclidean length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far."""
+NORM = 10.0  # length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far
 SAMPLE_DOCUMENTS = 4096  # documents that lengths and steps are measured on
-PRIOR_POWER = 0.125
-"""A word's pseudo-count grows with this power of its document frequency, so that frequent words take shorter steps."""
+PRIOR_POWER = 0.125  # of a word's document frequency in its pseudo-count, so that frequent words take shorter steps
 PRIOR_POWERS = {"log": 0.375, "binary": 0.375}
 """The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
 STEP_TOLERANCE = 1e-4  # loss weight under which a document asks for no step
@@ -47,16 +40,14 @@ MANY_CLASSES = 1_000  # classes from which on `ManyClassNB` is named: many_class
 
 # Lanes and rounds: choose_defaults.py lanes, scale.py batches.
 MAX_LANES = 128  # lanes at most, where lanes only add
-ONE_LANE_DOCUMENTS = 65_536
-"""Documents up to which one lane, a run through all documents one after the other, is fast enough."""
+ONE_LANE_DOCUMENTS = 65_536  # documents up to which one lane, a run through all of them, is fast enough
 STEP_LANES = 16  # lanes of sequential steps where there are more documents
 FIRST_ROUND_DOCUMENTS = 4_096  # documents of the first round, about: rounds double from there on
 MAX_LANE_DOCUMENTS = 10_000  # documents of a sequential lane in a round
 SHORT_LANE = 300  # documents of a sequential lane in a round under which several lanes do not find what one finds
 ROUNDS = 4  # rounds of an epoch: each costs messages between processes
 SUM_BATCH = 128  # default documents of a round for ``merge="sum"``
-FIRST_BATCH = 8
-"""Documents of the first such round, about: near the prior all documents of a batch ask for the same step."""
+FIRST_BATCH = 8  # of the first such round, about: near the prior all documents of a batch ask for the same step
 SUM_TASK_DOCUMENTS = 1_000  # documents of counts that make a task worth its overhead, where lanes only add
 PASS_DOCUMENTS = 4_096  # the same for a lane of a full pass of a mixture
 SMALL_ENTRIES = 100_000  # entries under which threads cost more than they save
@@ -70,19 +61,17 @@ LDA_LANES, LDA_LANE_DOCUMENTS = 8, 16
 """Lanes where one is fast enough, and documents that each has at least: what they learn is damped where it is much."""
 
 # Very many classes: many_classes.py.
-SPARSE_ROUND_ENTRIES = 1 << 24
-"""Entries of the documents of a round, about: one task holds them, and the counts that they move."""
+SPARSE_ROUND_ENTRIES = 1 << 24  # of the documents of a round, about: one task holds them, and the counts they move
 SPARSE_LANE_DOCUMENTS = 16_384  # documents that make a task worth its overhead, where documents are counted
-SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500
-"""Of documents that give the temperature: each is scored for all classes at many temperatures."""
+SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500  # for the temperature: each is scored for all classes at many of them
+# In units of the first step, where too few held-out documents are of classes that have others.
 GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
-"""Temperature in units of the first step, where too few held-out documents are of classes that have others."""
 
 # Mixtures: mixtures.py.
-MIXTURE_START_SHARE = 0.001
-"""Share of EM's expected counts that sdEM of counts starts with; a step, one document, would hardly move them all."""
-MIXTURE_MARGIN = 1.0
-"""Lead of the first class over the second at the start, in the median document; the hinge loss asks for as much."""
+MIXTURE_START_SHARE = (
+    0.001  # of EM's counts that sdEM of counts starts with: a step, one document, hardly moves them all
+)
+MIXTURE_MARGIN = 1.0  # lead of the first class at the start, in the median document; the hinge loss asks for as much
 MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15  # passes of sdEM over rows, and over documents of counts
 EM_CONVERGED = 1e-3  # Nats per document that a pass gains at most, once EM has converged
 START_EM_EPOCHS = 10  # iterations of EM before multiplicative updates that start there

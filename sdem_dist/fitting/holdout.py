@@ -1,15 +1,4 @@
-"""Documents held out of training: they choose how long to train, which loss, and the temperature of probabilities.
-
-`HoldoutPolicy.choose` watches a training without some documents; where these would be too few, `choose_by_folds` scores
-each fold once, by a training without it. `train_with_temperature` is for mixtures, whose components treat a document's
-words or columns as independent, which they are not: classes seem far surer than they are. A whole training without some
-documents shows how sure the model may be of new ones.
-
-The hinge loss looks at the label and its strongest rival alone. Where a document may well belong to each of several
-classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and Bartlett 2007, on the loss of
-Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such limit. Where classes are
-apart it is slower and less accurate. So it has to win.
-"""
+"""Documents held out of training: they choose how long to train, which loss, and the temperature of probabilities."""
 
 import logging
 from collections.abc import Callable, Sequence
@@ -45,21 +34,16 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Candidate:
-    """A training that held-out documents judge.
-
-    `initial`: where it starts, as of a `Stage`.
-    `stage`: the name of its stages.
-    `start`: takes the learner of a draw and which one it is, and returns where it starts and the stage's name, where
-    these depend on what is held out.
-    `view`: how documents are weighed, and of which words are known, if not as the policy's are.
-    """
+    """A training that held-out documents judge."""
 
     learner: Any
     plan: Plan
-    initial: Any = None
+    initial: Any = None  # where it starts, as of a `Stage`
     stage: str = "choose"
     start: Callable[[Any, str], tuple[Any, str]] | None = None
-    view: Source | None = None
+    """Takes the learner of a draw and which one it is; returns where it starts and the stage's name, where these depend
+    on what is held out."""
+    view: Source | None = None  # how documents are weighed, and of which words are known, if not as the policy's are
 
 
 class Draws(NamedTuple):
@@ -82,7 +66,7 @@ class HoldoutResult(NamedTuple):
     """Their accuracy, and their log-loss at the best temperature, of each of these epochs; of folds one entry, which is
     of the whole training."""
     state: Any  # the model trained without them; None: several were
-    figures: dict[str, float]  # all that was found of the epoch that was kept
+    figures: dict[str, float]  # all metrics of the epoch that was kept
     draws: list[Draws]  # of each candidate that was tried, in their order
 
     @property
@@ -95,25 +79,23 @@ class HoldoutResult(NamedTuple):
 class HoldoutPolicy:
     """How documents are held out, and what they decide.
 
-    `share`: of the documents that are held out.
-    `patience`: epochs without a lower log-loss that end a training; None runs all of its plan.
-    `monitor`: the metric that has to be low.
-    `every`: epochs between two evaluations.
-    `n_draws`: of held-out documents, for each candidate.
-    `doubt`: takes the first candidate's result, and returns whether others are tried; draws then end where they do not
-    do better. None: all draws of all candidates.
-    `gate`: a candidate that is less accurate never replaces one before it.
+    The hinge loss looks at the label and its strongest rival alone. Where a document may well belong to each of several
+    classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and Bartlett 2007, on the
+    loss of Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such limit. Where
+    classes are apart it is slower and less accurate. So it has to win.
     """
 
     trainer: Trainer
     source: Source
-    share: float
-    patience: int | None = None
-    monitor: str = MONITOR
-    every: int = 1
-    n_draws: int = 1
+    share: float  # of the documents that is held out
+    patience: int | None = None  # epochs without a lower log-loss that end a training; None runs all of its plan
+    monitor: str = MONITOR  # the metric that has to be low
+    every: int = 1  # epochs between two evaluations
+    n_draws: int = 1  # of held-out documents, for each candidate
     doubt: Callable[[HoldoutResult], bool] | None = None
-    gate: bool = True
+    """Takes the first candidate's result, and returns whether others are tried; draws then end where they do not do
+    better. None: all draws of all candidates."""
+    gate: bool = True  # a candidate that is less accurate never replaces one before it
 
     def choose(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
         """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained.
@@ -141,68 +123,91 @@ class HoldoutPolicy:
 
     def _score(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
-        view, seed = candidate.view or self.source, candidate.learner.seed
+        view, seed, monitor = candidate.view or self.source, candidate.learner.seed, self.monitor
         learner = replace(candidate.learner, held_out=self.share, seed=(seed + (draw << 20)) % (1 << 64))
         name, initial = candidate.stage, candidate.initial
         if candidate.start is not None:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
         elif draw:
             name = f"{name}, draw {draw + 1}"
-        frequency = None if candidate.view is None else cast(Any, view.corpus).document_frequency
-        metrics: tuple[str, ...] = (self.monitor,)
-        if self.monitor == MONITOR:
+        frequency = corpus = None
+        if candidate.view is not None:
+            frequency, corpus = cast(Any, view.corpus).document_frequency, view.seen(self.source.corpus)
+        metrics: tuple[str, ...] = (monitor,)
+        if monitor == MONITOR:
             metrics = ("accuracy", "macro_f1", MONITOR) if has_rare_classes(view) else ("accuracy", MONITOR)
+        refit = self.share > defaults.NO_REFIT
         monitoring = Monitoring(
             self.every,
             view.seen(held_out_documents(self.source.corpus, learner.seed, self.share, frequency)),
-            self.monitor,
+            monitor,
             self.patience,
             defaults.IMPROVEMENT,
             training=False,
             main_metrics=metrics,
-            then=OF_ALL if self.share > defaults.NO_REFIT else Monitoring.then,
+            then=OF_ALL if refit else Monitoring.then,
         )
-        corpus = None if candidate.view is None else view.seen(self.source.corpus)
         monitored = candidate.start is None
         stage = Stage(name, learner, candidate.plan, initial, corpus, monitored=monitored, monitoring=monitoring)
         result = self.trainer.run(stage)
-        scored = [entry for entry in result.history if VALIDATION + self.monitor in entry] or result.history[-1:]
+        scored = [entry for entry in result.history if VALIDATION + monitor in entry] or result.history[-1:]
         best = last = scored[-1]
         if self.patience is not None:
             best = scored[0]
             for i in range(len(scored)):
                 if monitoring.is_best(scored[: i + 1], scored.index(best)):
                     best = scored[i]
-            last = best
-            if self.share > defaults.NO_REFIT:
-                last = next((entry for entry in scored if entry["epoch"] > best["epoch"]), best)
+            last = next((entry for entry in scored if refit and entry["epoch"] > best["epoch"]), best)
         n_epochs = int(last["epoch"])
-        shown = [held_out_figures(entry, self.monitor, self.source) for entry in result.history[:n_epochs]]
+        history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
         temperature = getattr(learner, "temperature", 1.0) * last.get(f"{VALIDATION}temperature", 1.0)
-        figures = best.get(VALIDATION + self.monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
+        figures = best.get(VALIDATION + monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
         draws = Draws(*(np.array([figure]) for figure in figures))
-        return HoldoutResult(candidate, n_epochs, temperature, shown, result.state, best, [draws])
+        return HoldoutResult(candidate, n_epochs, temperature, history, result.state, best, [draws])
 
     def choose_by_folds(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
         """Return the better one of one or two candidates, and its temperature, by trainings without a fold each.
 
         Folds are scored in turn until enough is known. The second candidate is tried where `doubt` asks for it.
         """
-        candidate = candidates[0]()
-        names = self.source.corpus.all_groups()
-        few_groups = names is not None and len(np.unique(names)) < defaults.N_FOLDS  # too few are not kept together
+        source, candidate, n_folds = self.source, candidates[0](), defaults.N_FOLDS
+        names = source.corpus.all_groups()
+        few_groups = names is not None and len(np.unique(names)) < n_folds  # too few are not kept together
         groups = np.arange(len(cast(np.ndarray, names))) if few_groups else None
-        folds = Folds(self.source.corpus, defaults.N_FOLDS, candidate.learner.seed, groups=groups)
+        folds = Folds(source.corpus, n_folds, candidate.learner.seed, groups=groups)
         parts, rival_parts = list[FoldScores](), list[FoldScores]()
 
         def score(candidate: Candidate, parts: list[FoldScores]) -> None:
-            parts.append(self._scores_without(folds, len(parts), candidate))
+            """Add the scores of the next fold, by a training without it."""
+            number, weighed = len(parts), source
+            rest = folds.train(number)
+            if source.weighting is not None:  # words that the fold alone has are unknown
+                documents = cast(Documents, source.corpus.read(0, source.n_documents))
+                entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
+                frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
+                weighed = source.weighed_by(frequency, int(cast(np.ndarray, rest.mask).sum()))
+            learner = replace(candidate.learner, n_documents=rest.weight)
+            name = f"fold {number + 1} of {n_folds}{candidate.stage.removeprefix('choose')}"
+            stage = Stage(name, learner, candidate.plan, candidate.initial, weighed.seen(rest))
+            state = self.trainer.run(stage).state
+            documents = cast(Documents, weighed.seen(folds.test(number)).read(0, rest.n_documents))
+            local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
+            scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
+            parts.append((scores, local.labels, local.weights))
+
+        def result_of(candidate: Candidate, parts: list[FoldScores]) -> HoldoutResult:
+            draws = summary(parts)
+            figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
+            if has_rare_classes(source) and np.isfinite(draws.accuracy).all():
+                figures["held_out_macro_f1"] = macro_f1(class_sums(*all_documents(parts)))
+            n_epochs, temperature = candidate.plan.n_epochs, draws.temperature.item()
+            return HoldoutResult(candidate, n_epochs, temperature, [figures], None, figures, [draws])
 
         score(candidate, parts)
-        if len(candidates) > 1 and self.doubt is not None and self.doubt(self._of_folds(candidate, parts)):
+        if len(candidates) > 1 and self.doubt is not None and self.doubt(result_of(candidate, parts)):
             rival = candidates[1]()
             score(rival, rival_parts)
-            while len(parts) < defaults.N_FOLDS and summary(rival_parts).log_loss < summary(parts).log_loss:
+            while len(parts) < n_folds and summary(rival_parts).log_loss < summary(parts).log_loss:
                 score(candidate, parts)
                 score(rival, rival_parts)
             first, second = (joined_draws([summary([part]) for part in scored]) for scored in (parts, rival_parts))
@@ -211,31 +216,9 @@ class HoldoutPolicy:
             _log.info("classes overlap: held-out documents chose the loss %s", candidate.learner.loss)
         sizes = np.cumsum([len(labels) for _, labels, _ in parts])
         parts = parts[: int(np.searchsorted(sizes, defaults.FOLDS_HELD_OUT)) + 1]
-        while len(parts) < defaults.N_FOLDS and sum(len(labels) for _, labels, _ in parts) < defaults.FOLDS_HELD_OUT:
+        while len(parts) < n_folds and sum(len(labels) for _, labels, _ in parts) < defaults.FOLDS_HELD_OUT:
             score(candidate, parts)
-        return self._of_folds(candidate, parts)
-
-    def _scores_without(self, folds: Folds[Any], number: int, candidate: Candidate) -> FoldScores:
-        rest, source = folds.train(number), self.source
-        if source.weighting is not None:  # words that the fold alone has are unknown
-            documents = cast(Documents, source.corpus.read(0, source.n_documents))
-            entries = np.repeat(cast(np.ndarray, rest.mask), np.diff(documents.indptr)) & (documents.data != 0)
-            frequency = np.bincount(documents.indices[entries], minlength=source.n_features)
-            source = source.weighed_by(frequency, int(rest.mask.sum()))
-        learner = replace(candidate.learner, n_documents=rest.weight)
-        name = f"fold {number + 1} of {defaults.N_FOLDS}{candidate.stage.removeprefix('choose')}"
-        state = self.trainer.run(Stage(name, learner, candidate.plan, candidate.initial, source.seen(rest))).state
-        documents = cast(Documents, source.seen(folds.test(number)).read(0, rest.n_documents))
-        local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
-        scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
-        return scores, local.labels, local.weights
-
-    def _of_folds(self, candidate: Candidate, parts: list[FoldScores]) -> HoldoutResult:
-        draws, n_epochs = summary(parts), candidate.plan.n_epochs
-        figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
-        if has_rare_classes(self.source) and np.isfinite(draws.accuracy).all():
-            figures["held_out_macro_f1"] = macro_f1(class_sums(*all_documents(parts)))
-        return HoldoutResult(candidate, n_epochs, draws.temperature.item(), [figures], None, figures, [draws])
+        return result_of(candidate, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
         """Run the training with all documents, as it was chosen, where those held out are more than a few.
@@ -282,13 +265,11 @@ def joined_draws(draws: Sequence[Draws]) -> Draws:
 
 def held_out_figures(entry: dict[str, float], monitor: str, source: Source) -> dict[str, float]:
     """Return what a history says of held-out documents after an epoch."""
-    names = {"accuracy": "accuracy", "log_loss": monitor} | (
-        {"macro_f1": "macro_f1"} if has_rare_classes(source) else {}
-    )
-    of_epoch = {name: entry[name] for name in ("epoch", "seconds")}
-    return of_epoch | {
-        f"held_out_{name}": entry[VALIDATION + metric] for name, metric in names.items() if VALIDATION + metric in entry
-    }
+    figures = {name: entry[name] for name in ("epoch", "seconds")}
+    for name, metric in ("accuracy", "accuracy"), ("log_loss", monitor), ("macro_f1", "macro_f1"):
+        if VALIDATION + metric in entry and (name != "macro_f1" or has_rare_classes(source)):
+            figures[f"held_out_{name}"] = entry[VALIDATION + metric]
+    return figures
 
 
 def share_held_out(share: float, n_documents: int, least: int = defaults.FEW_HELD_OUT) -> float:
@@ -307,11 +288,10 @@ def few_documents(source: Source) -> bool:
 
 
 def first_loss(source: Source) -> str:
-    """Return the default loss before a held-out document is asked: NCLL of few documents of three or more even classes.
+    """Return the default loss before any document is held out: NCLL of few documents of three or more even classes.
 
-    Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, and so
-    hangs on which it happens to be; NCLL moves all of them. Each document of a larger class then moves all the others,
-    and NCLL finds that class too often; the hinge loss takes no step where the margin is kept.
+    Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, NCLL
+    all of them. But NCLL finds a larger class too often, since each of its documents moves all the others.
     """
     if not few_documents(source):
         return "hinge"
@@ -321,16 +301,6 @@ def first_loss(source: Source) -> str:
     message = "few documents of %d classes, the largest %.3g times the median: the loss is %s"
     _log.info(message, len(sizes), largest, loss)
     return loss
-
-
-def may_overlap(source: Source, accuracy: float) -> bool:
-    """Whether NCLL is to be tried, too, given the accuracy of the hinge loss on held-out documents."""
-    return len(source.classes) > 2 and not few_documents(source) and accuracy < 1.0 - defaults.MANY_WRONG
-
-
-def loss_draws(share: float, n_documents: int) -> int:
-    """Return how many draws of held-out documents compare two losses."""
-    return 1 if share * n_documents >= defaults.ENOUGH_FOR_LOSSES else defaults.LOSS_DRAWS
 
 
 def all_documents(parts: list[FoldScores]) -> FoldScores:
@@ -374,11 +344,11 @@ def train_with_temperature(
 ) -> Trained:
     """Run the stages of a training without some documents, which give the temperature, and those of one with all.
 
-    Where under 20 documents would be held out, there is no temperature. Where patience may end the training with all,
-    it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
+    Components of mixtures treat words or columns as independent, which they are not: classes seem far surer than they
+    are. Where under 20 documents would be held out, there is no temperature. Where patience may end the training with
+    all, it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
 
     `fit`: runs a training with a source's documents; the last stage is watched.
-    `share`: of the documents to hold out, 20,000 at most; `seed` decides which.
     `class_weight`: of each class: one of weight 0 has probability 0, whatever the temperature.
     `best_entry`: takes the history of a training that patience ended, and returns its entry of the epoch that is kept.
     """

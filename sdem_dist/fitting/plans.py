@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -12,7 +13,6 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import defaults
-from sdem_dist.models.heads import unit_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState, bounds
@@ -46,29 +46,27 @@ def sequential(n_documents: int, n_epochs: int, seed: int, lanes: int | None = N
     lanes = lanes or default_lanes(n_documents, defaults.ROUNDS)
     if rounds is None:
         rounds = 1 if lanes == 1 else max(1, min(defaults.ROUNDS, n_documents // (2 * lanes)))
-    a_round, growth = n_documents // rounds, 0
-    while lanes > 1 and a_round >> (growth + 1) >= max(defaults.FIRST_ROUND_DOCUMENTS, lanes):
+    growth = 0
+    while lanes > 1 and (n_documents // rounds) >> (growth + 1) >= max(defaults.FIRST_ROUND_DOCUMENTS, lanes):
         growth += 1
     return Plan(n_documents, n_epochs, rounds, lanes, seed, growth)
 
 
 def batches(
-    n_documents: int,
-    n_epochs: int,
-    seed: int,
-    batch: int,
-    lanes: int | None = None,
-    least: int = defaults.SUM_TASK_DOCUMENTS,
+    n_documents: int, n_epochs: int, seed: int, batch: int, lanes: int | None, least: int = defaults.SUM_TASK_DOCUMENTS
 ) -> Plan:
     """Return the plan of a run that takes one step per round, of `batch` documents that lanes share out."""
     batch = min(batch, n_documents)
-    rounds = -(-n_documents // batch)
-    return Plan(n_documents, n_epochs, rounds, lanes or min(defaults.MAX_LANES, -(-batch // least)), seed)
+    lanes = lanes or min(defaults.MAX_LANES, -(-batch // least))
+    return Plan(n_documents, n_epochs, -(-n_documents // batch), lanes, seed)
 
 
-def full_passes(n_documents: int, n_epochs: int, seed: int, least: int = defaults.PASS_DOCUMENTS) -> Plan:
-    """Return the plan of `n_epochs` passes over all documents, one round each."""
-    return Plan(n_documents, n_epochs, 1, lanes_of(n_documents, least), seed)
+def plan_of_steps(estimator: Any, n_documents: int, n_epochs: int, seed: int) -> Plan:
+    """Return the plan of a run of a discriminative loss, by the parameters of lanes."""
+    if estimator.merge == "sum":
+        batch = estimator.batch_size or defaults.SUM_BATCH
+        return batches(n_documents, n_epochs, seed, batch, estimator.n_lanes)
+    return sequential(n_documents, n_epochs, seed, estimator.n_lanes, estimator.rounds_per_epoch)
 
 
 def blocks_of(n_features: int, n_columns: int, n_blocks: int | None = None) -> int:
@@ -88,12 +86,46 @@ def sample(source: Source) -> Documents:
     return cast("Documents", source.documents.read(0, min(defaults.SAMPLE_DOCUMENTS, source.n_documents)))
 
 
-def scaled(source: Source) -> Source:
-    """Return documents with the factor that gives them a mean squared length of `NORM` squared."""
-    documents = sample(source)
-    mean = unit_of(documents, np.ones(documents.n_features)).mean_square
-    assert source.weighting is not None
-    return replace(source, weighting=replace(source.weighting, scale=defaults.NORM / mean**0.5))
+def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
+    """Return ln p(y) from the parameters of that name; None if it is to be learnt.
+
+    Raises ValueError: there is not a number for each class, one is negative or not finite, or they do not sum to 1.
+    """
+    if class_prior is None:
+        return None if fit_prior else (-float(np.log(n_classes)),) * n_classes
+    prior = np.asarray(class_prior, np.float64)
+    if prior.shape != (n_classes,):
+        raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
+    if not (np.isfinite(prior).all() and (prior >= 0).all()):
+        raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
+    if not np.isclose(prior.sum(), 1.0):
+        raise ValueError(f"The sum of the priors should be 1, and is {prior.sum():.6g}: {prior.tolist()}")
+    with np.errstate(divide="ignore"):
+        return tuple(np.log(prior).tolist())
+
+
+def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | None:
+    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`.
+
+    Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
+    """
+    class_weight, counts = estimator.class_weight, np.asarray(source.class_counts, np.float64)
+    if class_weight is None:
+        return None
+    if isinstance(class_weight, str) and class_weight == "balanced":
+        return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
+    if not isinstance(class_weight, Mapping):
+        raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
+    if not all(np.isfinite(w) and w >= 0 for w in class_weight.values()):
+        raise ValueError(f"class_weight must be made of finite numbers, none negative, got {class_weight!r}")
+    classes = source.classes.tolist()
+    if unknown := set(class_weight) - set(classes):
+        raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
+    weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
+    weighed = float(weights @ counts)
+    if estimator._weights_are_relative and weighed > 0:
+        weights *= counts.sum() / weighed
+    return tuple(weights.tolist())
 
 
 @dataclass(frozen=True)
@@ -115,17 +147,15 @@ class PriorStart:
     @cached_property
     def prior(self) -> np.ndarray:
         """Pseudo-counts, shape (n_features,)."""
-        frequency = self.corpus.document_frequency
-        form = "" if self.weighting is None else self.weighting.form
-        power = defaults.PRIOR_POWERS.get(form, defaults.PRIOR_POWER)
+        frequency, weighting = self.corpus.document_frequency, self.weighting
+        power = defaults.PRIOR_POWERS.get("" if weighting is None else weighting.form, defaults.PRIOR_POWER)
         prior = self.model.alpha * np.maximum(frequency, 1.0) ** power
-        if self.weighting is not None and self.weighting.chooses:
+        if weighting is not None and weighting.chooses:
             words = self.words
-            if words is None and self.weighting.orders is not None:
+            if words is None and weighting.orders is not None:
                 words = self.corpus.vocabulary()
             # A column that is left out adds nothing to the classes' totals.
-            left_out = self.weighting.factors(frequency, words) == 0.0
-            prior[left_out] = pseudo_count(0.0, self.model.n_features)
+            prior[weighting.factors(frequency, words) == 0.0] = pseudo_count(0.0, self.model.n_features)
         return np.asarray(prior)
 
     def block(self, block: int, n_blocks: int) -> SdemState:

@@ -15,16 +15,16 @@ from typing import TYPE_CHECKING, Any
 from sdem_dist.byte_cache import prepared_cache
 from sdem_dist.corpus import Corpus, write_corpus
 from sdem_dist.corpus.reader import verify_shard, without_damaged
+from sdem_dist.engine import events
 from sdem_dist.engine.callbacks import progress_callback
 from sdem_dist.engine.checkpoint import Checkpoints, identity
-from sdem_dist.engine.events import Callback, ShardsLeftOut
+from sdem_dist.engine.events import Callback, Event, ShardsLeftOut
 from sdem_dist.engine.executor import Executor, InProcess
 from sdem_dist.engine.plan import Monitoring
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.errors import ClusterError
 from sdem_dist.fitting.defaults import SMALL_ENTRIES
 from sdem_dist.fitting.scoring import one_blas_thread
-from sdem_dist.fitting.sklearn_callbacks import CALLER
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Estimator, Source, Trained
 from sdem_dist.inputs.validation import refuse_address, seed_of
@@ -33,6 +33,17 @@ from sdem_dist.storage.urls import is_url, place
 
 if TYPE_CHECKING:
     from distributed import Client
+
+try:
+    from sklearn.callback import CallbackSupportMixin, with_callbacks
+
+    CALLER = 3  # stack level of who called `fit`, for warnings: scikit-learn's wrapper stands between
+except ImportError:  # scikit-learn before 1.9 has none
+
+    class CallbackSupportMixin:  # type: ignore[no-redef]
+        """Nothing."""
+
+    with_callbacks, CALLER = None, 2
 
 
 @contextmanager
@@ -151,8 +162,6 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
 def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
     """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those.
 
-    All of it is looked at before training begins, so that what is left out depends on the corpus alone.
-
     Raises CorpusError: no shard is sound, or the storage cannot be read.
     """
     header, n = corpus.header, len(corpus.header.shards)
@@ -199,17 +208,49 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
                     f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
-        columns: dict[str, Any] = {}
+        columns: dict[str, Any] = {"targets": y} if target == "numbers" else {}
         if target == "labels":
             columns = {"y": y, "unlabelled": estimator.unlabelled}
-        elif target == "numbers":
-            columns = {"targets": y}
-        yield write_corpus(
-            f"{folder}/corpus",
-            X,
-            **columns,
-            sample_weight=sample_weight,
-            dense=dense,
-            client=client,
-            random_state=seed_of(estimator.random_state),
-        )
+        columns |= {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state)}
+        yield write_corpus(f"{folder}/corpus", X, **columns, dense=dense, client=client)
+
+
+class Tasks:
+    """Tells scikit-learn's callbacks of a fit: its tasks are the stages, and theirs the epochs.
+
+    A callback that returns True when an epoch ends, ends its stage.
+    """
+
+    may_stop = True
+
+    def __init__(self, estimator: CallbackSupportMixin, X: object, y: object) -> None:
+        self._data = {"X": X, "y": y}
+        self._fit = estimator._init_callback_context(max_subtasks=None)
+        self._stage: Any = None
+        self._epoch: Any = None
+        self._of = {"estimator": estimator}
+        self._fit.call_on_fit_task_begin(**self._of, **self._data)
+
+    def __call__(self, event: Event) -> bool:
+        """Tell of a stage or an epoch, and return whether a callback asks to stop after it."""
+        if isinstance(event, events.StageStarted):
+            stage = self._fit.subcontext(task_name=event.stage, max_subtasks=event.n_epochs - event.epoch)
+            self._stage = stage.call_on_fit_task_begin(**self._of)
+        elif isinstance(event, events.EpochEnded):
+            epoch, self._epoch = self._epoch, None
+            return bool(epoch.call_on_fit_task_end(**self._of))
+        elif isinstance(event, events.StageEnded):
+            self._stage.call_on_fit_task_end(**self._of)
+        elif isinstance(event, events.LanesEnded | events.RoundEnded) and self._epoch is None:
+            self._epoch = self._stage.subcontext(task_name="epoch").call_on_fit_task_begin(**self._of)
+        return False
+
+    def fitted(self, estimator: CallbackSupportMixin) -> None:
+        """Tell that the fit is over; callbacks that score get a copy of the model."""
+        self._fit.call_on_fit_task_end(estimator=estimator, **self._data, reconstruction_attributes=dict)
+
+
+def tasks_of(estimator: CallbackSupportMixin, X: object, y: object) -> list[Tasks]:
+    """Return the adapter for the callbacks set for an estimator, or for one that it is a part of; else nothing."""
+    has_callbacks = hasattr(estimator, "_skl_callbacks") or hasattr(estimator, "_parent_callback_ctx")
+    return [Tasks(estimator, X, y)] if has_callbacks else []

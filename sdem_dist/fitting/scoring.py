@@ -43,9 +43,8 @@ def over_blocks(
     n_columns: int | None,
     client: Client | None = None,
 ) -> Any:
-    """Return ``function(X)``, lazily for a dask array, piece by piece for a corpus.
+    """Return ``function(X)``, lazily for a dask array or DataFrame, piece by piece for a corpus.
 
-    `X`: {array-like, sparse matrix, dask array or DataFrame} of shape (n_samples, n_features), texts, or corpus.
     `function`: from rows in memory to an array with as many rows.
     `n_columns`: columns of the result; None for one value per row.
     `client`: its workers read a corpus and apply the function. Raises CorpusError, ValueError: as `over_corpus`.
@@ -55,27 +54,18 @@ def over_blocks(
     if not is_dask(X):
         with reraise_interrupt():
             return function(X)
+    classes = getattr(estimator, "classes_", None)
     none: Any = np.empty((0, n_columns or 0))
-    if n_columns is None and estimator.spec.predicts == "number":
-        none = np.empty(0)
-    elif n_columns is None:
-        none = np.asarray(getattr(estimator, "classes_", np.empty(0, np.int64))[:0])  # clusters have numbers
-    if is_frame(X):
-        return _over_partitions(estimator, X, function, n_columns, none)
-    refuse_no_documents(X)
-    shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
-    return X.rechunk({1: -1}).map_blocks(function, dtype=none.dtype, meta=none, **shape)
-
-
-def _over_partitions(
-    estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], n_columns: int | None, none: np.ndarray
-) -> Any:
-    """Return ``function(X)`` of a Dask DataFrame as a lazy Series or DataFrame with the same index."""
+    if n_columns is None:  # clusters have numbers
+        numbers = np.empty(0, float if estimator.spec.predicts == "number" else np.int64)
+        none = numbers if classes is None else np.asarray(classes[:0])
+    if not is_frame(X):
+        refuse_no_documents(X)
+        shape = {"drop_axis": 1} if n_columns is None else {"chunks": (X.chunks[0], (n_columns,))}
+        return X.rechunk({1: -1}).map_blocks(function, dtype=none.dtype, meta=none, **shape)
     import pandas as pd
 
-    names = getattr(estimator, "classes_", None)
-    if n_columns is not None and (names is None or len(names) != n_columns):
-        names = np.arange(n_columns)
+    names = np.arange(n_columns or 0) if classes is None or len(classes) != n_columns else classes
     sparse = estimator._layout == "sparse"
 
     def of_partition(frame: Any) -> Any:
@@ -90,9 +80,7 @@ def _over_partitions(
 def over_corpus(
     estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], client: Client | None = None
 ) -> np.ndarray:
-    """Return ``function(X)``; the documents of a corpus are read a bounded number at a time, in its order.
-
-    Of a part of a corpus the rows are those of its documents alone.
+    """Return ``function(X)``; the documents of a corpus, or of a part of it, are read a bounded number at a time.
 
     `function`: from rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
     `client`: its workers read a corpus and apply the function.
@@ -196,8 +184,8 @@ class LazyParameters:
 
     owner = ""
 
-    def __init__(self, make: Callable[[], Any], trained: LazyParameters | None = None) -> None:
-        self._make, self._trained = make, trained
+    def __init__(self, learner: Any, state: Any, trained: LazyParameters | None = None) -> None:
+        self._learner, self._state, self._trained = learner, state, trained
         self._value: Any = None
         self._cache: dict[str, tuple[tuple[object, ...], Any]] = {}
 
@@ -232,7 +220,7 @@ class LazyParameters:
             # Inverses of wide covariances have other bits with more threads.
             with _limiting, one_blas_thread():
                 if self._value is None:
-                    self._value = self._make()
+                    self._value = self._learner.parameters(self._state)
         return self._value
 
     @property
@@ -243,7 +231,6 @@ class LazyParameters:
 
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
         """Return the same with another ln p(y)."""
-        trained = self.trained
-        other = LazyParameters(trained._make, trained)
-        other._value = trained.value._replace(log_prior=log_prior)
+        other = LazyParameters(None, None, self.trained)
+        other._value = self.trained.value._replace(log_prior=log_prior)
         return other

@@ -162,12 +162,10 @@ def weight_of_margin(
     scores = documents.to_csr()[used] @ (np.log(generative.words) - np.log(generative.totals))
     scores = by_class(scores, component_class)[0] if component_class else scores
     second, first = np.partition(scores, scores.shape[1] - 2, axis=1)[:, -2:].T
-    return float(f"{min(1.0, margin / max(_median(first - second, weights[used]), margin)):.2g}")
-
-
-def _median(values: np.ndarray, weights: np.ndarray) -> float:
-    """Return the median by weights, all of which are positive; of equal weights it is NumPy's."""
-    order = np.argsort(values)
-    values, below = values[order], np.cumsum(weights[order])
-    lower, upper = np.searchsorted(below, 0.5 * below[-1], "left"), np.searchsorted(below, 0.5 * below[-1], "right")
-    return float(0.5 * (values[lower] + values[upper]))
+    leads = first - second
+    order = np.argsort(leads)
+    below = np.cumsum(weights[used][order])
+    # The median by weights; of equal weights it is NumPy's.
+    lower, upper = (np.searchsorted(below, 0.5 * below[-1], side) for side in ("left", "right"))
+    median = float(0.5 * (leads[order[lower]] + leads[order[upper]]))
+    return float(f"{min(1.0, margin / max(median, margin)):.2g}")

@@ -1,7 +1,6 @@
 """Parameters made when they are asked for: once, by one thread."""
 
 import threading
-from functools import partial
 
 from sdem_dist.fitting.scoring import LazyParameters
 
@@ -25,7 +24,7 @@ class Slow:
 
 def test_one_thread_at_a_time_limits_blas():
     learner = Slow()
-    models = [LazyParameters(partial(learner.parameters, 1.0)), LazyParameters(partial(learner.parameters, 2.0))]
+    models = [LazyParameters(learner, 1.0), LazyParameters(learner, 2.0)]
     threads = [threading.Thread(target=lambda m=m: m.value) for m in [*models, models[0]]]
     for thread in threads:
         thread.start()

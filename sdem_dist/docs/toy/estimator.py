@@ -6,19 +6,20 @@ import numpy as np
 
 from sdem_dist.engine.plan import Plan
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.estimators.base import EngineEstimator
-from sdem_dist.estimators.classifier import EngineClassifier
-from sdem_dist.estimators.parameters import OfText, estimator, integer, param
+from sdem_dist.estimators.parameters import estimator, param
+from sdem_dist.estimators.predictions import EngineClassifier
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.learners.class_means import ClassMeans, scores
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 
 @estimator
-class NearestMean(OfText, EngineClassifier, EngineEstimator):
+class NearestMean(EngineClassifier):
     """The class with the nearest mean."""
 
-    n_lanes: int = param(4, integer(), "Lanes that share out the documents.")
+    n_lanes: int = param(4, "Lanes that share out the documents.")
+    vectorizer: VectorizerSettings | None = None
 
     spec = Spec("sparse", "labels", "class", shown=("accuracy",))
 

@@ -1,4 +1,4 @@
-"""What classifiers share: predictions from joint scores, class priors and class weights."""
+"""What estimators answer: classes and their probabilities, densities and samples, clusters, topics."""
 
 from __future__ import annotations
 
@@ -8,31 +8,42 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
+import scipy.sparse as sp
 from scipy.special import log_expit, log_softmax, softmax
-from sklearn.base import ClassifierMixin
+from sklearn.base import (
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    ClusterMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
 from sklearn.utils import Tags
-from sklearn.utils.validation import check_is_fitted
 
 from sdem_dist.calibration import conformal_scores, conformal_sets, conformal_thresholds, possible
 from sdem_dist.corpus import Corpus
 from sdem_dist.errors import ModelError
 from sdem_dist.estimators import parameters as p
-from sdem_dist.fitting.scoring import over_blocks, ranges_of
-from sdem_dist.inputs.source import Source, source_of
-from sdem_dist.inputs.spec import Estimator
-from sdem_dist.inputs.validation import checked_labels, has_label
+from sdem_dist.estimators.base import EngineEstimator
+from sdem_dist.fitting.running import evaluate_source
+from sdem_dist.fitting.scoring import over_blocks, over_corpus, ranges_of
+from sdem_dist.inputs.source import source_of
+from sdem_dist.inputs.validation import checked_labels, has_label, seed_of
 from sdem_dist.label_scores import probabilities
+from sdem_dist.losses import marginal_log_likelihood
+from sdem_dist.reports.explaining import explanations, number_explanations, refused
+from sdem_dist.reports.explanation import DocumentParts, Explanations
+from sdem_dist.reports.reporting import was_trained_on
+from sdem_dist.reports.top_words import Topics, topics_of_classes, topics_of_documents
 
 if TYPE_CHECKING:
     from distributed import Client
 
-    from sdem_dist.reports.explanation import DocumentParts, Explanations
 
 FAR = -float(np.log(np.finfo(float).eps))
 """Log-odds beyond which a probability is 1 in float64: from there on decision functions grow logarithmically."""
 
 
-class EngineClassifier(ClassifierMixin, Estimator):
+class EngineClassifier(ClassifierMixin, EngineEstimator):
     """What classifiers answer; they define how documents are scored."""
 
     _learned: ClassVar[Mapping[str, str]] = {"classes_": "ndarray of shape (n_classes,)"}
@@ -40,11 +51,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
     @abstractmethod
     def _class_scores(self, X: object) -> np.ndarray:
         """Return ln p(y | d) of documents in memory, up to a constant of each; of several labels their log-odds."""
-
-    def _log_probabilities(self, scores: np.ndarray) -> np.ndarray:
-        if self.several_labels:
-            return np.asarray(log_expit(scores))
-        return np.asarray(log_softmax(scores, axis=1))
 
     def _predicted(self, X: object) -> np.ndarray:
         """Return the classes of documents in memory; of several labels which of them a document gets."""
@@ -56,7 +62,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
     @property
     def temperature_(self) -> float:
         """What scores are divided by for probabilities."""
-        check_is_fitted(self)
         return float(getattr(self.learner_, "temperature", 1.0))
 
     def __sklearn_tags__(self) -> Tags:
@@ -70,29 +75,19 @@ class EngineClassifier(ClassifierMixin, Estimator):
         loss = getattr(self, "loss", None)
         return loss if loss in ("nll", "ncll", "hinge") else "ncll"
 
-    @p.takes("collection", "client")
+    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_classes), float64")
     def predict_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y | d), shape (n_samples, n_classes).
+        """Return ln p(y | d)."""
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), float64
-        """
-        check_is_fitted(self)
-        return over_blocks(
-            self, X, lambda b: self._log_probabilities(self._class_scores(b)), len(self.classes_), client
-        )
+        def predicted(rows: object) -> np.ndarray:
+            scores = self._class_scores(rows)
+            return np.asarray(log_expit(scores) if self.several_labels else log_softmax(scores, axis=1))
 
-    @p.takes("collection", "client")
+        return over_blocks(self, X, predicted, len(self.classes_), client)
+
+    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_classes), float64")
     def predict_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return p(y | d), shape (n_samples, n_classes).
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), float64
-            Rows sum to 1, except where documents have several labels.
-        """
-        check_is_fitted(self)
+        """Return p(y | d); rows sum to 1, except where documents have several labels."""
 
         def predicted(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
@@ -110,21 +105,16 @@ class EngineClassifier(ClassifierMixin, Estimator):
             With the dtype of `classes_`. Where documents have several labels an indicator matrix of shape (n_samples,
             n_classes), int64: a document gets the labels whose probability is at least their threshold.
         """
-        check_is_fitted(self)
         n_columns = len(self.classes_) if self.several_labels else None
         return over_blocks(self, X, self._predicted, n_columns, client)
 
-    @p.takes("X", "y")
+    @p.takes("X", "y", returns="self")
     def calibrate_sets(self, X: object, y: object = None) -> Self:
         """Find the thresholds of `predict_sets` from held-out documents.
 
-        The documents must not have taken part in training, nor, as `validation`, in choosing training time or a
-        temperature. What is found is saved with the model; another fit forgets it. A warning says so where they are all
-        documents of the training, as far as a model that weighs words can tell.
-
-        Returns
-        -------
-        self
+        These must not have taken part in training, nor, as `validation`, in choosing training time or a temperature; a
+        warning says so where a model that weighs words can tell. Thresholds are saved with the model; another fit
+        forgets them.
 
         Raises
         ------
@@ -133,9 +123,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             The model gives documents several labels.
         """
-        from sdem_dist.reports.reporting import was_trained_on
-
-        check_is_fitted(self)
         if self.several_labels:
             raise ModelError(
                 "sets of classes are for documents of one label; these have several, and predict gives them"
@@ -152,9 +139,9 @@ class EngineClassifier(ClassifierMixin, Estimator):
         self.set_scores_ = conformal_scores(self.predict_proba(source.corpus), labels)
         return self
 
-    @p.takes("X")
+    @p.takes("X", returns="ndarray of shape (n_samples, n_classes), bool")
     def predict_sets(self, X: object, coverage: float = 0.9) -> np.ndarray:
-        """Return a set of possible classes for each document, bool of shape (n_samples, n_classes).
+        """Return a set of possible classes for each document.
 
         The sets of at least a share `coverage` of a class's new documents hold that class, if these are exchangeable
         with the documents of `calibrate_sets`. A set may be empty. Classes of few such documents are taken together;
@@ -165,10 +152,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
         coverage : float, default=0.9
             Between 0 and 1.
 
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), bool
-
         Raises
         ------
         ModelError
@@ -178,7 +161,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
     def set_thresholds(self, coverage: float) -> np.ndarray:
         """Return one minus the least probability with which each class is in a set, shape (n_classes,)."""
-        check_is_fitted(self)
         if not hasattr(self, "set_scores_"):
             raise ModelError(
                 "sets of classes need labelled documents that had no part in the training: show them to calibrate_sets(X, y), "
@@ -198,7 +180,6 @@ class EngineClassifier(ClassifierMixin, Estimator):
             documents, and a few values of -1e9 would outweigh all others. Where documents have several labels the
             log-odds of each, over its temperature.
         """
-        check_is_fitted(self)
 
         def decisions(rows: object) -> np.ndarray:
             scores = self._class_scores(rows)
@@ -208,7 +189,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
             if len(self.classes_) == 2:
                 half = compressed(scores[:, 1] - scores[:, 0]) / 2.0
                 return np.column_stack([-half, half])
-            return compressed(self._log_probabilities(scores))
+            return compressed(np.asarray(log_softmax(scores, axis=1)))
 
         scores = over_blocks(self, X, decisions, len(self.classes_), client)
         return scores if len(self.classes_) != 2 or self.several_labels else scores[:, 1] - scores[:, 0]
@@ -235,14 +216,10 @@ class EngineClassifier(ClassifierMixin, Estimator):
         ModelError
             The model's scores are not a sum over words.
         """
-        from sdem_dist.reports.explaining import explanations
-
         return explanations(self, X, against)
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
         """Return the log-odds of the classes of `pairs` as a sum over words, for each of some documents."""
-        from sdem_dist.reports.explaining import refused
-
         raise refused(self)
 
     @p.takes("X", "y", "sample_weight")
@@ -251,13 +228,7 @@ class EngineClassifier(ClassifierMixin, Estimator):
 
         Documents without a label (see `unlabelled`) do not count. Where documents have several labels, it is the share
         of documents all of whose labels are right.
-
-        Returns
-        -------
-        float
         """
-        from sdem_dist.fitting.running import evaluate_source
-
         if isinstance(X, Corpus) or self.several_labels:
             return evaluate_source(self, source_of(self, X, y, sample_weight, use="score"), None)["accuracy"]
         labels: Any = None if y is None else checked_labels(self, y)
@@ -286,15 +257,9 @@ class LabelSets(EngineClassifier):
     def thresholds_(self) -> np.ndarray:
         """Lowest probability with which a document gets each label, shape (n_labels,)."""
 
-    @p.takes("X")
+    @p.takes("X", returns="list of tuple")
     def labels_of(self, X: object) -> list[tuple[Any, ...]]:
-        """Return the labels of each document by name, the most probable first, where it may have several.
-
-        Returns
-        -------
-        list of tuple
-        """
-        check_is_fitted(self)
+        """Return the labels of each document by name, the most probable first, where it may have several."""
         names, least = self.classes_.tolist(), self.thresholds_
         return [
             tuple(names[k] for k in np.argsort(-row, kind="stable").tolist() if row[k] >= least[k])
@@ -305,82 +270,164 @@ class LabelSets(EngineClassifier):
 class JointClassifier(EngineClassifier):
     """What classifiers that are joint distributions of classes and documents answer beside that."""
 
-    @abstractmethod
-    def _joint_log_proba(self, X: object) -> np.ndarray:
-        """Return ln p(y, d) of documents in memory."""
-
     def _class_scores(self, X: object) -> np.ndarray:
         return self._joint_log_proba(X) / self.temperature_
 
     @property
     def class_log_prior_(self) -> np.ndarray:
         """Logarithm of p(class), shape (n_classes,)."""
-        check_is_fitted(self)
         return np.asarray(self._parameters.log_prior)
 
-    @p.takes("collection", "client")
+    @p.takes("collection", "client", returns="ndarray of shape (n_samples, n_classes), float64\nIn nats.")
     def predict_joint_log_proba(self, X: object, client: Client | None = None) -> Any:
-        """Return ln p(y, d), shape (n_samples, n_classes); of counts without the multinomial coefficient.
-
-        Returns
-        -------
-        ndarray of shape (n_samples, n_classes), float64
-            In nats.
-        """
-        check_is_fitted(self)
+        """Return ln p(y, d); of counts without the multinomial coefficient."""
         return over_blocks(self, X, self._joint_log_proba, len(self.classes_), client)
 
 
-def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
-    """Return ln p(y) from the parameters of that name; None if it is to be learnt."""
-    if class_prior is not None:
-        return log_shares(class_prior, n_classes)
-    return None if fit_prior else (-float(np.log(n_classes)),) * n_classes
+class EngineRegressor(RegressorMixin, EngineEstimator):
+    """What regressors answer."""
+
+    @abstractmethod
+    def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
+        """Return predictions of a target, its mean in training, and what words or features add to that."""
+
+    def explain(self, X: object, target: int = 0) -> Explanations:
+        """Return why each document or row got its number: what its words or known features add to the mean of training.
+
+        The parts sum to the prediction less the mean, also where features are missing: a feature's part is its distance
+        from its mean, times its coefficient in the regression on the features that the row has. Words count through
+        topics.
+
+        Parameters
+        ----------
+        X : texts, or {array-like, sparse matrix} of shape (n_samples, n_features)
+            Texts get their words marked.
+        target : int, default=0
+            Which of several targets, from 0.
+
+        Returns
+        -------
+        Explanations
+            A list of `NumberExplanation`, see `sdem_dist.reports.explanation`.
+        """
+        return number_explanations(self, X, target)
 
 
-def log_shares(class_prior: object, n_classes: int) -> tuple[float, ...]:
-    """Return the logarithms of a class prior.
+class WithDensity(EngineEstimator):
+    """How probable documents or rows are, classes or components summed out, and how they are drawn."""
 
-    Raises ValueError: it does not have a number for each class, a number is negative or not finite, or they do not
-    sum to 1.
-    """
-    prior = np.asarray(class_prior, np.float64)
-    if prior.shape != (n_classes,):
-        raise ValueError(f"Number of priors must match number of classes: {prior.size} for {n_classes}")
-    if not (np.isfinite(prior).all() and (prior >= 0).all()):
-        raise ValueError(f"class_prior must be made of finite numbers, none negative, got {prior.tolist()}")
-    if not np.isclose(prior.sum(), 1.0):
-        raise ValueError(f"The sum of the priors should be 1, and is {prior.sum():.6g}: {prior.tolist()}")
-    with np.errstate(divide="ignore"):
-        return tuple(np.log(prior).tolist())
+    @p.takes("X", returns="ndarray of shape (n_samples,), float64\nIn nats.")
+    def score_samples(self, X: object) -> np.ndarray:
+        """Return ln p(x) of each document or row, shape (n_samples,).
+
+        Missing values are summed out. Counts are without the multinomial coefficient.
+        """
+        return over_corpus(self, X, lambda b: marginal_log_likelihood(self._joint_log_proba(b)))
+
+    def sample(self, n_samples: int = 1, random_state: object = None, *, length: int = 100) -> tuple[Any, np.ndarray]:
+        """Draw rows or documents, and their classes or clusters; of naive Bayes of counts with ``loss="nll"`` alone.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            0 or more.
+        random_state : int, RandomState instance or None, default=None
+        length : int, default=100
+            Words of each document.
+
+        Returns
+        -------
+        X : ndarray of shape (n_samples, n_features), float64, or CSR matrix of counts
+        y : ndarray of shape (n_samples,)
+
+        Raises
+        ------
+        ModelError
+            The model is of words, but not of counts.
+        """
+        counts, component_class = self._layout == "sparse", np.asarray(self.learner_.head.component_class, np.intp)
+        without_components = not len(component_class) and getattr(self, "loss", "") != "nll"
+        if counts and (self.weighting_ is not None or without_components):
+            raise ModelError("sample needs a model of counts with loss='nll', and this is another one")
+        if not isinstance(n_samples, int | np.integer) or n_samples < 0:
+            raise ValueError(f"n_samples must be an integer that is not negative, got {n_samples!r}")
+        rng, prior = np.random.default_rng(seed_of(random_state)), np.exp(self._parameters.log_prior)
+        drawn = rng.choice(len(prior), n_samples, p=prior / prior.sum())
+        X: Any = sp.csr_matrix((0, self.n_features_in_), dtype=np.int64)
+        if not counts:
+            X = self.learner_.model.variables.sample(self._parameters, drawn, rng)
+            if getattr(self, "components", "") == "exponential":  # an offset moves values below 0
+                X = np.maximum(X, 0.0)
+        elif n_samples:
+            words = np.exp((self._parameters.log_words - self._parameters.log_totals).T)
+            words /= words.sum(axis=1, keepdims=True)
+            X = sp.vstack([sp.csr_matrix(rng.multinomial(length, words[j])) for j in drawn], format="csr")
+        if self.spec.target != "labels":
+            return X, drawn
+        return X, self.classes_[component_class[drawn] if len(component_class) else drawn]
 
 
-def step_weights(estimator: Any, source: Source) -> tuple[float, ...] | None:
-    """Return the weights of the classes' documents where a step goes no further than that of weight 1: 1 at most."""
-    weights = weights_of_classes(estimator, source)
-    largest = max(weights or (0.0,))
-    return weights if weights is None or largest == 0.0 else tuple(w / largest for w in weights)
+class Clustering(ClusterMixin, EngineEstimator):
+    """Which cluster documents are in. Labels play no part: `fit` ignores `y`."""
+
+    _learned: ClassVar[Mapping[str, str]] = {
+        "labels_": "ndarray of shape (n_samples,)\n"
+        "Clusters of the training documents in memory; a corpus is passed to `predict`. Not kept in files."
+    }
+
+    @abstractmethod
+    def _clusters(self, X: object) -> np.ndarray:
+        """Return the cluster of each document in memory."""
+
+    @p.takes("collection", "client", returns="ndarray of shape (n_samples,), int64")
+    def predict(self, X: object, client: Client | None = None) -> Any:
+        """Return the nearest or most probable cluster of each document."""
+        return over_blocks(self, X, self._clusters, None, client)
 
 
-def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | None:
-    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`.
+class Transforming(ClassNamePrefixFeaturesOutMixin, TransformerMixin, EngineEstimator):
+    """Documents as a few numbers: distances from centres, or topics."""
 
-    Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
-    """
-    class_weight, counts = estimator.class_weight, np.asarray(source.class_counts, np.float64)
-    if class_weight is None:
-        return None
-    if isinstance(class_weight, str) and class_weight == "balanced":
-        return tuple((counts.sum() / (len(counts) * np.maximum(counts, 1.0))).tolist())
-    if not isinstance(class_weight, Mapping):
-        raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {class_weight!r}")
-    if not all(np.isfinite(w) and w >= 0 for w in class_weight.values()):
-        raise ValueError(f"class_weight must be made of finite numbers, none negative, got {class_weight!r}")
-    classes = source.classes.tolist()
-    if unknown := set(class_weight) - set(classes):
-        raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
-    weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
-    weighed = float(weights @ counts)
-    if estimator._weights_are_relative and weighed > 0:
-        weights *= counts.sum() / weighed
-    return tuple(weights.tolist())
+    @property
+    @abstractmethod
+    def _n_features_out(self) -> int: ...
+
+    @abstractmethod
+    def _transformed(self, X: object) -> np.ndarray:
+        """Return the numbers of documents in memory, shape (n_samples, n_features_out)."""
+
+    @p.takes("collection", "client")
+    def transform(self, X: object, client: Client | None = None) -> Any:
+        """Return documents as a few numbers: topic proportions, whose rows sum to 1, or distances from centres.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features_out), float64
+            One column for each topic, in the order of `components_`, or for each centre.
+        """
+        return over_blocks(self, X, self._transformed, self._n_features_out, client)
+
+
+class WithTopics(Transforming):
+    """Topics that can be looked at."""
+
+    def _topic_labels(self) -> list[object]:
+        """Return the class that each topic speaks for most, or its coefficients of the targets; None without labels."""
+        return [None] * self._n_features_out
+
+    def topics(self, n_words: int = 10) -> Topics:
+        """Return all topics with their words, ordered as `components_`, see `sdem_dist.reports.top_words.Topic`.
+
+        Parameters
+        ----------
+        n_words : int, default=10
+            Words of each topic.
+
+        Returns
+        -------
+        Topics
+            A list that shows itself as a table.
+        """
+        if self.spec.topics == "classes":
+            return topics_of_classes(self, n_words)
+        return topics_of_documents(self, self._topic_labels(), n_words)
