@@ -31,6 +31,7 @@ from sklearn.model_selection import KFold
 
 from sdem_dist import MultinomialNB
 from sdem_dist.fitting import defaults
+from sdem_dist.fitting.plans import plan_of_steps
 
 NAMES = ("webkb", "r8", "r52", "r52 unstemmed", "20ng", "20ng unstemmed", "imdb words", "blitzer", "20ng 20 a class")
 LARGE = 10_000
@@ -146,7 +147,7 @@ def lanes(
         print(f"{name}: {n:,} documents, one lane {one[:, 0].mean():.4f}, {one[:, 1].mean():.4f}", flush=True)
         print(line("another seed", all_of(1, first=100), one), flush=True)
         for n_lanes in lanes:
-            plan = MultinomialNB(n_lanes=n_lanes)._plan_of_steps(n, 1, 0)
+            plan = plan_of_steps(MultinomialNB(n_lanes=n_lanes), n, 1, 0)
             print(line(f"{n_lanes} lanes, {plan.lane_documents:,} documents a round", all_of(n_lanes), one), flush=True)
 
 
