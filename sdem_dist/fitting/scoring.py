@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.validation import check_is_fitted
 from threadpoolctl import ThreadpoolController
 
 from sdem_dist.corpus import Corpus, MemoryCorpus
@@ -49,6 +50,7 @@ def over_blocks(
     `n_columns`: columns of the result; None for one value per row.
     `client`: its workers read a corpus and apply the function. Raises CorpusError, ValueError: as `over_corpus`.
     """
+    check_is_fitted(estimator)
     if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
         return over_corpus(estimator, X, function, client)
     if not is_dask(X):
@@ -88,6 +90,7 @@ def over_corpus(
     for; its labels and targets play no part.
     Raises ValueError: a client is given, and `X` is not a corpus on disk.
     """
+    check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
         raise ValueError(
             "a client's workers read a corpus on disk: write one with write_corpus or sdem ingest, or leave client out; the "
