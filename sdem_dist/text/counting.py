@@ -275,17 +275,15 @@ def count_documents(
     return tally, runs
 
 
-def counts_folder(scratch: Path, number: int, split: InputSplit) -> Path:
-    return scratch / f"counts-{number}-{split.name}"
-
-
 def count_split(counting: Counting, scratch: Path, number: int, split: InputSplit) -> JsonObject | IngestError:
     """Count the documents of a split, a task, and write its terms; a mistake in the source is returned."""
+    folder_name = f"counts-{number}-{split.name}"
 
     def counted(folder: Path) -> JsonObject:
         gate = counting.gate()
         tally, runs = count_documents(counting, [(number, split)], folder, gate)
         return {
+            "folder": folder_name,
             "tally": asdict(tally),
             "of_text": {} if counting.targets else {name: gate.texts.get(name, True) for name in tally.classes},
             "skipped": gate.skipped,
@@ -294,7 +292,7 @@ def count_split(counting: Counting, scratch: Path, number: int, split: InputSpli
         }
 
     try:
-        return once(counts_folder(scratch, number, split), counted)
+        return once(scratch / folder_name, counted)
     except IngestError as error:
         return error
 

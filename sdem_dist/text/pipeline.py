@@ -37,7 +37,6 @@ from sdem_dist.text.counting import (
     TextSpool,
     count_documents,
     count_split,
-    counts_folder,
     place_split,
     placed_documents,
 )
@@ -216,11 +215,10 @@ class IngestRun:
             of_part, runs = count_documents(counting, splits, folder, gate, self.progress, self.n_jobs, self._spool)
             tally.merge(of_part)
             return [_Part(folder, of_part)], runs
-        numbered, parts, of_text, n_runs = list(splits), list[_Part](), dict[str, bool](), 0
-        summaries = in_order(executor, count_split, ((counting, scratch, *split) for split in numbered))
-        for split, summary in zip(numbered, summaries, strict=True):
+        parts, of_text, n_runs = list[_Part](), dict[str, bool](), 0
+        for summary in in_order(executor, count_split, [(counting, scratch, *split) for split in splits]):
             of_part, written = Tally(**summary["tally"]), summary["runs"]
-            parts.append(_Part(counts_folder(scratch, *split), of_part, tally.n_documents, n_runs, written))
+            parts.append(_Part(scratch / summary["folder"], of_part, tally.n_documents, n_runs, written))
             n_runs += len(written)
             tally.merge(of_part)
             gate.merge(summary["skipped"], summary["examples"])
