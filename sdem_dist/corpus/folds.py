@@ -74,11 +74,9 @@ class Folds(Generic[CorpusT]):
     The documents of a class, by the hash of their place in the corpus, are dealt to the folds in turn. So folds depend
     on the corpus and the seed alone.
 
-    `k`: at least 2, at most the number of documents.
     `share`: the share of the documents outside a fold that are trained on, chosen by another hash of their place.
-    `groups`: array-like of shape (n_documents,): documents of one group are in one fold; each fold has about its share
-    of every class, as far as groups allow. In the order of the corpus as stored. None: as the corpus stores them, if it
-    does.
+    `groups`: shape (n_documents,), in stored order: documents of one group are in one fold; each fold has about its
+    share of every class, as far as groups allow. None: as the corpus stores them, if it does.
     Raises ValueError: there are fewer than two folds, or more than documents or groups.
     """
 

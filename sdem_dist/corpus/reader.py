@@ -376,11 +376,7 @@ def verify_shard(corpus: Corpus, shard: int) -> str:
 
 
 def without_damaged(corpus: Corpus, problems: Sequence[str]) -> Corpus:
-    """Return the sound shards of a corpus as a corpus, or the corpus itself if all are.
-
-    `problems`: of every shard, in order, see `verify_shard`.
-    Raises CorpusError: no document is left.
-    """
+    """Return the shards without `problems`, see `verify_shard`, as a corpus; CorpusError where no document is left."""
     undamaged = [shard for shard, problem in enumerate(problems) if not problem]
     if len(undamaged) == len(problems):
         return corpus
