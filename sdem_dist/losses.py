@@ -170,7 +170,6 @@ def loss_kind(loss: str | Loss) -> str:
 
 
 SUM_HINT = 'it takes merge="sum", whose statistics are computed over batches'
-
 PACKAGE_LOSSES_ONLY = "this estimator takes the losses of sdem_dist.losses alone"
 
 

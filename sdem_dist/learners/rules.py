@@ -191,6 +191,7 @@ class Merge:
         return SdemStatistics(local.words, changes, met, entries, counts, *gammas, weight, float(weight > 0))
 
     def step(self, sdem: SdEM[Any], state: SdemState, lanes: SdemStatistics) -> SdemState:
+        """Return the counts after a round (Algorithm 1): moved by what its lanes learned, or by a step of its sums."""
         steps, model = self.steps, sdem.model
         if not self.local:
             rho = steps.start / (1.0 + steps.decay * (state.t + lanes.weight))
