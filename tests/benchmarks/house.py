@@ -43,7 +43,7 @@ BUDGETS = {
     ),
     "kernels": Budget(("kernels",), 3_791, 3_700),
     "engine": Budget(("engine",), 2_141, 1_700),
-    "estimators, fitting": Budget(("estimators", "fitting"), 6_172, 3_600),
+    "estimators, fitting": Budget(("estimators", "fitting"), 5_741, 3_600),
     "selection": Budget(("selection",), 1_789, 1_500),
     "text": Budget(("text",), 4_183, 3_300),
     "corpus": Budget(("corpus",), 3_499, 2_900),
