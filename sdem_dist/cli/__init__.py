@@ -32,9 +32,9 @@ _COMMANDS = {
     "explain": ("explain", "explain", "Say which words spoke for the class of a text."),
     "report": ("evaluate", "report", "Write a page about a model and how it does on a corpus."),
     "export": ("export", "export", "Write a model for scikit-learn or ONNX."),
-    "cluster": ("where", "cluster", "Prepare a cluster: certificates, environment."),
+    "cluster": ("cluster", "cluster", "Prepare a cluster: certificates, environment."),
     "help": ("options", "help_command", "Explain a command, or how sources are read (sdem help reading)."),
-    "doctor": ("where", "doctor", "Say whether this machine or a cluster is fit for training."),
+    "doctor": ("cluster", "doctor", "Say whether this machine or a cluster is fit for training."),
 }
 """The module of a command, its name there, and its line in the help: no command is imported for the list of them."""
 

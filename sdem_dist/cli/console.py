@@ -68,7 +68,7 @@ def say_what_remains(remains: str) -> Iterator[None]:
 
 
 @contextmanager
-def shown_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
+def ingest_progress(*, quiet: bool = False) -> Iterator[Callable[[str, int, int | None], None] | None]:
     """Yield a function that shows how far an ingest is: a bar on a terminal, some lines elsewhere, or nothing."""
     if quiet:
         yield None

@@ -9,10 +9,10 @@ from typing import Any
 import click
 
 import sdem_dist
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.console import check_output, overwrite_option, say, unshown_metrics, without_label
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options
 from sdem_dist.cli.sources import documents_of, is_source
-from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import named
 from sdem_dist.storage.encoding import null_for_nan
@@ -27,8 +27,8 @@ from sdem_dist.storage.encoding import null_for_nan
 @option("--particles", click.IntRange(1, 10_000), "Particles of the left-to-right likelihood of topics.", metavar="N")
 @option("--json as_json", None, "Print one JSON object instead of a table.")
 @source_options
-@where_options
-def evaluate(model: Path, corpus: str, source: Source, where: Where, **options: Any) -> None:
+@cluster_options
+def evaluate(model: Path, corpus: str, source: Source, cluster: ClusterOptions, **options: Any) -> None:
     """Measure MODEL on CORPUS: for classifiers accuracy, log-loss (NCLL), macro-F1 and how far to trust probabilities.
 
     Log-loss is the mean of -ln p(class | document); macro-F1 the mean of the classes' F1; the Brier score the mean
@@ -71,9 +71,9 @@ def evaluate(model: Path, corpus: str, source: Source, where: Where, **options: 
         if "word_nll" not in estimator.spec.shown:
             raise click.UsageError(f"--particles is for LatentDirichletAllocation, and {model} is another estimator")
         estimator.set_params(n_particles=options["particles"])
-    beside, with_texts = None if where.here else model, errors is not None and where.here
+    beside, with_texts = None if cluster.is_local else model, errors is not None and cluster.is_local
     with (
-        where.client() as client,
+        cluster.client() as client,
         documents_of([corpus], source, estimator, beside=beside, client=client, keep_text=with_texts) as documents,
     ):
         metrics = estimator.evaluate(documents, client=client)

@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.console import (
+    ingest_progress,
     say,
     say_what_remains,
-    shown_progress,
     warn_of_many_classes,
     warn_of_single_labels,
     without_label,
@@ -27,7 +28,6 @@ from sdem_dist.cli.options import (
     words_options,
 )
 from sdem_dist.cli.sources import spool_stdin
-from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted, visible
 from sdem_dist.storage.urls import place
 
@@ -65,9 +65,14 @@ Examples:
 @option("--keep-text", None, "Store the texts, too, compressed.")
 @option("--quiet", None, "No progress.")
 @option("--overwrite", None, "Replace a corpus that exists.")
-@where_options
+@cluster_options
 def ingest(
-    sources: tuple[Path, ...], corpus: str, source: Source, words: VectorizerSettings, where: Where, **options: Any
+    sources: tuple[Path, ...],
+    corpus: str,
+    source: Source,
+    words: VectorizerSettings,
+    cluster: ClusterOptions,
+    **options: Any,
 ) -> None:
     """Read SOURCES and write them as one CORPUS.
 
@@ -76,7 +81,7 @@ def ingest(
     """
     paths = spool_stdin(list(map(str, sources)), source.reading.format)
     for name, flag in (("keep_text", "--keep-text"), ("n_jobs", "--jobs")):
-        if options[name] and not where.here:
+        if options[name] and not cluster.is_local:
             raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     beside = f"{corpus.rstrip('/')}-held-out"
     if not options["held_out"] and place(beside).exists():
@@ -88,11 +93,11 @@ def ingest(
     if follows and (typed := typed_options(("held_out", *WORDS))):
         raise click.UsageError(f"--vocabulary-from takes over the settings of that corpus, so {typed} cannot be given")
     options |= {"settings": None if follows else words, "reading": source.reading, "on_error": source.on_error}
-    resume_hint = "" if where.here else "; the same command goes on with what was counted"
+    resume_hint = "" if cluster.is_local else "; the same command goes on with what was counted"
     with (
         say_what_remains(f"nothing was written{resume_hint}"),
-        where.client() as client,
-        shown_progress(quiet=options.pop("quiet")) as progress,
+        cluster.client() as client,
+        ingest_progress(quiet=options.pop("quiet")) as progress,
     ):
         report = sdem_dist.ingest(list(map(place, paths)), corpus, progress=progress, client=client, **options)
     written = sdem_dist.open_corpus(report.path)

@@ -13,6 +13,7 @@ import click
 import numpy as np
 
 import sdem_dist
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.console import check_output, overwrite_option, say_left_out
 from sdem_dist.cli.options import (
     HOW_READ,
@@ -24,7 +25,6 @@ from sdem_dist.cli.options import (
     reading_options,
     with_options,
 )
-from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import joined, visible
 from sdem_dist.errors import ModelError
 
@@ -35,7 +35,7 @@ UNSURE = "unsure"  # the label of documents whose best class is less probable th
 
 
 @dataclass(frozen=True)
-class Answers:
+class PredictionFormatter:
     """How a model's rows of numbers are shown."""
 
     rows: Callable[[Any], np.ndarray]
@@ -148,7 +148,7 @@ def on_a_line(value: object) -> str:
     return visible(value).replace("\t", " ").replace("\n", " ")
 
 
-def predictions_of(estimator: Any, name: object, coverage: float | None = None) -> Answers:
+def predictions_of(estimator: Any, name: object, coverage: float | None = None) -> PredictionFormatter:
     """Return what a model predicts; with `coverage` also sets of classes, of which `sdem calibrate` knows the limits.
 
     Raises ModelError: it predicts nothing; or it has no sets.
@@ -168,21 +168,21 @@ def predictions_of(estimator: Any, name: object, coverage: float | None = None) 
     if predicts is None:
         raise ModelError(f"{name} is a {kind}, which predicts nothing: sdem transform gives the topics of documents")
     if predicts == "number":
-        return Answers(estimator.predict, None)
+        return PredictionFormatter(estimator.predict, None)
     if estimator.several_labels:
         labels = estimator.classes_.tolist()
-        return Answers(
+        return PredictionFormatter(
             estimator.predict_proba, labels, what="labels", label_thresholds=estimator.thresholds_, sets=sets
         )
     if predicts == "class":
         top = 1 if len(estimator.classes_) > MANY else None
-        return Answers(estimator.predict_proba, estimator.classes_.tolist(), top=top, sets=sets)
+        return PredictionFormatter(estimator.predict_proba, estimator.classes_.tolist(), top=top, sets=sets)
     if not hasattr(estimator, "predict_proba"):
-        return Answers(estimator.predict, None, what="cluster")
-    return Answers(estimator.predict_proba, range(len(estimator.component_log_prior_)), what="cluster")
+        return PredictionFormatter(estimator.predict, None, what="cluster")
+    return PredictionFormatter(estimator.predict_proba, range(len(estimator.component_log_prior_)), what="cluster")
 
 
-def topics_of(estimator: Any, name: object) -> Answers:
+def topics_of(estimator: Any, name: object) -> PredictionFormatter:
     """Return a model's topics of documents; ModelError: it has none."""
     if estimator.spec.topics is None:
         raise ModelError(f"{name} is a {type(estimator).__name__}, which has no topics: sdem predict is for it")
@@ -191,7 +191,7 @@ def topics_of(estimator: Any, name: object) -> Answers:
     if estimator.spec.topics == "classes":
         n_each = n_topics // len(estimator.classes_)
         names = [f"{label} {number}" for label in estimator.classes_.tolist() for number in range(n_each)]
-    return Answers(estimator.transform, names, what="topic", share="share")
+    return PredictionFormatter(estimator.transform, names, what="topic", share="share")
 
 
 _SHARE = click.FloatRange(0, 1)
@@ -216,7 +216,7 @@ stream_options = with_options(
     option("--jobs", 1, "Threads.  [default: all cores; for - one]"),
     option("--quiet", None, "Say nothing of what was written."),
     option("--verbose", None, "Say in the end how much of the text the model knows."),
-    where_options,
+    cluster_options,
 )
 
 
@@ -264,11 +264,11 @@ def transform(**options: Any) -> None:
 
 
 def _run(
-    answers_of: Callable[[Any, object], Answers],
+    formatter_of: Callable[[Any, object], PredictionFormatter],
     model: Path,
     sources: tuple[Path, ...],
     source: Source,
-    where: Where,
+    cluster: ClusterOptions,
     output: Path | None,
     overwrite: bool,
     jobs: int | None,
@@ -278,9 +278,9 @@ def _run(
     threshold: float | None,
     best_only: bool = False,
 ) -> None:
-    """Print answers to the documents of sources, or write them as a table."""
+    """Print predictions of the documents of sources, or write them as a table."""
     from sdem_dist.cli.sources import is_source, refuse_for_a_corpus
-    from sdem_dist.cli.streaming import answered, answered_by_workers, jobs_of, tasks_of, transformer_of
+    from sdem_dist.cli.streaming import jobs_of, predicted_by_threads, predicted_by_workers, tasks_of, transformer_of
     from sdem_dist.cli.tables import SUFFIXES, part_of, write_parts
     from sdem_dist.saving import KIND
     from sdem_dist.storage.archive import is_archive
@@ -293,7 +293,7 @@ def _run(
             raise click.UsageError(f"the model comes first: sdem predict {path} {model}")
         if str(path) != "-":
             is_source(str(path))  # raises where there is nothing
-    if not where.here and (verbose or jobs is not None):
+    if not cluster.is_local and (verbose or jobs is not None):
         flag = "--verbose" if verbose else "--jobs"
         raise click.UsageError(f"{flag} is for threads of this process, not for workers")
     if output is not None:
@@ -304,33 +304,33 @@ def _run(
     if not of_text:
         refuse_for_a_corpus(("format", "text", "id", "encoding", "on_error", "verbose"))
     estimator = sdem_dist.load_model(model)
-    answers = answers_of(estimator, model)
+    formatter = formatter_of(estimator, model)
     if best_only and top is not None:
         raise click.UsageError("--no-proba gives the best one alone, and --top several with their numbers: choose one")
-    if answers.names is None and (best_only or top is not None or threshold is not None):
+    if formatter.names is None and (best_only or top is not None or threshold is not None):
         raise click.UsageError(
             "--no-proba, --top and --threshold are for classes, clusters and topics, and this model predicts numbers"
         )
-    if threshold and answers.label_thresholds is None and UNSURE in map(str, answers.names or ()):
+    if threshold and formatter.label_thresholds is None and UNSURE in map(str, formatter.names or ()):
         raise click.UsageError(f"--threshold labels documents {UNSURE!r}, which is the name of a class here")
-    top = answers.top if top is None and not best_only else top
-    answers = replace(answers, top=top, best_only=best_only, threshold=threshold or 0.0)
+    top = formatter.top if top is None and not best_only else top
+    formatter = replace(formatter, top=top, best_only=best_only, threshold=threshold or 0.0)
     transformer = transformer_of(estimator) if of_text else None
 
-    def answer(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
+    def render(documents: Any, ids: list[object] | None, beside: dict[str, Any]) -> Any:
         if output is None:
-            return answers.lines(documents, ids)
-        columns = answers.columns(documents)
+            return formatter.lines(documents, ids)
+        columns = formatter.columns(documents)
         if twice := sorted(beside.keys() & columns.keys()):
             raise click.UsageError(f"the source has a column {twice[0]!r} already: rename it")
         return part_of(output.suffix.lower(), beside | columns)
 
     work = jobs_of(sources, source.reading, estimator, BLOCK, keep=output is not None)
-    with where.client() as client:
+    with cluster.client() as client:
         if client is None:
-            results = answered(work, transformer, answer, gate, jobs or (1 if of_stdin else None))
+            results = predicted_by_threads(work, transformer, render, gate, jobs or (1 if of_stdin else None))
         else:
-            results = answered_by_workers(tasks_of(work, gate, len(sources)), transformer, answer, gate, client)
+            results = predicted_by_workers(tasks_of(work, gate, len(sources)), transformer, render, gate, client)
         if output is not None:
             write_parts(output, results)
         else:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
-from sdem_dist.cli.console import say_left_out, shown_progress, warn_of_single_labels
+from sdem_dist.cli.console import ingest_progress, say_left_out, warn_of_single_labels
 from sdem_dist.cli.options import READING, WORDS, Source, typed_options
 from sdem_dist.counted import counted
 from sdem_dist.errors import SdemError
@@ -148,7 +148,7 @@ def documents_of(
         elif follows is not None:
             how["vocabulary_from"] = follows.paths[0]
         try:
-            with shown_progress(quiet=quiet) as progress:
+            with ingest_progress(quiet=quiet) as progress:
                 how |= {"reading": reading, "on_error": source.on_error, "progress": progress, "client": client}
                 report = ingest(list(paths), target, overwrite=True, **how)
             say_left_out(report.n_skipped, report.skipped_examples)

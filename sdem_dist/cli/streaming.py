@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 MAX_NUMBERS = 1 << 24  # that the answers to a block of documents are made of
 Result = TypeVar("Result")
-Answer = Callable[[Any, list[object] | None, dict[str, Any]], Result]
+Format = Callable[[Any, list[object] | None, dict[str, Any]], Result]
 """Makes something of documents, counted or of a corpus, of their ids and of the columns that stand beside them."""
 
 
@@ -81,58 +81,58 @@ def tasks_of(jobs: Iterable[Job], gate: RowValidator, n_sources: int) -> Iterato
             yield job.elsewhere()
 
 
-def answered(
+def predicted_by_threads(
     jobs: Iterable[Job],
     transformer: TextTransformer | None,
-    answer: Answer[Result],
+    render: Format[Result],
     gate: RowValidator,
     n_jobs: int | None,
 ) -> Iterator[Result]:
-    """Yield what `answer` makes of blocks of documents, in their order; `n_jobs` threads, None: one per core."""
+    """Yield what `render` makes of blocks of documents, in their order; `n_jobs` threads, None: one per core."""
 
     def worker() -> Callable[[Records | CorpusRange], Result]:
         count = None if transformer is None else transformer.counter()
-        return lambda block: _answer(count, answer, block)
+        return lambda block: _formatted(count, render, block)
 
     blocks = (block for job in jobs for block in (job.read(gate) if isinstance(job, InputSplit) else (job,)))
     with closing(in_threads(blocks, worker, n_jobs)) as results:
         yield from results
 
 
-def answered_by_workers(
+def predicted_by_workers(
     tasks: Iterable[Job],
     transformer: TextTransformer | None,
-    answer: Answer[Result],
+    render: Format[Result],
     gate: RowValidator,
     client: Client,
 ) -> Iterator[Result]:
-    """Yield as `answered` does; the workers of a client read, count and answer."""
+    """Yield as `predicted_by_threads` does; the workers of a client do all of it."""
     from sdem_dist.engine.dask import DaskExecutor
 
     executor = DaskExecutor(client)
-    shared = executor.put((transformer, answer, gate.on_error))  # once a worker
-    for results, skipped, examples in in_order(executor, answer_task, ((shared, task) for task in tasks)):
+    shared = executor.put((transformer, render, gate.on_error))  # once a worker
+    for results, skipped, examples in in_order(executor, predict_task, ((shared, task) for task in tasks)):
         gate.merge(skipped, examples)
         yield from results
 
 
-def answer_task(
-    shared: tuple[TextTransformer | None, Answer[Result], Literal["raise", "skip"]], task: Job
+def predict_task(
+    shared: tuple[TextTransformer | None, Format[Result], Literal["raise", "skip"]], task: Job
 ) -> tuple[list[Result], int, list[str]] | IngestError:
     """Return the answers, how many records were left out, and examples of these; or a mistake in the source."""
-    transformer, answer, on_error = shared
+    transformer, render, on_error = shared
     gate, count = RowValidator(on_error), None if transformer is None else transformer.counts
     try:
         blocks = task.read(gate) if isinstance(task, InputSplit) else (task,)
-        results = [_answer(count, answer, block) for block in blocks]
+        results = [_formatted(count, render, block) for block in blocks]
     except IngestError as error:
         return error
     return results, gate.skipped, gate.examples
 
 
-def _answer(count: Callable[[Any], Any] | None, answer: Answer[Result], block: Records | CorpusRange) -> Result:
+def _formatted(count: Callable[[Any], Any] | None, render: Format[Result], block: Records | CorpusRange) -> Result:
     if isinstance(block, CorpusRange):
         ids = block.corpus.ids_of(block.start, block.stop)
-        return answer(block.corpus.read(block.start, block.stop), ids, {"id": ids})
+        return render(block.corpus.read(block.start, block.stop), ids, {"id": ids})
     assert count is not None
-    return answer(count(block.texts), block.ids, block.columns)
+    return render(count(block.texts), block.ids, block.columns)

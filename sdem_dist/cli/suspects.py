@@ -9,11 +9,11 @@ import click
 import numpy as np
 
 import sdem_dist
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.console import say, table
 from sdem_dist.cli.options import Source, SourceCommand, option, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, set_option, take_documents
 from sdem_dist.cli.sources import documents_of, is_source, refuse_far_sources
-from sdem_dist.cli.where import Where, where_options
 from sdem_dist.storage.urls import place
 
 if TYPE_CHECKING:
@@ -33,8 +33,8 @@ LETTERS = 60  # of a text that are shown
 @option("--json as_json", None, "Print one JSON object per document.")
 @source_options
 @words_options
-@where_options
-def suspects(corpus: str, source: Source, words: VectorizerSettings, where: Where, **options: Any) -> None:
+@cluster_options
+def suspects(corpus: str, source: Source, words: VectorizerSettings, cluster: ClusterOptions, **options: Any) -> None:
     """List the documents of CORPUS whose label is doubted most by models that have not seen them.
 
     CORPUS, which may be a source as in sdem train, is cut into folds; each is judged by a model of the others. Doubt is
@@ -44,9 +44,9 @@ def suspects(corpus: str, source: Source, words: VectorizerSettings, where: Wher
     if options["estimator"] is not None:
         _classifier(options["estimator"], options)  # before a source is read
     beside = place(corpus if is_source(corpus) else "suspects")
-    refuse_far_sources([corpus], where.far)
+    refuse_far_sources([corpus], cluster.remote_address)
     how: dict[str, Any] = {"words": words, "beside": beside, "keep_text": True, "quiet": False}
-    with documents_of([corpus], source, None, **how) as documents, where.client() as client:
+    with documents_of([corpus], source, None, **how) as documents, cluster.client() as client:
         several = documents.header.label_sets is not None
         estimator = _classifier(options["estimator"] or ("MultiLabelNB" if several else "MultinomialNB"), options)
         take_documents(estimator, documents, options)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options, job_options
 from sdem_dist.cli.console import (
     check_output,
     say,
@@ -19,7 +20,6 @@ from sdem_dist.cli.log import written_log
 from sdem_dist.cli.options import Place, Source, SourceCommand, option, parsed, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, parse_loss, read_costs, set_option, take_documents
 from sdem_dist.cli.sources import refuse_far_sources, spool_stdin, training_documents
-from sdem_dist.cli.where import Where, job_options, where_options
 from sdem_dist.counted import counted
 from sdem_dist.glossary import by_documents
 
@@ -82,10 +82,15 @@ _alpha = parsed(
 @option("--quiet", None, "No progress.")
 @source_options
 @words_options
-@where_options
+@cluster_options
 @job_options
 def train(
-    corpora: tuple[str, ...], model: Path, source: Source, words: VectorizerSettings, where: Where, **options: Any
+    corpora: tuple[str, ...],
+    model: Path,
+    source: Source,
+    words: VectorizerSettings,
+    cluster: ClusterOptions,
+    **options: Any,
 ) -> None:
     """Train a model on CORPUS, a naive Bayes classifier by default, and save it as MODEL.
 
@@ -96,8 +101,7 @@ def train(
     The same corpus, settings and seed give the same bits on any number of workers, in this process or on a cluster.
     """
     folder, held_out, log = options["checkpoint"], options["validation"], options["log"]
-    batch_jobs = where.cluster is not None and "://" not in where.cluster
-    if not batch_jobs and (options["dry_run"] or options["lifetime"] is not None):
+    if cluster.job_file is None and (options["dry_run"] or options["lifetime"] is not None):
         raise click.UsageError("--dry-run and --lifetime need --cluster FILE.yaml")
     if folder is None and (options["resume"] or options["checkpoint_rounds"] or options["checkpoint_seconds"]):
         raise click.UsageError("--resume, --checkpoint-rounds and --checkpoint-seconds need --checkpoint FOLDER")
@@ -109,11 +113,11 @@ def train(
     from sdem_dist import ClusterError
     from sdem_dist.cluster import job_script
 
-    if options["dry_run"] and where.cluster is not None:
-        click.echo(job_script(where.cluster, options["lifetime"]), nl=False)
+    if options["dry_run"] and cluster.job_file is not None:
+        click.echo(job_script(cluster.job_file, options["lifetime"]), nl=False)
         return
     paths = spool_stdin(corpora, source.reading.format)
-    refuse_far_sources((*paths, held_out), where.far)
+    refuse_far_sources((*paths, held_out), cluster.remote_address)
     overwrite = options["overwrite"] or options["resume"]
     check_output(model, (), overwrite, kind="model")  # not after hours of training
     if log is not None:
@@ -129,7 +133,7 @@ def train(
         with (
             say_what_remains(remains),
             training_documents(paths, held_out, source, estimator, words, **how) as (documents, validation),
-            where.client(options["lifetime"]) as client,
+            cluster.client(options["lifetime"]) as client,
         ):
             take_documents(estimator, documents, options)
             if options["costs"] is not None:

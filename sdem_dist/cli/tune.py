@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 import sdem_dist
+from sdem_dist.cli.cluster import ClusterOptions, cluster_options
 from sdem_dist.cli.console import check_output, say, say_what_remains
 from sdem_dist.cli.options import LocalPath, Place, Source, SourceCommand, option, source_options, words_options
 from sdem_dist.cli.settings import estimator_of, parse_setting, take_documents
 from sdem_dist.cli.sources import refuse_far_sources, training_documents
-from sdem_dist.cli.where import Where, where_options
 from sdem_dist.counted import counted, visible
 
 if TYPE_CHECKING:
@@ -73,9 +73,14 @@ Examples:
 @option("--quiet", None, "No progress.")
 @source_options
 @words_options
-@where_options
+@cluster_options
 def tune(
-    corpora: tuple[str, ...], model: Path, source: Source, words: VectorizerSettings, where: Where, **options: Any
+    corpora: tuple[str, ...],
+    model: Path,
+    source: Source,
+    words: VectorizerSettings,
+    cluster: ClusterOptions,
+    **options: Any,
 ) -> None:
     """Try settings on CORPUS by cross-validation, train the best on all of it, and save it as MODEL.
 
@@ -90,7 +95,7 @@ def tune(
         raise click.UsageError("--resume needs --checkpoint FOLDER")
     if options["nested"] and held_out is not None:
         raise click.UsageError("--nested needs folds: leave --validation out")
-    refuse_far_sources((*corpora, held_out), where.far)
+    refuse_far_sources((*corpora, held_out), cluster.remote_address)
     from numpy import ma
 
     from sdem_dist.cli.tables import SUFFIXES, write_table
@@ -125,7 +130,7 @@ def tune(
             search.checkpoints(folder, resume=resume)
         with (
             training_documents(corpora, held_out, source, estimator, words, **how) as (documents, validation),
-            where.client() as client,
+            cluster.client() as client,
         ):
             take_documents(estimator, documents, options)
             if validation is not None:

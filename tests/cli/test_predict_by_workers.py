@@ -9,7 +9,7 @@ import pytest
 from commands import run
 
 from sdem_dist import MultinomialNB
-from sdem_dist.cli.streaming import answer_task, jobs_of, tasks_of, transformer_of
+from sdem_dist.cli.streaming import jobs_of, predict_task, tasks_of, transformer_of
 from sdem_dist.errors import IngestError
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit, predict_splits
@@ -64,7 +64,7 @@ def test_no_task_answers_more_than_a_piece_of_a_file(model, tmp_path, small_piec
     jobs = tasks(model, tmp_path / name, tmp_path / "b.txt", block_documents=4)
     assert texts_of(jobs) == [*(f"goal {i}" for i in range(60)), "bank"]
     shared = (transformer_of(model), lambda documents, *_: documents.shape[0], "raise")
-    assert max(sum(answer_task(shared, job)[0]) for job in jobs) <= 4
+    assert max(sum(predict_task(shared, job)[0]) for job in jobs) <= 4
 
 
 @pytest.mark.parametrize("how", ["rewritten", "replaced", "removed", "appended"])
@@ -111,5 +111,5 @@ def test_a_worker_keeps_nothing_of_the_pieces_that_it_answered(model, tmp_path):
     (tmp_path / "c.txt").write_text("goal\n")
     transformer = transformer_of(model)
     for job in tasks(model, tmp_path / "b.txt", tmp_path / "c.txt"):
-        answer_task((transformer, lambda documents, *_: documents.shape, "raise"), job)
+        predict_task((transformer, lambda documents, *_: documents.shape, "raise"), job)
     assert transformer.unknown_share is None and not transformer._counters

@@ -146,10 +146,10 @@ def test_types_are_those_of_the_source_also_where_the_first_block_is_empty(made,
 
 
 def test_sets_may_be_empty_in_the_first_block(tmp_path):
-    from sdem_dist.cli.predict import Answers
+    from sdem_dist.cli.predict import PredictionFormatter
     from sdem_dist.cli.tables import write_table
 
-    answers = Answers(lambda rows: rows, ["a", "b"], best_only=True, sets=lambda rows: rows > 0.8)
+    answers = PredictionFormatter(lambda rows: rows, ["a", "b"], best_only=True, sets=lambda rows: rows > 0.8)
     blocks = [answers.columns(np.array([[0.5, 0.5]] * 2)), answers.columns(np.array([[0.9, 0.1]]))]
     write_table(tmp_path / "o.parquet", iter(blocks))
     assert pq.read_table(tmp_path / "o.parquet").column("set").to_pylist() == [[], [], ["a"]]

@@ -148,11 +148,11 @@ def test_help_shows_every_option():
 def test_a_terminal_sees_a_bar(monkeypatch):
     from rich.console import Console
 
-    from sdem_dist.cli.console import shown_progress
+    from sdem_dist.cli.console import ingest_progress
 
     monkeypatch.setenv("FORCE_COLOR", "1")
     monkeypatch.setattr(Console, "is_terminal", True)
-    with shown_progress() as progress:
+    with ingest_progress() as progress:
         progress("counting", 10, None)
         progress("writing", 10, 20)
         progress("writing", 20, 20)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Where:
+class ClusterOptions:
     """Where a command runs; in this process, if nothing is said. Two places at once are refused."""
 
     scheduler: str | None = None
@@ -27,7 +27,7 @@ class Where:
     cluster: str | None = None
 
     def __post_init__(self) -> None:
-        gateway = self.far is not None and self.far.startswith(("http://", "https://"))  # which starts the workers
+        gateway = (self.remote_address or "").startswith(("http://", "https://"))  # which starts the workers
         workers = None if gateway else self.workers
         if self.cluster is not None and (self.scheduler is not None or workers is not None):
             raise click.UsageError("give --cluster or one of --scheduler and --workers, not both")
@@ -35,27 +35,32 @@ class Where:
             raise click.UsageError("give --scheduler or --workers, not both")
 
     @property
-    def far(self) -> str | None:
+    def job_file(self) -> str | None:
+        """The file that describes the batch jobs of the workers, if they are such."""
+        return None if self.cluster is None or "://" in self.cluster else self.cluster
+
+    @property
+    def remote_address(self) -> str | None:
         """Address or file of a cluster that may not see what this process makes."""
         return self.scheduler or self.cluster
 
     @property
-    def here(self) -> bool:
-        return self == Where()
+    def is_local(self) -> bool:
+        return self == ClusterOptions()
 
     @contextmanager
     def client(self, lifetime: str | None = None) -> Iterator[Client | None]:
         """Yield the client that the options ask for; None for this process."""
-        if self.here:
+        if self.is_local:
             yield None
             return
         from sdem_dist.cluster import batch_jobs, connected  # Dask comes with it
 
-        if self.cluster is not None and "://" not in self.cluster:
-            with batch_jobs(self.cluster, lifetime, say=lambda line: click.echo(line, err=True)) as client:
+        if self.job_file is not None:
+            with batch_jobs(self.job_file, lifetime, say=lambda line: click.echo(line, err=True)) as client:
                 yield client
         else:
-            with connected(self.far, self.workers) as client:
+            with connected(self.remote_address, self.workers) as client:
                 yield client
 
 
@@ -73,7 +78,7 @@ _OPTIONS = (
         "Run on batch jobs (Slurm, PBS, SGE, LSF) as this file says; see deploy/. An address is as --scheduler.",
     ),
 )
-where_options = filling("where", Where, _OPTIONS)
+cluster_options = filling("cluster", ClusterOptions, _OPTIONS)
 job_options = with_options(
     option("--dry-run", None, "With --cluster: print the job script and stop."),
     option("--lifetime", "TIME", "With --cluster: retire workers after about TIME (55m), before their job's walltime."),
@@ -127,7 +132,7 @@ def doctor(scheduler: str | None, cluster: str | None, folder: Path, corpus: str
 
     header = None if corpus is None else sdem_dist.open_corpus(corpus).header
     size = (None, None) if header is None else (header.n_features, len(header.classes))
-    with Where(scheduler, None, cluster).client() as client:
+    with ClusterOptions(scheduler, None, cluster).client() as client:
         lines = examine_here() if client is None else examine(client, folder, *size)
     for verdict, topic, text in lines:
         click.echo(f"{verdict:<9}{topic:<12}{text}")
