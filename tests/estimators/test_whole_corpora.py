@@ -59,7 +59,8 @@ def test_the_bits_are_those_in_memory(name, tmp_path, monkeypatch):
         for documents in (corpus, in_memory, blocks):
             found = getattr(model, method)(documents)
             assert (found.dtype, found.shape) == (expected.dtype, expected.shape)
-            assert hasattr(found, "__dask_graph__") == (documents is blocks and method != "score_samples")
+            lazy = documents is blocks and method != "score_samples" and name != "GaussianRegressor"
+            assert hasattr(found, "__dask_graph__") == lazy
             np.testing.assert_array_equal(np.asarray(found), expected, err_msg=f"{name}.{method}")
 
 
