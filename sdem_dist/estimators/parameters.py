@@ -340,7 +340,7 @@ def takes(*names: str, returns: str = "") -> Callable[[_Method], _Method]:
         if "Returns\n-------" not in text:
             kind, *meaning = (returns or str(get_annotations(method)["return"])).splitlines()
             section = "\n".join([f"Returns\n-------\n{kind}", *(f"    {line}" for line in meaning)])
-            text = re.sub(r"\n(?=Raises\n-)|$", f"\n\n{section}\n", text, count=1).strip()
+            text = re.sub(r"\n(?=Raises\n-)|$", f"\n\n{section}\n\n", text, count=1).strip()
             text = re.sub(r"\n{3,}", "\n\n", text)
         if heading not in text:
             text = re.sub(r"\n(?=Returns\n-)", f"\n{heading}\n", text, count=1)
