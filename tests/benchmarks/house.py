@@ -39,25 +39,25 @@ class Budget(NamedTuple):
 
 BUDGETS = {
     "learners, models, families": Budget(
-        ("learners", "losses.py", "evaluation.py", "models", "families"), 5_667, 5_300
+        ("learners", "losses.py", "evaluation.py", "models", "families"), 5_669, 5_300
     ),
     "kernels": Budget(("kernels",), 3_791, 3_700),
     "engine": Budget(("engine",), 2_141, 1_700),
     "estimators, fitting": Budget(("estimators", "fitting"), 5_741, 3_600),
     "selection": Budget(("selection",), 1_789, 1_500),
-    "text": Budget(("text",), 4_183, 3_300),
-    "corpus": Budget(("corpus",), 3_499, 2_900),
-    "storage": Budget(("storage",), 1_588, 1_200),
+    "text": Budget(("text",), 4_188, 3_300),
+    "corpus": Budget(("corpus",), 3_084, 2_900),
+    "storage": Budget(("storage",), 1_507, 1_200),
     "inputs": Budget(("inputs",), 1_162, 900),
-    "reports, plots, export": Budget(("reports", "plots.py", "table.py", "export.py"), 2_683, 2_600),
+    "reports, plots, export": Budget(("reports", "plots.py", "table.py", "export.py"), 2_682, 2_600),
     "cluster": Budget(("cluster",), 959, 550),
-    "cli": Budget(("cli",), 2_977, 2_600),
-    "top level, docs": Budget(("docs", "*.py"), 2_164, 1_150),
+    "cli": Budget(("cli",), 2_976, 2_600),
+    "top level, docs": Budget(("docs", "*.py"), 2_076, 1_150),
 }
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (224, 190), (130, 130), (450, 450), (23_102, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (191, 190), (130, 130), (450, 450), (22_187, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (34_054, 24_000), (21_480, 16_500)
-EMPTY_PER_1000 = (4.8, 4.0)
+TEST_LINES, TEST_STATEMENTS = (32_057, 24_000), (20_392, 16_500)
+EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905
         "found there whole kept given told asked shown seen heard doubt begun said known made taken coming alone together "
