@@ -197,6 +197,7 @@ def fits_on(
     Raises as `source_of` and `Folds`.
     """
     read = partial(fits_on, X=X, y=y, cv=cv, seed=seed, groups=groups, client=client, n_jobs=n_jobs)
+    estimator._look_at(X)
     source, folds, held_out = source_of(estimator, X, y, client=client), None, None
     if isinstance(cv, Corpus | tuple):
         described = clone(estimator)
