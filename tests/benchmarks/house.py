@@ -44,7 +44,7 @@ BUDGETS = {
     "kernels": Budget(("kernels",), 3_791, 3_700),
     "engine": Budget(("engine",), 2_141, 1_700),
     "estimators, fitting": Budget(("estimators", "fitting"), 5_741, 3_600),
-    "selection": Budget(("selection",), 1_789, 1_500),
+    "selection": Budget(("selection",), 1_790, 1_500),
     "text": Budget(("text",), 4_188, 3_300),
     "corpus": Budget(("corpus",), 3_084, 2_900),
     "storage": Budget(("storage",), 1_507, 1_200),
@@ -54,9 +54,9 @@ BUDGETS = {
     "cli": Budget(("cli",), 2_976, 2_600),
     "top level, docs": Budget(("docs", "*.py"), 2_076, 1_150),
 }
-N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (191, 190), (130, 130), (450, 450), (22_187, 20_500)
+N_FILES, MEDIAN_LINES, MOST_LINES, N_STATEMENTS = (191, 190), (130, 130), (450, 450), (22_188, 20_500)
 """What all files together may have, now and as planned; of the median at least."""
-TEST_LINES, TEST_STATEMENTS = (32_057, 24_000), (20_392, 16_500)
+TEST_LINES, TEST_STATEMENTS = (32_057, 24_000), (20_393, 16_500)
 EMPTY_PER_1000 = (3.1, 4.0)
 EMPTY_WORDS = set(
     (  # noqa: SIM905

@@ -94,7 +94,6 @@ def test_a_command_with_a_model_imports_what_it_needs(command, text_model):
         "pyarrow",
         "matplotlib",
         "scipy.stats",
-        "sdem_dist.text.by_tasks",
         "numpy.f2py",
     }
     if command[0] == "predict":
