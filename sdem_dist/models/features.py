@@ -246,7 +246,7 @@ class FeatureModel:
         """Draw a row for each of some classes, shape (n_rows, n_columns)."""
         table = np.empty((len(classes), sum(len(b.columns) for b in self.blocks)))
         for block, theta in zip(self.blocks, self.split(parameters.theta), strict=True):
-            values = block.family.sample(theta[classes], rng).reshape(len(classes), -1)
+            values = block.family.sample(theta[classes], rng).reshape(len(classes), len(block.columns))
             values = values * np.asarray(block.scale) + np.asarray(block.location) if block.location else values
             table[:, list(block.columns)] = values
         return table
