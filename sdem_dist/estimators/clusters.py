@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar, cast
+from functools import partial
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from scipy.special import softmax
 
 from sdem_dist.corpus import Corpus
 from sdem_dist.documents import DenseDocuments
-from sdem_dist.engine.plan import Plan, Stage
+from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import Clustering, Transforming, WithDensity
 from sdem_dist.fitting import plans
-from sdem_dist.fitting.defaults import EM_CONVERGED, PASS_DOCUMENTS
-from sdem_dist.fitting.mixture_starts import MixtureStart, check_em, em_form, em_plan, sampled_positions, surveyed
+from sdem_dist.fitting.defaults import EM_CONVERGED
 from sdem_dist.fitting.scoring import over_blocks
+from sdem_dist.fitting.starts import (
+    check_em,
+    em_of,
+    mixture,
+    sampled_positions,
+    start_at_clusters,
+    start_at_examples,
+    surveyed,
+)
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
-from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import Kind, moments
@@ -40,6 +47,9 @@ if TYPE_CHECKING:
 class ClusterMixture(WithDensity, Clustering):
     """Base of mixtures without labels."""
 
+    alpha: float = p.param(
+        1.0, "Observations of the column's mean (and variance) that the prior adds.", p.real(above=True)
+    )
     n_components: int = p.param(8, "Clusters.", positional=True)
     init: str = p.param(
         "k-means",
@@ -58,6 +68,7 @@ class ClusterMixture(WithDensity, Clustering):
     random_state: object = 0
     evaluate_every: int = 10
 
+    _family: ClassVar[str]
     _monitor = "nll"
     _learned: ClassVar[Mapping[str, str]] = {
         "lower_bound_": "float\n"
@@ -72,39 +83,47 @@ class ClusterMixture(WithDensity, Clustering):
                 "clusters in: raise it"
             )
 
-    @abstractmethod
-    def _mixture(self) -> MixtureStart:
-        """Return what clusters are, and where EM may start."""
-
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run short runs from several starts, and a long one from the best of them."""
-        if source.n_documents < self.n_components:
-            raise ValueError(f"n_samples={source.n_documents} should be >= n_components={self.n_components}")
-        n, seed, mixture, form = source.n_documents, seed_of(self.random_state), self._mixture(), em_form(self)
-        plan = Plan(n, self.n_epochs, 1, plans.lanes_of(n, PASS_DOCUMENTS), seed)
-        learner = mixture.learner(trainer, source, plan, form)
+        n, words, alpha = source.n_documents, self._layout == "sparse", float(self.alpha)
+        if n < self.n_components:
+            raise ValueError(f"n_samples={n} should be >= n_components={self.n_components}")
+        plan = plans.one_pass(self, source)
+        form, long = em_of(self, plan)
+        kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
+        of_weights = float(getattr(self, "weight_alpha", 1.0))
+        learner = mixture(trainer, source, plan, (int(self.n_components),), kind, form, weight_alpha=of_weights)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
-        short = learner if form.rises else replace(learner, rule=replace(cast(ClosedForm, learner.rule), form=exact))
+        short: Any = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
 
         def objective_at(name: str, state: Any) -> float:
             """Run a scoring; return the mean of ln p(d) and the priors' shares a document."""
-            nll = trainer.score(name, learner, state)["nll"]
-            return mixture.prior_share(learner, state) / source.weight - nll
+            nll, model = trainer.score(name, learner, state)["nll"], learner.model
+            if words:  # alpha ln p(word | cluster) and weight_alpha ln p(cluster), summed
+                parameters = model.parameters(state)
+                share = model.alpha * float((parameters.log_words - parameters.log_totals).sum())
+                share += model.class_alpha * float(parameters.log_prior.sum()) if model.class_alpha else 0.0
+            else:  # minus the divergence of the components from the centre of the prior, by its weight
+                (_, mu), variables = state.best, model.variables
+                divergence = variables.divergence(np.broadcast_to(variables.centre, mu.shape), mu)
+                share = -float((variables.prior_weight * divergence).sum())
+            return share / source.weight - nll
 
         best, highest = None, -np.inf
         for number in range(self.n_init):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
-            once = replace(plan, n_epochs=1, seed=plan.seed + (number << 20))
+            once = replace(plan, seed=plan.seed + (number << 20))
             if self.init == "examples":
-                start = mixture.at_examples(trainer, short, source, once, which)
+                start = start_at_examples(trainer, short, source, once, which)
             else:
-                start = mixture.by_k_means(trainer, short, source, once, int(self.init_documents), which)
+                survey = surveyed(trainer, source, once, int(self.init_documents), f"survey{which}", labelled=False)
+                start = partial(start_at_clusters, short, source, survey, once.seed)
             state = trainer.run(Stage(f"start{which}", short, replace(plan, n_epochs=self.n_init_epochs), start)).state
             objective = objective_at(f"objective{which}", state) if self.n_init > 1 else 0.0
             if best is None or objective > highest:
                 best, highest = state, objective
-        end = final_stage(trainer, learner, em_plan(self, plan), best)
+        end = final_stage(trainer, learner, long, best)
         self.lower_bound_ = objective_at("objective", end.state)
         return end
 
@@ -174,7 +193,7 @@ class MultinomialMixture(ClusterMixture):
     True
     """
 
-    alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.")
+    alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.", p.real())
     weight_alpha: float = p.param(
         1.0, "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
     )
@@ -183,10 +202,7 @@ class MultinomialMixture(ClusterMixture):
     spec = Spec(
         "sparse", "nothing", "cluster", shown=("nll", "perplexity"), words="component_log_prob_", shuffled=False
     )
-
-    def _mixture(self) -> MixtureStart:
-        alpha, weight_alpha = pseudo_count(self.alpha, 0), float(self.weight_alpha)
-        return MixtureStart((int(self.n_components),), None, alpha=alpha, weight_alpha=weight_alpha)
+    _family = "multinomial"
 
     def _check(self) -> None:
         super()._check()
@@ -201,17 +217,9 @@ class MultinomialMixture(ClusterMixture):
 
 @p.estimator
 class RowMixture(ClusterMixture):
-    """What mixtures over columns of a table have beside the others: families of the columns."""
-
-    alpha: float = p.param(
-        1.0, "Observations of the column's mean (and variance) that the prior adds.", p.real(above=True)
-    )
+    """What mixtures over columns of a table have beside the others."""
 
     spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
-    _family: ClassVar[str]
-
-    def _mixture(self) -> MixtureStart:
-        return MixtureStart((int(self.n_components),), Kind(self._family, float(self.alpha)))
 
     @property
     def weights_(self) -> np.ndarray:
@@ -353,9 +361,7 @@ class KMeans(Clustering, Transforming):
         """Run a survey that draws documents, and Lloyd's iterations from the best start in these."""
         if source.n_documents < self.n_clusters:
             raise ValueError(f"n_samples={source.n_documents} should be >= n_clusters={self.n_clusters}")
-        n = source.n_documents
-        plan = Plan(n, self.n_epochs, 1, plans.lanes_of(n, PASS_DOCUMENTS), seed_of(self.random_state))
-        once, location = replace(plan, n_epochs=1), ()
+        n, once, location = source.n_documents, plans.one_pass(self, source), ()
         if self._layout == "dense" and self.metric == "euclidean":
             summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
             location = tuple(summary.mean.tolist())
@@ -369,10 +375,10 @@ class KMeans(Clustering, Transforming):
             X, weights = model.sampled([source.documents.read(*span) for span in spans])
             if len(spans) > 1:  # they were drawn in proportion to their weights
                 weights = np.ones(len(weights))
-            clusters = k_means(X, weights, model.n_clusters, plan.seed, tries=self.n_init, spherical=model.spherical)
+            clusters = k_means(X, weights, model.n_clusters, once.seed, tries=self.n_init, spherical=model.spherical)
             return model.start(clusters.centres)
 
-        end = final_stage(trainer, learner, plan, start)
+        end = final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), start)
         self.inertia_ = source.weight * trainer.score("inertia", learner, end.state)["distance"]
         return end
 

@@ -17,9 +17,8 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import train_with_temperature
-from sdem_dist.fitting.mixture_starts import MixtureStart, check_em, component_classes, em_form, em_plan, surveyed
 from sdem_dist.fitting.plans import sample, weights_of_classes
-from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
+from sdem_dist.fitting.starts import check_em, em_of, mixture, start_at, start_at_examples, surveyed, weight_of_margin
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -30,6 +29,7 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import Kind, rows_at, weights_at_examples, weights_of_features
 from sdem_dist.learners.surveys import examples_of
 from sdem_dist.losses import PACKAGE_LOSSES_ONLY, Loss, kernel_form, named
+from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.heads import by_class, unit_of
 from sdem_dist.models.mixture import PosteriorClasses, PosteriorMixture, RowTransform, scale_of
@@ -64,16 +64,7 @@ class Components(EngineClassifier):
         """Run the stages of a training with a source's documents."""
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages of a training without some documents, and of that with all."""
-        share, seed = float(self.validation_fraction), seed_of(self.random_state)
-        best_entry = None if self.patience is None else self._best_entry
-        weights = weights_of_classes(self, source)
-        return train_with_temperature(trainer, self._train, source, share, seed, weights, best_entry)
-
-    def _once(self, source: Source) -> Plan:
-        """Return the plan of one pass over the documents."""
-        n = source.n_documents
-        return Plan(n, 1, 1, plans.lanes_of(n, defaults.PASS_DOCUMENTS), seed_of(self.random_state))
+        return train_with_temperature(self, trainer, source)
 
 
 @p.estimator
@@ -107,14 +98,12 @@ class JointMixture(Components, WithDensity, JointClassifier):
         if self.offset != 0 and self.components != "exponential":
             raise ValueError(f"offset means nothing with components={self.components!r}: leave it at 0")
 
-    def _mixture(self, source: Source) -> MixtureStart:
-        """Return what components are, and where EM starts."""
-        weights, share = weights_of_classes(self, source), float(self.unlabelled_weight)
-        kind = None
-        if self.components != "multinomial":
-            kind = Kind(self.components, float(self.alpha), float(self.offset))
-        numbers = components_of(self.n_components, source.classes)
-        return MixtureStart(numbers, kind, weights, share, alpha=float(self.alpha))
+    def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
+        """Run the stages that find a start; return EM's learner, and the start."""
+        kind = Kind(self.components, float(self.alpha), float(self.offset))
+        numbers, weights = components_of(self.n_components, source.classes), weights_of_classes(self, source)
+        em = mixture(trainer, source, once, numbers, kind, form, weights, float(self.unlabelled_weight))
+        return em, start_at_examples(trainer, em, source, once)
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -210,11 +199,10 @@ class EMMixtureClassifier(JointMixture):
         super()._check()
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
-        """Run the stages that find a start, and EM."""
-        mixture, once = self._mixture(source), self._once(source)
-        learner = mixture.learner(trainer, source, once, em_form(self))
-        start = mixture.at_examples(trainer, learner, source, once)
-        return final_stage(trainer, learner, em_plan(self, replace(once, n_epochs=self.n_epochs)), start)
+        once = plans.one_pass(self, source)
+        form, plan = em_of(self, once)
+        learner, start = self._em(trainer, source, once, form)
+        return final_stage(trainer, learner, plan, start)
 
 
 @p.estimator
@@ -252,30 +240,27 @@ class SdemMixtureClassifier(JointMixture):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""
-        mixture, once = self._mixture(source), self._once(source)
-        em = mixture.learner(trainer, source, once)
-        start = mixture.at_examples(trainer, em, source, once)
+        once, seed = plans.one_pass(self, source), seed_of(self.random_state)
+        em, start = self._em(trainer, source, once)
         fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start)).state
-        all_epochs, model, weights = replace(once, n_epochs=self._n_epochs), em.model, em.class_weight
+        plan, model, weights = replace(once, n_epochs=self._n_epochs), em.model, em.class_weight
         if self.components != "multinomial":
-            loss, share = named(self.loss), float(self.unlabelled_weight)
-            learner = SdEM(model, source.weight, SafeStep(), loss, weights, share)
+            rule, loss, share = SafeStep(), named(self.loss), float(self.unlabelled_weight)
             # A component without documents would stop every step of the class counts.
-            return final_stage(
-                trainer, learner, all_epochs, started(fitted.best_counts + model.class_alpha, fitted.best_mu)
-            )
+            initial = started(fitted.best_counts + model.class_alpha, fitted.best_mu)
+            return final_stage(trainer, SdEM(model, source.weight, rule, loss, weights, share), plan, initial)
         if self.loss == "nll":
-            return final_stage(trainer, em, all_epochs, fitted)
-        documents, alpha, class_alpha = sample(source), model.alpha, model.class_alpha
-        prior = alpha + defaults.MIXTURE_START_SHARE * (fitted.words.mean(axis=1) - alpha)
-        sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), alpha, class_alpha)
+            return final_stage(trainer, em, plan, fitted)
+        documents, share = sample(source), defaults.MIXTURE_START_SHARE
+        prior = model.alpha + share * (fitted.words.mean(axis=1) - model.alpha)
+        sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), model.alpha, model.class_alpha)
         kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
-        learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=once.seed)
-        counts = class_alpha + defaults.MIXTURE_START_SHARE * fitted.class_counts
+        learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=seed)
         weight = weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
-        initial = start_at(model.start_at(prior)._replace(class_counts=counts), fitted, weight)
-        return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, once.seed), initial)
+        class_counts = model.class_alpha + share * fitted.class_counts
+        initial = start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
+        return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, seed), initial)
 
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
@@ -355,40 +340,33 @@ class MultiplicativeMixtureClassifier(Components):
             raise ValueError(
                 f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
             )
-        once = self._once(source)
-        plan = replace(once, n_epochs=self.n_epochs)
-        classes = source.classes[:1] if self.shared else source.classes
-        numbers = components_of(self.n_components, classes)
-        component_class = () if self.shared else component_classes(numbers)
+        once, weights = plans.one_pass(self, source), weights_of_classes(self, source)
+        numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
+        component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
         survey = surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
         scale = scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
-        transform = RowTransform(scale, bool(self.expand))
-        eta = scale or survey.largest_sum
+        transform, eta = RowTransform(scale, bool(self.expand)), scale or survey.largest_sum
         if self.expand:
-            expanded = surveyed(trainer, source, once, 1, name="expanded rows", labelled=False, transform=transform)
-            eta = expanded.largest_sum
-        weights = weights_of_classes(self, source)
-        head = PosteriorClasses(len(source.classes))
-        n_inputs = transform.n_features(source.n_features)
+            eta = surveyed(trainer, source, once, 1, "expanded rows", labelled=False, transform=transform).largest_sum
+        n_inputs, head = transform.n_features(source.n_features), PosteriorClasses(len(source.classes))
         model = PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
         largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
         rule = Multiplicative(largest, self.schedule, bool(self.accelerate))
-        learner = SdEM(model, source.weight, rule, "ncll", weights)
         if self.init == "em":
             rows = source.corpus.transformed(OfValues(RowTransform(scale).dense))
             kind = Kind("gaussian" if self.expand else "exponential")
-            mixture = MixtureStart(numbers, kind, weights, corpus=rows)
-            em = mixture.learner(trainer, source, once)
-            at_examples = mixture.at_examples(trainer, em, source, once)
+            em = mixture(trainer, source, once, numbers, kind, class_weight=weights, corpus=rows)
+            at_examples = start_at_examples(trainer, em, source, once, corpus=rows)
             few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
             state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows)).state
             start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)
         else:
             examples = rows_at(source.corpus, np.concatenate(examples_of(survey, numbers)))
             start = weights_at_examples(examples, len(source.classes), component_class, transform)
-        return final_stage(trainer, learner, plan, model.start(start))
+        learner = SdEM(model, source.weight, rule, "ncll", weights)
+        return final_stage(trainer, learner, replace(once, n_epochs=self.n_epochs), model.start(start))
 
     @property
     def log_weights_(self) -> np.ndarray:

@@ -20,7 +20,7 @@ from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, HoldoutResult, few_documents, first_loss, share_held_out
 from sdem_dist.fitting.plans import PriorStart, fixed_log_prior, sample, weights_of_classes, with_frequencies
 from sdem_dist.fitting.running import CALLER, executor_for
-from sdem_dist.fitting.unlabelled import train_with_unlabelled
+from sdem_dist.fitting.starts import train_with_unlabelled
 from sdem_dist.inputs.source import source_of
 from sdem_dist.inputs.spec import Source, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import classes_of_batches, seed_of

@@ -12,7 +12,6 @@ from sdem_dist.corpus import Corpus
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineRegressor, LabelSets
 from sdem_dist.estimators.topic_model import TopicModel
-from sdem_dist.fitting.plans import weights_of_classes
 from sdem_dist.fitting.scoring import over_blocks
 from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
@@ -50,6 +49,9 @@ class SupervisedTopics(TopicModel):
         'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.',
         p.either(p.one_of("auto"), p.real()),
     )
+
+    def _parts(self, documents: object, theta: np.ndarray, says: np.ndarray) -> list[DocumentParts]:
+        return of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
 
 
 @p.estimator
@@ -113,13 +115,24 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
                 "documents with several labels have neither levels nor class weights, and all of them are labelled: leave "
                 "ordered, class_weight and unlabelled"
             )
-        if self.ordered:
-            _check_order(source.classes.tolist())
+        levels = source.classes.tolist() if self.ordered else []
+        try:
+            values = [float(str(level)) for level in levels]
+        except ValueError:
+            listed = ", ".join(map(repr, levels[:10])) + (", ..." if len(levels) > 10 else "")
+            warnings.warn(
+                f"ordered levels are in the order of the alphabet: {listed}; if the scale has another order, give numbers, "
+                "such as 0, 1, 2",
+                stacklevel=2,
+            )
+        else:
+            if values != sorted(values):
+                raise ValueError(
+                    f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels))}; write texts of one "
+                    "length, such as 02 and 10, or numbers"
+                )
         kind = SigmoidLabels if several else Levels if self.ordered else SoftmaxClasses
         return kind(len(source.classes), float(self.gamma))
-
-    def _class_factors(self, source: Source) -> tuple[float, ...] | None:
-        return None if source.members is not None else weights_of_classes(self, source)
 
     @property
     def coef_(self) -> np.ndarray:
@@ -155,34 +168,14 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         return self._scores(self._transformed(X))
 
     def _document_parts(self, documents: object, pairs: np.ndarray) -> list[DocumentParts]:
-        theta, output = self._transformed(documents), self.learner_.head.gamma * self._parameters.output
-        batch, (a, b) = self._documents(documents), pairs.T
+        output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
         if self.several_labels:
             says = output[a]
         elif isinstance(self.learner_.head, Levels):
             says = np.sign(a - b)[:, None] * output[:1]
         else:
             says = output[a] - output[b]
-        return of_supervised_topics(self._parameters, batch, says, theta, named(self.topics(3)))
-
-
-def _check_order(levels: list[object]) -> None:
-    """Say that texts are in the order of the alphabet; raise ValueError where they are numbers in another order."""
-    try:
-        values = [float(str(level)) for level in levels]
-    except ValueError:
-        listed = ", ".join(map(repr, levels[:10])) + (", ..." if len(levels) > 10 else "")
-        warnings.warn(
-            f"ordered levels are in the order of the alphabet: {listed}; if the scale has another order, give numbers, such "
-            "as 0, 1, 2",
-            stacklevel=2,
-        )
-        return
-    if values != sorted(values):
-        raise ValueError(
-            f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels))}; write texts of one length, such "
-            "as 02 and 10, or numbers"
-        )
+        return self._parts(documents, self._transformed(documents), says)
 
 
 @p.estimator
@@ -234,53 +227,43 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     def _head(self, source: Source, summary: WordSummary) -> TopicHead:
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
-        counts = self.family == "poisson"
-        mean, scale = summary.mean, summary.scale
-        if counts and not (mean > 0.0).all():
+        mean = summary.mean
+        if self.family == "gaussian":
+            return Numbers(len(mean), float(self.gamma), tuple(mean.tolist()), tuple(summary.scale.tolist()))
+        if not (mean > 0.0).all():
             raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
-        location = tuple((np.zeros_like(mean) if counts else mean).tolist())
-        scales = tuple((mean if counts else scale).tolist())
-        return (Rates if counts else Numbers)(len(mean), float(self.gamma), location, scales)
+        return Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()))
 
     @property
     def coef_(self) -> np.ndarray:
         """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
-        if isinstance(self.learner_.head, Rates):
-            return np.asarray(self._parameters.output + np.log(self.learner_.head.scale)[:, None])
-        location, scale = (np.asarray(v)[:, None] for v in (self.learner_.head.location, self.learner_.head.scale))
-        return np.asarray(location + scale * self._parameters.output)
+        head, output = self.learner_.head, self._parameters.output
+        scale = np.asarray(head.scale)[:, None]
+        if isinstance(head, Rates):
+            return np.asarray(output + np.log(scale))
+        return np.asarray(np.asarray(head.location)[:, None] + scale * output)
 
     def _topic_labels(self) -> list[object]:
         return self.coef_[0].tolist() if self._single else [tuple(column) for column in self.coef_.T.tolist()]
 
-    @p.takes("collection", "client")
+    @p.takes("collection", "client", returns="ndarray of shape (n_samples,) or (n_samples, n_targets), float64")
     def predict(self, X: object, client: Client | None = None) -> Any:
-        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,) or (n_samples, n_targets), float64
-        """
+        """Return the targets, shape (n_samples,), or (n_samples, n_targets) where they were columns."""
 
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
-            means = self._means(self._transformed(rows))
+            linear = outputs(self.coef_, self._transformed(rows))
+            means = np.exp(linear) if isinstance(self.learner_.head, Rates) else linear
             return means[:, 0] if self._single else means
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
-
-    def _means(self, theta: np.ndarray) -> np.ndarray:
-        """Return what is predicted from topic proportions, shape (n_documents, n_targets)."""
-        linear = outputs(self.coef_, theta)
-        return np.asarray(np.exp(linear)) if isinstance(self.learner_.head, Rates) else linear
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
         if isinstance(self.learner_.head, Rates):  # a product over topics
             raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)
-        parts = of_supervised_topics(self._parameters, self._documents(documents), says, theta, named(self.topics(3)))
-        return outputs(self.coef_, theta)[:, target], mean, parts
+        return outputs(self.coef_, theta)[:, target], mean, self._parts(documents, theta, says)
 
     def extra(self) -> dict[str, object]:
         """Return the topics' shares, and whether the target was not a column of a table."""
@@ -294,12 +277,7 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
 
     @p.takes("X", "y", "sample_weight")
     def score(self, X: object, y: object = None, sample_weight: object = None) -> float:
-        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean.
-
-        Returns
-        -------
-        float
-        """
+        """Return the predictive R2 on documents, or on a corpus with its own targets; of several targets the mean."""
         if isinstance(X, Corpus):
             if sample_weight is not None:
                 raise ValueError("a corpus brings its sample weights: leave sample_weight at None")

@@ -27,7 +27,7 @@ from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.surveys import Words, WordSummary
 from sdem_dist.models.lda import log_probability
 from sdem_dist.models.topic_heads import LabelThresholds, NoOutput, SigmoidLabels, TopicHead, TopicShares
-from sdem_dist.models.topics import METHODS, MirrorDescent, TopicState
+from sdem_dist.models.topics import METHODS, MirrorDescent
 from sdem_dist.models.topics import TopicModel as LearnedTopics
 from sdem_dist.models.word_counts import entries, lengths
 from sdem_dist.text.vectorizer import VectorizerSettings
@@ -101,10 +101,6 @@ class TopicModel(WithTopics):
     def _head(self, source: Source, summary: WordSummary) -> TopicHead:
         """Return what is learned to be predicted."""
 
-    def _class_factors(self, source: Source) -> tuple[float, ...] | None:
-        """Return the weights of the classes, where there are any."""
-        return None
-
     def _check(self) -> None:
         alpha = np.asarray(self.alpha)
         if alpha.ndim and alpha.size != self.n_components:
@@ -124,34 +120,30 @@ class TopicModel(WithTopics):
         log_counts, words_weight = bool(getattr(self, "log_counts", False)), getattr(self, "words_weight", 0.0)
         counting = Words(source.n_features, source.corpus.header.n_targets, log_counts)
         summary = trainer.run(Stage("words", counting, Plan(n, 1, 1, plan.n_lanes, seed))).state
-        head, factors = self._head(source, summary), self._class_factors(source)
-        weight, labelled = source.weight, source.n_labelled
+        head, factors, weight, labelled = self._head(source, summary), None, source.weight, source.n_labelled
+        if hasattr(self, "class_weight") and source.members is None:
+            factors = plans.weights_of_classes(self, source)
         if factors is not None:  # rates fall and averages begin by the weights that batches have
             weighed = sum(factor * count for factor, count in zip(factors, source.class_counts, strict=True))
             if not weighed > 0:
                 raise ValueError("class_weight gives no document a weight")
             weight, labelled = weighed + (weight - labelled if labelled else 0.0), weighed if labelled else 0.0
-        rate = self.topic_rate
-        if rate is None:
-            rate = self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n)
-        alpha: Any = self.alpha if isinstance(self.alpha, str) else np.asarray(self.alpha, np.float64).tolist()
+        alpha: Any = self.alpha
+        if not isinstance(alpha, str):
+            alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
+        inference = MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
         model = LearnedTopics(
             n_features=source.n_features,
             n_topics=int(self.n_components),
             head=head,
-            inference=MirrorDescent(
-                tuple(alpha) if isinstance(alpha, list) else alpha,
-                int(self.n_layers),
-                float(self.inference_step),
-                self.inference,
-            ),
+            inference=inference,
             beta=float(self.beta),
             log_counts=log_counts,
             words_weight=0.0 if words_weight == "auto" else float(words_weight),
             n_labelled=float(labelled),
         )
         rule = MirrorSteps(
-            topic_rate=float(rate),
+            topic_rate=float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n)),
             output_rate=float(getattr(self, "output_rate", 3.0)),
             n_epochs=int(self.n_epochs),
             average_from=int(self.average_from),
@@ -159,10 +151,7 @@ class TopicModel(WithTopics):
             batch_size=int(batch or max(defaults.TOPIC_BATCH // plan.n_lanes, defaults.TOPIC_LEAST_BATCH)),
         )
         learner = SdEM(model, float(weight), rule, class_weight=factors, seed=seed)
-
-        def start() -> TopicState:
-            return model.start(summary.frequencies, seed)
-
+        start = partial(model.start, summary.frequencies, seed)
         if words_weight == "auto":
             share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or n))
             if not share:
@@ -170,11 +159,8 @@ class TopicModel(WithTopics):
                     "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
                 )
             policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
-            trials = [replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS]
-            names = [f"words_weight {w:g}" for w in defaults.WORDS_WEIGHTS]
-            candidates = [
-                partial(Candidate, trial, plan, start, name) for trial, name in zip(trials, names, strict=True)
-            ]
+            trials = {w: replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS}
+            candidates = [partial(Candidate, t, plan, start, f"words_weight {w:g}") for w, t in trials.items()]
             learner = policy.choose(candidates).candidate.learner
         trained = final_stage(trainer, learner, plan, start)
 
@@ -187,9 +173,8 @@ class TopicModel(WithTopics):
         if not isinstance(head, SigmoidLabels):
             return trained
         best = reported("thresholds of labels", LabelThresholds(head))
-        return trained._replace(
-            learner=learner.decided(thresholds=tuple(best[str(i)] for i in range(learner.n_labels)))
-        )
+        thresholds = tuple(best[str(i)] for i in range(learner.n_labels))
+        return trained._replace(learner=learner.decided(thresholds=thresholds))
 
     @property
     def components_(self) -> np.ndarray:
@@ -277,31 +262,19 @@ class LatentDirichletAllocation(TopicModel):
         """Return a pass that scores documents which were not trained on, with particles."""
         return learner.decided(n_particles=int(self.n_particles))
 
-    @p.takes("X")
+    @p.takes("X", returns="ndarray of shape (n_samples,), float64\nIn nats.")
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
 
-        Topics and proportions are summed out, see
-        `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or ``alpha_ - 1`` where it was
-        learned: the pseudo-counts that make the counts of topics most probable.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,), float64
-            In nats.
+        Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or
+        ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
         """
         topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
         return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, self.n_particles))
 
-    @p.takes("X", "y")
+    @p.takes("X", "y", returns="float\nIn nats.")
     def score(self, X: object, y: object = None) -> float:
-        """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`.
-
-        Returns
-        -------
-        float
-            In nats.
-        """
+        """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
         if isinstance(X, Corpus):
             source_of(self, X, use="score")  # its pieces do not say which words their columns are
         total = words = 0.0
@@ -312,10 +285,5 @@ class LatentDirichletAllocation(TopicModel):
 
     @p.takes("X")
     def perplexity(self, X: object) -> float:
-        """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator.
-
-        Returns
-        -------
-        float
-        """
+        """Return exp of minus `score`: the perplexity of a word, by the left-to-right estimator."""
         return float(np.exp(-self.score(X)))

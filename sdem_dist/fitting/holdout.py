@@ -12,11 +12,13 @@ from sdem_dist.calibration import best_temperature, tempered_losses
 from sdem_dist.corpus.base import BaseCorpus
 from sdem_dist.corpus.folds import Folds, Selection
 from sdem_dist.documents import Documents
-from sdem_dist.engine.plan import VALIDATION, AnyStage, History, Monitoring, Plan, Stage
+from sdem_dist.engine.plan import VALIDATION, AnyStage, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.evaluation import class_sums, macro_f1
 from sdem_dist.fitting import defaults
+from sdem_dist.fitting.plans import weights_of_classes
 from sdem_dist.inputs.spec import Source, Trained, final_stage
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.inputs.weighted import held_out_documents
 from sdem_dist.models.naive_bayes import joint_scores
 
@@ -333,36 +335,26 @@ def summary(parts: list[FoldScores]) -> Draws:
     return Draws(np.array([log_loss]), np.array([accuracy]), np.array([temperature]))
 
 
-def train_with_temperature(
-    trainer: Trainer,
-    fit: Callable[[Trainer, Source], Trained],
-    source: Source,
-    share: float,
-    seed: int,
-    class_weight: tuple[float, ...] | None = None,
-    best_entry: Callable[[History], dict[str, float]] | None = None,
-) -> Trained:
-    """Run the stages of a training without some documents, which give the temperature, and those of one with all.
+def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> Trained:
+    """Run the training of a mixture without some documents, which give the temperature, and that with all.
 
     Components of mixtures treat words or columns as independent, which they are not: classes seem far surer than they
     are. Where under 20 documents would be held out, there is no temperature. Where patience may end the training with
     all, it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
-
-    `fit`: runs a training with a source's documents; the last stage is watched.
-    `class_weight`: of each class: one of weight 0 has probability 0, whatever the temperature.
-    `best_entry`: takes the history of a training that patience ended, and returns its entry of the epoch that is kept.
     """
-    held_out = held_out_of(source.corpus, share, seed, class_weight)
+    share, seed = float(estimator.validation_fraction), seed_of(estimator.random_state)
+    # A class of weight 0 has probability 0, whatever the temperature.
+    held_out = held_out_of(source.corpus, share, seed, weights_of_classes(estimator, source))
     if held_out is None:
-        return fit(trainer, source)
+        return estimator._train(trainer, source)
     rest, apart = source.corpus.within(held_out.others), source.corpus.within(held_out)
     scored: Any = apart
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
         scored = held_out_documents(apart, frequency=source.corpus.document_frequency)
     trained, n_epochs = None, 0
-    if best_entry is not None:
-        trained = fit(trainer, source)
-        n_epochs = int(best_entry(trained.history)["epoch"])
+    if estimator.patience is not None:
+        trained = estimator._train(trainer, source)
+        n_epochs = int(estimator._best_entry(trained.history)["epoch"])
 
     def without(stage: AnyStage) -> AnyStage:
         plan = replace(stage.plan, n_epochs=n_epochs) if n_epochs and stage.monitored else stage.plan
@@ -372,18 +364,18 @@ def train_with_temperature(
         return replace(stage, name=name, plan=plan, corpus=corpus, monitoring=watch if stage.monitored else None)
 
     others = replace(source, corpus=cast(Any, rest), weight=rest.weight, class_counts=rest.class_weights)
-    history = fit(trainer.changed(without), others).history
+    history = estimator._train(trainer.changed(without), others).history
     temperature = history[-1][f"{VALIDATION}temperature"]
     if not np.isfinite(temperature):
-        return trained or fit(trainer, source)
+        return trained or estimator._train(trainer, source)
     _log.info("held-out documents chose temperature %.3g", temperature)
 
     def tempered(stage: AnyStage) -> AnyStage:
         learner: Any = stage.learner
         return replace(stage, learner=replace(learner, temperature=temperature)) if stage.monitored else stage
 
-    trained = trained or fit(trainer.changed(tempered), source)
-    learner = replace(cast(Any, trained.learner), temperature=temperature)
+    trained = trained or estimator._train(trainer.changed(tempered), source)
+    learner = replace(trained.learner, temperature=temperature)
     figures = [held_out_figures(entry, MONITOR, source) for entry in history]
     figures += [{}] * (len(trained.history) - len(history))
     return Trained(learner, trained.state, [{**h, **f} for h, f in zip(figures, trained.history, strict=False)])

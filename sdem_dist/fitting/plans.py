@@ -13,6 +13,7 @@ from sdem_dist.documents import Documents
 from sdem_dist.engine.executor import default_blocks
 from sdem_dist.engine.plan import Plan
 from sdem_dist.fitting import defaults
+from sdem_dist.inputs.validation import seed_of
 from sdem_dist.models.naive_bayes import NaiveBayes, pseudo_count
 from sdem_dist.models.weighting import Weighting
 from sdem_dist.models.word_counts import SdemState, bounds
@@ -25,6 +26,12 @@ if TYPE_CHECKING:
 def lanes_of(n_documents: int, least: int, most: int = defaults.MAX_LANES) -> int:
     """Return how many lanes of `least` documents or more there are, at most `most`."""
     return max(1, min(most, n_documents // least))
+
+
+def one_pass(estimator: Any, source: Source) -> Plan:
+    """Return the plan of an estimator's pass over all documents in lanes that only share the work."""
+    n = source.n_documents
+    return Plan(n, 1, 1, lanes_of(n, defaults.PASS_DOCUMENTS), seed_of(estimator.random_state))
 
 
 def default_lanes(n_documents: int, n_rounds: int) -> int:

@@ -10,7 +10,7 @@ import sdem_dist as sd
 from sdem_dist.documents import Documents
 from sdem_dist.fitting import holdout
 from sdem_dist.fitting.holdout import Draws, is_better
-from sdem_dist.fitting.unlabelled import start_at, weight_of_margin
+from sdem_dist.fitting.starts import start_at, weight_of_margin
 from sdem_dist.learners.protocol import Lane
 from sdem_dist.learners.rules import ClosedForm, Merge
 from sdem_dist.learners.sdem import SdEM
