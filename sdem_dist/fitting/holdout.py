@@ -22,15 +22,12 @@ from sdem_dist.inputs.validation import seed_of
 from sdem_dist.inputs.weighted import held_out_documents
 from sdem_dist.models.naive_bayes import joint_scores
 
-MONITOR = "tempered_log_loss"
-"""The metric that decides: log-loss at the best temperature."""
+MONITOR = "tempered_log_loss"  # the metric that decides: log-loss at the best temperature
 OF_ALL = "with this loss all documents get {after} epochs: more documents bear more steps"
 """What follows where held-out documents have ended the first stage."""
-CURVE_POINTS = 10
-"""Evaluations of held-out documents in the training of a mixture, about."""
+CURVE_POINTS = 10  # evaluations of held-out documents in the training of a mixture, about
 FoldScores: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""ln p(y, d) of the documents of a fold by the model without it, shape (n_documents, n_classes); their labels and
-weights."""
+"""ln p(y, d) of a fold's documents by the model without it, shape (n_documents, n_classes); their labels, weights."""
 _log = logging.getLogger(__name__)
 
 
@@ -60,10 +57,8 @@ class HoldoutResult(NamedTuple):
     """The candidate that held-out documents chose."""
 
     candidate: Candidate
-    n_epochs: int
-    """Epochs for the training with all documents: one more than were worth it, since more documents bear more steps."""
-    temperature: float
-    """Of the last of these: longer training makes a model surer."""
+    n_epochs: int  # for the training with all documents: one more than were worth it, as they bear more steps
+    temperature: float  # of the last of these: longer training makes a model surer
     history: list[dict[str, float]]
     """Their accuracy, and their log-loss at the best temperature, of each of these epochs; of folds one entry, which is
     of the whole training."""
@@ -107,31 +102,30 @@ class HoldoutPolicy:
         first = self._score(candidates[0](), 0)
         if self.doubt is not None and not (first.known and self.doubt(first)):
             return first
-        results = [[first], *([self._score(make(), 0)] for make in candidates[1:])]
-        draws = [joined_draws(scored[0].draws) for scored in results]
+        results = [first, *(self._score(make(), 0) for make in candidates[1:])]
+        draws = [result.draws[0] for result in results]
+        scored = [list(result.draws) for result in results]
         for draw in range(1, self.n_draws):
             if self.doubt is not None and not gain_of(draws[0], draws[-1])[0] > 0.0:  # not lower: no second look
                 break
-            for scored in results:
-                scored.append(self._score(scored[0].candidate, draw))
-            draws = [joined_draws([result.draws[0] for result in scored]) for scored in results]
+            for result, of_one in zip(results, scored, strict=True):
+                of_one += self._score(result.candidate, draw).draws
+            draws = [joined_draws(of_one) for of_one in scored]
         best = 0
         for number in range(1, len(draws)):
             if is_better(draws[best], draws[number], gate=self.gate):
                 best = number
         if len(candidates) > 1:
-            _log.info("held-out documents chose %r", results[best][0].candidate.stage)
-        return results[best][0]._replace(draws=draws)
+            _log.info("held-out documents chose %r", results[best].candidate.stage)
+        return results[best]._replace(draws=draws)
 
     def _score(self, candidate: Candidate, draw: int) -> HoldoutResult:
         """Run a training without the documents of a draw, scored after epochs."""
         view, seed, monitor = candidate.view or self.source, candidate.learner.seed, self.monitor
         learner = replace(candidate.learner, held_out=self.share, seed=(seed + (draw << 20)) % (1 << 64))
-        name, initial = candidate.stage, candidate.initial
+        name, initial = candidate.stage + (f", draw {draw + 1}" if draw else ""), candidate.initial
         if candidate.start is not None:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
-        elif draw:
-            name = f"{name}, draw {draw + 1}"
         frequency = corpus = None
         if candidate.view is not None:
             frequency, corpus = cast(Any, view.corpus).document_frequency, view.seen(self.source.corpus)
@@ -173,10 +167,7 @@ class HoldoutPolicy:
         Folds are scored in turn until enough is known. The second candidate is tried where `doubt` asks for it.
         """
         source, candidate, n_folds = self.source, candidates[0](), defaults.N_FOLDS
-        names = source.corpus.all_groups()
-        few_groups = names is not None and len(np.unique(names)) < n_folds  # too few are not kept together
-        groups = np.arange(len(cast(np.ndarray, names))) if few_groups else None
-        folds = Folds(source.corpus, n_folds, candidate.learner.seed, groups=groups)
+        folds = _folds(source.corpus, n_folds, candidate.learner.seed)
         parts, rival_parts = list[FoldScores](), list[FoldScores]()
 
         def score(candidate: Candidate, parts: list[FoldScores]) -> None:
@@ -201,7 +192,7 @@ class HoldoutPolicy:
             draws = summary(parts)
             figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
             if has_rare_classes(source) and np.isfinite(draws.accuracy).all():
-                figures["held_out_macro_f1"] = macro_f1(class_sums(*all_documents(parts)))
+                figures["held_out_macro_f1"] = macro_f1(class_sums(*_all_documents(parts)))
             n_epochs, temperature = candidate.plan.n_epochs, draws.temperature.item()
             return HoldoutResult(candidate, n_epochs, temperature, [figures], None, figures, [draws])
 
@@ -245,6 +236,13 @@ class HoldoutPolicy:
             return end._replace(history=[*end.history[:-1], {**end.history[-1], **result.history[0]}])
         history = [{**held_out, **entry} for held_out, entry in zip(result.history, end.history, strict=False)]
         return end._replace(history=history)
+
+
+def _folds(corpus: Any, k: int, seed: int) -> Folds[Any]:
+    """Return folds of a corpus; documents of groups that are too few for these are not kept together."""
+    names = corpus.all_groups()
+    few = names is not None and len(np.unique(names)) < k
+    return Folds(corpus, k, seed, groups=np.arange(len(names)) if few else None)
 
 
 def is_better(first: Draws, second: Draws, *, gate: bool = True) -> bool:
@@ -305,7 +303,7 @@ def first_loss(source: Source) -> str:
     return loss
 
 
-def all_documents(parts: list[FoldScores]) -> FoldScores:
+def _all_documents(parts: list[FoldScores]) -> FoldScores:
     scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
     return scores, labels, weights
 
@@ -316,7 +314,7 @@ def summary(parts: list[FoldScores]) -> Draws:
     One more document counts as wrong, by the median margin, since none wrong does not show how rare errors are.
     Without documents, as of a fold whose documents all have weight 0: temperature 1, and NaN.
     """
-    scores, labels, weights = all_documents(parts)
+    scores, labels, weights = _all_documents(parts)
     if not len(labels):
         return Draws(np.array([np.nan]), np.array([np.nan]), np.ones(1))
     least = np.maximum(scores, -1e300)
@@ -394,12 +392,11 @@ def held_out_of(
         return None
     fewest, names = max(round(1 / share), -(-n // defaults.MAX_HELD_OUT)), corpus.all_groups()
     n_groups = n if names is None else len(np.unique(names))
-    torn = None if names is None or n_groups >= fewest else np.arange(len(names))  # too few to be kept together
-    parts = min(defaults.HOLDOUT_PARTS, n_groups) if torn is None else defaults.HOLDOUT_PARTS
+    parts = min(defaults.HOLDOUT_PARTS, n_groups) if n_groups >= fewest else defaults.HOLDOUT_PARTS
     part = Fraction(share).limit_denominator(parts) if fewest < parts else Fraction(1, fewest)
     if part * n > defaults.MAX_HELD_OUT:
         part = Fraction(1, fewest)
-    mask = counted & (Folds(corpus, part.denominator, seed, groups=torn).numbers < part.numerator)
+    mask = counted & (_folds(corpus, part.denominator, seed).numbers < part.numerator)
     if labels is not None:
         remains = np.bincount(labels[counted & ~mask], minlength=int(labels.max()) + 1) > 0
         mask &= remains[labels]

@@ -29,11 +29,8 @@ if TYPE_CHECKING:
     from sdem_dist.text.transform import TextTransformer
 
 
-BATCH_DOCUMENTS = 16_384
-"""Most documents of a corpus that are read at a time."""
-BATCH_ENTRIES = 1 << 22
-"""About the most entries that are read at a time, where documents are long."""
-
+BATCH_DOCUMENTS = 16_384  # most documents of a corpus that are read at a time
+BATCH_ENTRIES = 1 << 22  # about the most entries that are read at a time, where documents are long
 AnyCorpus = Corpus | MemoryCorpus
 
 
@@ -44,18 +41,14 @@ def over_blocks(
     n_columns: int | None,
     client: Client | None = None,
 ) -> Any:
-    """Return ``function(X)``, lazily for a dask array or DataFrame, piece by piece for a corpus.
+    """Return ``function(X)``, lazily for a dask array or DataFrame, piece by piece for a corpus, see `over_corpus`.
 
-    `function`: from rows in memory to an array with as many rows.
     `n_columns`: columns of the result; None for one value per row.
-    `client`: its workers read a corpus and apply the function. Raises CorpusError, ValueError: as `over_corpus`.
     """
     check_is_fitted(estimator)
-    if isinstance(X, AnyCorpus) or (client is not None and not is_dask(X)):
-        return over_corpus(estimator, X, function, client)
     if not is_dask(X):
         with reraise_interrupt():
-            return function(X)
+            return over_corpus(estimator, X, function, client)
     classes = getattr(estimator, "classes_", None)
     none: Any = np.empty((0, n_columns or 0))
     if n_columns is None:  # clusters have numbers
@@ -99,8 +92,7 @@ def over_corpus(
     if not isinstance(X, AnyCorpus):
         return function(X)
     check_columns(estimator, X)
-    mask, output, n_done = X.mask, None, 0
-    parts = [(a, b, None if mask is None else np.flatnonzero(mask[a:b])) for a, b in ranges_of(X)]
+    parts = [(a, b, None if X.mask is None else np.flatnonzero(X.mask[a:b])) for a, b in ranges_of(X)]
     parts = [part for part in parts if part[2] is None or len(part[2])]
     blocks: Iterable[np.ndarray] = (_apply(function, X, *part) for part in parts)
     if client is not None:
@@ -110,13 +102,13 @@ def over_corpus(
         executor = DaskExecutor(client)
         shared = executor.put(function)  # with the model, once a worker
         blocks = in_order(executor, _apply, ((shared, X, *part) for part in parts))
+    output, n_done = np.empty(0), 0
     for block in blocks:
-        if output is None:
-            n_rows = X.n_documents if mask is None else int(np.count_nonzero(mask))
+        if not n_done:
+            n_rows = X.n_documents if X.mask is None else int(np.count_nonzero(X.mask))
             output = np.empty((n_rows, *block.shape[1:]), block.dtype)
         output[n_done : n_done + len(block)] = block
         n_done += len(block)
-    assert output is not None  # a corpus has documents
     return output
 
 
@@ -154,12 +146,11 @@ def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int
 
 def pieces(X: object) -> Iterator[sp.csr_matrix]:
     """Yield the documents of a sparse corpus, or of a part of it, as CSR matrices, or `X` if it is not a corpus."""
-    if not isinstance(X, AnyCorpus):
-        yield X
-        return
-    for start, documents in documents_in_pieces(X):
+    for start, documents in documents_in_pieces(X) if isinstance(X, AnyCorpus) else ():
         rows = cast(Documents, documents).to_csr()
         yield rows if X.mask is None else rows[X.mask[start : start + rows.shape[0]]]
+    if not isinstance(X, AnyCorpus):
+        yield X
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
