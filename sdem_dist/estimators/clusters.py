@@ -92,10 +92,10 @@ class ClusterMixture(WithDensity, Clustering):
         form, long = em_of(self, plan)
         kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
         of_weights = float(getattr(self, "weight_alpha", 1.0))
-        learner = mixture(trainer, source, plan, (int(self.n_components),), kind, form, weight_alpha=of_weights)
+        learner: Any = mixture(trainer, source, plan, (int(self.n_components),), kind, form, weight_alpha=of_weights)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
-        short: Any = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
+        short = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
 
         def objective_at(name: str, state: Any) -> float:
             """Run a scoring; return the mean of ln p(d) and the priors' shares a document."""

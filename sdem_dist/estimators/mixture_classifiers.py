@@ -247,7 +247,7 @@ class SdemMixtureClassifier(JointMixture):
         if self.components != "multinomial":
             rule, loss, share = SafeStep(), named(self.loss), float(self.unlabelled_weight)
             # A component without documents would stop every step of the class counts.
-            initial = started(fitted.best_counts + model.class_alpha, fitted.best_mu)
+            initial: Any = started(fitted.best_counts + model.class_alpha, fitted.best_mu)
             return final_stage(trainer, SdEM(model, source.weight, rule, loss, weights, share), plan, initial)
         if self.loss == "nll":
             return final_stage(trainer, em, plan, fitted)

@@ -144,7 +144,7 @@ def ranges_of(corpus: AnyCorpus, most: int | None = None) -> list[tuple[int, int
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def pieces(X: object) -> Iterator[sp.csr_matrix]:
+def pieces(X: Any) -> Iterator[sp.csr_matrix]:
     """Yield the documents of a sparse corpus, or of a part of it, as CSR matrices, or `X` if it is not a corpus."""
     for start, documents in documents_in_pieces(X) if isinstance(X, AnyCorpus) else ():
         rows = cast(Documents, documents).to_csr()
