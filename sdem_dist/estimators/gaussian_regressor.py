@@ -23,7 +23,7 @@ from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.safe_step import SafeStep
 from sdem_dist.learners.sdem import SdEM
 from sdem_dist.learners.starts import refuse_beyond_squares
-from sdem_dist.learners.surveys import Columns, ColumnSummary
+from sdem_dist.learners.surveys import Columns
 from sdem_dist.losses import Ncll
 from sdem_dist.models.feature_classes import started
 from sdem_dist.models.features import Block, FeatureModel
@@ -100,17 +100,21 @@ class GaussianRegressor(EngineRegressor):
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         """Run EM for the joint loss and, from where it ends, steps down the conditional one."""
-        n = source.n_documents
-        lanes = self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS)
-        once, epochs = (Plan(n, n_epochs, 1, lanes, 0) for n_epochs in (1, self.n_epochs))
-        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once)).state
+        n, d = source.n_documents, source.n_features
+        once = Plan(n, 1, 1, self.n_lanes or plans.lanes_of(n, defaults.SUM_LANE_ROWS), 0)
+        summary = trainer.run(Stage("columns", Columns(d, weighted=True), once)).state
         gaps = bool((summary.n < source.weight * (1 - 1e-12)).any())
-        refuse_beyond_squares(summary, np.arange(source.n_features), target=source.n_features - 1)
+        refuse_beyond_squares(summary, np.arange(d), target=d - 1)
+
+        def em(scale: np.ndarray, alpha: float) -> SdEM[JointGaussian]:
+            # Columns that determine each other have a covariance without an inverse: a little prior keeps it regular.
+            family = GaussianFull(d, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
+            block = Block(family, tuple(range(d)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
+            return SdEM(JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())
+
         alpha, scale = self.alpha, summary.scale
-        if isinstance(
-            alpha, str
-        ):  # the prior under which targets are most probable, with a unit a feature or one for all
-            pilot = _learner(source, summary, scale, 1.0 if gaps else 0.0)
+        if isinstance(alpha, str):  # that under which targets are most probable, with a unit a feature or one for all
+            pilot = em(scale, 1.0 if gaps else 0.0)
             few = replace(once, n_epochs=min(self.n_epochs, defaults.PILOT_EM_EPOCHS)) if gaps else once
             mu = trainer.run(Stage("prior", pilot, few)).state.mu[0]
             products, one, priors = pilot.model.products(mu, source.weight), scale.copy(), []
@@ -120,14 +124,14 @@ class GaussianRegressor(EngineRegressor):
                 priors.append((largest_evidence(products * factor * factor[:, None], source.weight), units))
             best, scale = max(priors, key=lambda pair: pair[0].log_evidence)
             alpha = best.penalty
-        joint = _learner(source, summary, scale, float(alpha))
-        plan = epochs if gaps else once
-        if self.loss == "nll" or not gaps:  # without gaps the minimum of the joint loss is the conditional one's, too
+        joint, plan = em(scale, float(alpha)), replace(once, n_epochs=self.n_epochs)
+        if not gaps:  # the minimum of the joint loss is the conditional one's, too
+            return final_stage(trainer, joint, once)
+        if self.loss == "nll":
             return final_stage(trainer, joint, plan)
         state = trainer.run(Stage("EM", joint, plan)).state
         learner = SdEM(joint.model, source.weight, SafeStep(), Ncll())
-        start = started(np.array([source.weight]), state.mu, state.t)
-        return final_stage(trainer, learner, epochs, start)
+        return final_stage(trainer, learner, plan, started(np.array([source.weight]), state.mu, state.t))
 
     def _moments(self) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
         """Return mean and covariance of features and target, standardised; their location and scale."""
@@ -195,11 +199,3 @@ class GaussianRegressor(EngineRegressor):
         means = location + scale * mean
         result = of_regression(means, covariance * scale[:, None] * scale, table_of(self, documents))
         return np.array([means[-1] + float(parts.parts.sum()) for parts in result]), float(means[-1]), result
-
-
-def _learner(source: Source, summary: ColumnSummary, scale: np.ndarray, alpha: float) -> Any:
-    """Return the learner of columns that are divided by `scale`."""
-    # Columns that determine each other have a covariance without an inverse: a little of the prior keeps it regular.
-    family = GaussianFull(source.n_features, max(alpha, defaults.LEAST_PRIOR_SHARE * source.weight))
-    block = Block(family, tuple(range(source.n_features)), tuple(summary.mean.tolist()), tuple(scale.tolist()))
-    return SdEM(JointGaussian(FeatureModel((block,))), source.weight, ClosedForm())

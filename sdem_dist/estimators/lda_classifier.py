@@ -58,8 +58,7 @@ class LDAClassifier(WithTopics, JointClassifier):
 
     loss: str | Loss = p.param(
         "ncll",
-        "``-ln p(y | d)``, the hinge loss, or ``-ln p(y, d)``, whose steps add expected counts. Or `Hinge` with a margin,\n"
-        "`CostSensitiveHinge`, or `Blend` of `sdem_dist.losses`.",
+        'What training lowers, as in `MultinomialNB`. Steps of "nll" add expected counts.',
         p.a_loss("ncll", "hinge", "nll"),
     )
     n_components: int = p.param(2, "Topics of each class.")
@@ -120,44 +119,41 @@ class LDAClassifier(WithTopics, JointClassifier):
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
         n, seed, n_classes = source.n_documents, seed_of(self.random_state), len(source.classes)
-        sweeps, counts = int(self.n_sweeps), self.loss == "nll"
-        inference = lda.Inference(
-            method=self.inference,
-            occurrences=self.occurrences,
-            alpha=1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior),
-            n_sweeps=sweeps,
-            burn_in=min(defaults.LDA_BURN_IN, sweeps - 1) if self.burn_in is None else int(self.burn_in),
-            n_particles=int(self.n_particles),
+        nll, lanes_step, of_margin = self.loss == "nll", self.merge == "mean", self.steps == "margin"
+        burn_in = min(defaults.LDA_BURN_IN, self.n_sweeps - 1) if self.burn_in is None else self.burn_in
+        alpha = 1.0 / self.n_components if self.doc_topic_prior is None else float(self.doc_topic_prior)
+        how = lda.Inference(
+            self.inference, self.occurrences, alpha, int(self.n_sweeps), int(burn_in), int(self.n_particles)
         )
         model = lda.LdaClasses(
             n_features=source.n_features,
             head=Classes(n_classes),
             n_topics=int(self.n_components),
             alpha=float(self.topic_word_prior) / self.n_components,
-            class_alpha=0.0 if counts and self.steps == "margin" else 1.0,
-            inference=inference,
+            class_alpha=0.0 if nll and of_margin else 1.0,
+            inference=how,
             noise=float(self.init_noise),
             log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
         kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         weights, weight = weights_of_classes(self, source), source.weight
-        if counts and weights is not None:
+        if nll and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
         sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
-        if counts and self.steps == "margin":
+        if nll and of_margin:
             sizes, unused = counting_steps(weight), p.unused_steps(self, ("step", "step_decay"))
-        elif self.steps == "margin":
+        elif of_margin:
             prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
             unit = unit_of(sample(source), prior)
             sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
-        rule = Merge(sizes, local=not counts and self.merge == "mean")
+        rule = Merge(sizes, local=not nll and lanes_step)
         learner = SdEM(model, weight, rule, self.loss, weights, seed=seed)
         plan = plans.plan_of_steps(self, n, int(self.n_epochs), seed)
-        if counts and self.merge == "mean":  # a step per round, of an eighth of the documents
+        if nll and lanes_step:  # a step per round, of an eighth of the documents
             rounds = self.rounds_per_epoch or max(1, min(defaults.LDA_NLL_ROUNDS, n // 2))
             plan = Plan(n, self.n_epochs, rounds, self.n_lanes or plans.lanes_of(n // rounds, 2), seed)
-        elif self.merge == "mean" and self.steps == "margin":
+        elif lanes_step and of_margin:
             lanes = plans.lanes_of(n, defaults.LDA_LANE_DOCUMENTS, defaults.LDA_LANES)
             lanes = self.n_lanes or max(lanes, plans.default_lanes(n, defaults.ROUNDS))
             plan = plans.sequential(n, int(self.n_epochs), seed, lanes, self.rounds_per_epoch)

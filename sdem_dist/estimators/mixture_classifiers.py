@@ -123,10 +123,9 @@ class JointMixture(Components, WithDensity, JointClassifier):
     @property
     def feature_log_prob_(self) -> np.ndarray:
         """Logarithm of p(word | class), shape (n_classes, n_features), of multinomial components."""
-        joint = self.log_weights_
         if self.components != "multinomial":
             raise AttributeError(f"components={self.components!r} have no words")
-        shares = np.exp(joint - self.class_log_prior_[:, None])
+        shares = np.exp(self.log_weights_ - self.class_log_prior_[:, None])
         return np.asarray(np.log(shares @ np.exp(self.theta_)))
 
     @property
@@ -149,11 +148,8 @@ class JointMixture(Components, WithDensity, JointClassifier):
 
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
-    """Return the number of components of each class.
-
-    Raises ValueError: they are not one positive integer, one for each class, or a dict from class to one.
-    """
-    numbers = n_components
+    """Return the number of components of each class; ValueError where they are not positive, one or for each class."""
+    numbers: Any = n_components if np.iterable(n_components) else [n_components] * len(classes)
     if isinstance(n_components, Mapping):
         present = set(classes.tolist())
         odd = {"unknown": set(n_components) - present, "missing": present - set(n_components)}
@@ -161,9 +157,6 @@ def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
             named = "; ".join(f"{what}: {', '.join(sorted(map(repr, some)))}" for what, some in odd.items() if some)
             raise ValueError(f"n_components does not name the classes of the documents ({named})")
         numbers = [n_components[c] for c in classes.tolist()]
-    elif isinstance(n_components, int | np.integer):
-        numbers = [n_components] * len(classes)
-    numbers = list(numbers) if np.iterable(numbers) else []
     if len(numbers) != len(classes) or not all(isinstance(n, int | np.integer) and n >= 1 for n in numbers):
         raise ValueError(f"n_components must be a positive integer, or one for each class, got {n_components!r}")
     return tuple(int(n) for n in numbers)
@@ -234,9 +227,8 @@ class SdemMixtureClassifier(JointMixture):
 
     @property
     def _n_epochs(self) -> int:
-        return self.n_epochs or (
-            defaults.MIXTURE_EPOCHS_OF_COUNTS if self.components == "multinomial" else defaults.MIXTURE_EPOCHS
-        )
+        words = self.components == "multinomial"
+        return self.n_epochs or (defaults.MIXTURE_EPOCHS_OF_COUNTS if words else defaults.MIXTURE_EPOCHS)
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""

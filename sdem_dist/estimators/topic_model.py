@@ -132,16 +132,10 @@ class TopicModel(WithTopics):
         if not isinstance(alpha, str):
             alpha = tuple(np.asarray(alpha, np.float64).tolist()) if np.ndim(alpha) else float(alpha)
         inference = MirrorDescent(alpha, int(self.n_layers), float(self.inference_step), self.inference)
-        model = LearnedTopics(
-            n_features=source.n_features,
-            n_topics=int(self.n_components),
-            head=head,
-            inference=inference,
-            beta=float(self.beta),
-            log_counts=log_counts,
-            words_weight=0.0 if words_weight == "auto" else float(words_weight),
-            n_labelled=float(labelled),
-        )
+        model = LearnedTopics(source.n_features, int(self.n_components), head, inference, float(self.beta), log_counts)
+        model = replace(model, n_labelled=float(labelled))
+        if words_weight != "auto":
+            model = replace(model, words_weight=float(words_weight))
         rule = MirrorSteps(
             topic_rate=float(self.topic_rate or self._topic_rate * min(1.0, defaults.TOPIC_MANY_DOCUMENTS / n)),
             output_rate=float(getattr(self, "output_rate", 3.0)),

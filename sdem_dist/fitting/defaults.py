@@ -16,9 +16,7 @@ EVEN_CLASSES = 1.25  # times the median that the largest of even classes has at 
 RARE_CLASS = 0.05  # share of the largest class under which a class is rare: macro-F1 is shown beside accuracy
 
 # Documents without a label: unlabelled.py.
-UNLABELLED_MARGIN = (
-    0.2  # lead of the first class, in the median document, that "auto" starts at; the hinge loss asks for 1
-)
+UNLABELLED_MARGIN = 0.2  # lead of the first class in the median document that "auto" starts at; hinge loss asks for 1
 UNLABELLED_LEAST = 200  # with fewer labelled documents none are held out to decide
 UNLABELLED_ALPHA, UNLABELLED_EM_EPOCHS = 0.1, 5  # pseudo-count of a word in EM, and its iterations
 UNLABELLED_DRAWS, UNLABELLED_SHARE = 5, 0.2  # how often labelled documents are held out, and how many of them
@@ -33,8 +31,7 @@ WORDS_WEIGHTS, WORDS_SHARE = (0.0, 3e-3, 1e-2, 3e-2, 1e-1), 0.2  # that "auto" t
 NORM = 10.0  # length of documents, or their mean length: the scale on which a margin of 1 is neither near nor far
 SAMPLE_DOCUMENTS = 4096  # documents that lengths and steps are measured on
 PRIOR_POWER = 0.125  # of a word's document frequency in its pseudo-count, so that frequent words take shorter steps
-PRIOR_POWERS = {"log": 0.375, "binary": 0.375}
-"""The same by form of weighting, without idf. That makes frequent words light; without it the prior has to."""
+PRIOR_POWERS = {"log": 0.375, "binary": 0.375}  # without idf, which makes frequent words light, the prior has to
 STEP_TOLERANCE = 1e-4  # loss weight under which a document asks for no step
 MANY_CLASSES = 1_000  # classes from which on `ManyClassNB` is named: many_classes.py
 
@@ -68,9 +65,7 @@ SPARSE_SHARE, SPARSE_MAX_HELD_OUT = 0.1, 500  # for the temperature: each is sco
 GUESSED_TEMPERATURE, GUESSED_TEMPERATURE_OF_COUNTS = 1 / 16, 1 / 64
 
 # Mixtures: mixtures.py.
-MIXTURE_START_SHARE = (
-    0.001  # of EM's counts that sdEM of counts starts with: a step, one document, hardly moves them all
-)
+MIXTURE_START_SHARE = 0.001  # of EM's counts that sdEM of counts starts with: a document hardly moves them all
 MIXTURE_MARGIN = 1.0  # lead of the first class at the start, in the median document; the hinge loss asks for as much
 MIXTURE_EPOCHS, MIXTURE_EPOCHS_OF_COUNTS = 60, 15  # passes of sdEM over rows, and over documents of counts
 EM_CONVERGED = 1e-3  # Nats per document that a pass gains at most, once EM has converged

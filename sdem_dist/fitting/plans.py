@@ -35,14 +35,10 @@ def one_pass(estimator: Any, source: Source) -> Plan:
 
 
 def default_lanes(n_documents: int, n_rounds: int) -> int:
-    """Return the number of lanes that each run through their documents: one where documents are few.
-
-    Otherwise 16, doubled until none has over 10,000 documents in a round, so that lanes can be dealt out evenly: tasks
-    have powers of two of them.
-    """
+    """Return the number of lanes that each run through their documents: one where documents are few."""
     if n_documents <= defaults.ONE_LANE_DOCUMENTS:
         return 1
-    lanes = defaults.STEP_LANES
+    lanes = defaults.STEP_LANES  # doubled, so that lanes can be dealt out evenly: tasks have powers of two of them
     while lanes * defaults.MAX_LANE_DOCUMENTS < n_documents // n_rounds:
         lanes *= 2
     return lanes
@@ -137,19 +133,15 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
 
 @dataclass(frozen=True)
 class PriorStart:
-    """mu_0 of words, which every process makes for itself from the corpus's document frequencies.
-
-    `words`: the words, where the weighting chooses among n-grams and no corpus on disk has them.
-    """
+    """mu_0 of words, which every process makes for itself from the corpus's document frequencies."""
 
     model: NaiveBayes
     corpus: Corpus | MemoryCorpus
     weighting: Weighting | None = None
-    words: list[str] | None = None
+    words: list[str] | None = None  # where the weighting chooses among n-grams and no corpus on disk has them
 
     def __getstate__(self) -> dict[str, object]:
-        # What is cached stays behind.
-        return {"model": self.model, "corpus": self.corpus, "weighting": self.weighting, "words": self.words}
+        return {name: value for name, value in vars(self).items() if name != "prior"}
 
     @cached_property
     def prior(self) -> np.ndarray:
@@ -163,7 +155,7 @@ class PriorStart:
                 words = self.corpus.vocabulary()
             # A column that is left out adds nothing to the classes' totals.
             prior[weighting.factors(frequency, words) == 0.0] = pseudo_count(0.0, self.model.n_features)
-        return np.asarray(prior)
+        return prior
 
     def block(self, block: int, n_blocks: int) -> SdemState:
         first, last = bounds(self.model.n_features, block, n_blocks)

@@ -8,7 +8,6 @@ import tempfile
 import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -49,14 +48,13 @@ except ImportError:  # scikit-learn before 1.9 has none
 @contextmanager
 def notifying(callbacks: Sequence[Callback], estimator: Estimator) -> Iterator[None]:
     """Call the methods `fitted` of callbacks that have one after a fit, or `failed` if it fails or is interrupted."""
+    name, arguments = "failed", ()
     try:
         yield
-    except BaseException:
+        name, arguments = "fitted", (estimator,)
+    finally:
         for callback in callbacks:
-            getattr(callback, "failed", lambda: None)()
-        raise
-    for callback in callbacks:
-        getattr(callback, "fitted", lambda _: None)(estimator)
+            getattr(callback, name, lambda *_: None)(*arguments)
 
 
 @contextmanager
@@ -98,11 +96,8 @@ def run_fit(
     resume: bool = False,
     callbacks: Sequence[Callback] = (),
 ) -> Trained:
-    """Run all stages of an estimator on one executor; the arguments are those of `EngineEstimator.fit`.
-
-    Raises ValueError: options that need others.
-    """
-    patience, checkpoints = estimator.patience, None
+    """Run all stages of an estimator on one executor; the arguments are those of `EngineEstimator.fit`."""
+    patience, every, checkpoints = estimator.patience, estimator.evaluate_every, None
     if checkpoint is None and (resume or checkpoint_rounds or checkpoint_seconds):
         raise ValueError("resume, checkpoint_rounds and checkpoint_seconds need a checkpoint folder")
     if checkpoint is not None:
@@ -115,19 +110,20 @@ def run_fit(
     if patience is not None and validation is None and not estimator.holds_out:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
     with ExitStack() as stack:
-        monitoring, stopping, every = Monitoring(), None, estimator.evaluate_every
+        documents = stopping = None
         if validation is not None:
             held_out = stack.enter_context(forgetting(validation_source(estimator, validation, client)))
-            monitoring = Monitoring(validation=held_out.documents, patience=patience)
+            documents = held_out.documents
             # Without patience evaluation decides nothing.
             stopping = None if patience is None else (patience, every, held_out.identity)
-        monitoring = replace(
-            monitoring,
-            every=every or int(validation is not None),  # given validation documents are always evaluated
+        monitoring = Monitoring(
+            every or int(validation is not None),  # given validation documents are always evaluated
+            documents,
+            estimator._monitor,
+            None if validation is None else patience,
             training=every > 0,
-            monitor=estimator._monitor,
-            scorer=estimator.scorer,
             main_metrics=estimator.spec.shown,
+            scorer=estimator.scorer,
         )
         if estimator.verbose:
             callbacks = [*callbacks, stack.enter_context(progress_callback())]
@@ -184,19 +180,17 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
     """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last.
 
-    Raises ValueError: the estimator takes a target as a column of a table.
-    Raises ClusterError: workers do not see the folder.
+    Raises ValueError, ClusterError: the target is a column of a table; workers do not see the folder.
     """
     from sdem_dist.engine.dask import DaskExecutor, scratch_folder
 
     refuse_address(client)
-    target, dense = estimator.spec.target, estimator._layout == "dense"
+    target, dense, scratch = estimator.spec.target, estimator._layout == "dense", scratch_folder()
     if dense and target == "numbers":
         raise ValueError(
             "a cluster cannot take the target of a table from Dask collections: write a corpus with sdem_dist.write_corpus "
             "and pass that"
         )
-    scratch = scratch_folder()
     with ExitStack() as stack:
         if scratch is not None and is_url(scratch):
             folder = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
@@ -208,11 +202,9 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
                     f"not all workers see the folder {folder} of this machine: set sdem-dist.scratch of Dask's configuration "
                     "(DASK_SDEM_DIST__SCRATCH) to one that they share, or to a URL such as s3://bucket/scratch"
                 )
-        columns: dict[str, Any] = {"targets": y} if target == "numbers" else {}
-        if target == "labels":
-            columns = {"y": y, "unlabelled": estimator.unlabelled}
-        columns |= {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state)}
-        yield write_corpus(f"{folder}/corpus", X, **columns, dense=dense, client=client)
+        columns = {"labels": {"y": y, "unlabelled": estimator.unlabelled}, "numbers": {"targets": y}}.get(target, {})
+        how = {"sample_weight": sample_weight, "random_state": seed_of(estimator.random_state), "client": client}
+        yield write_corpus(f"{folder}/corpus", X, **columns, **how, dense=dense)
 
 
 class Tasks:
