@@ -149,7 +149,7 @@ class JointMixture(Components, WithDensity, JointClassifier):
 
 def components_of(n_components: Any, classes: np.ndarray) -> tuple[int, ...]:
     """Return the number of components of each class; ValueError where they are not positive, one or for each class."""
-    numbers: Any = n_components if np.iterable(n_components) else [n_components] * len(classes)
+    numbers = list(n_components) if np.iterable(n_components) else [n_components] * len(classes)
     if isinstance(n_components, Mapping):
         present = set(classes.tolist())
         odd = {"unknown": set(n_components) - present, "missing": present - set(n_components)}

@@ -4,7 +4,7 @@ import logging
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, NamedTuple, TypeAlias, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -14,20 +14,16 @@ from sdem_dist.corpus.folds import Folds, Selection
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import VALIDATION, AnyStage, Monitoring, Plan, Stage
 from sdem_dist.engine.trainer import Trainer
-from sdem_dist.evaluation import class_sums, macro_f1
+from sdem_dist.evaluation import Scored, class_sums, joined, macro_f1
 from sdem_dist.fitting import defaults
 from sdem_dist.fitting.plans import weights_of_classes
 from sdem_dist.inputs.spec import Source, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.inputs.weighted import held_out_documents
-from sdem_dist.models.naive_bayes import joint_scores
 
 MONITOR = "tempered_log_loss"  # the metric that decides: log-loss at the best temperature
-OF_ALL = "with this loss all documents get {after} epochs: more documents bear more steps"
-"""What follows where held-out documents have ended the first stage."""
+THEN = "with this loss all documents get {after} epochs: more documents bear more steps"
 CURVE_POINTS = 10  # evaluations of held-out documents in the training of a mixture, about
-FoldScores: TypeAlias = tuple[np.ndarray, np.ndarray, np.ndarray]
-"""ln p(y, d) of a fold's documents by the model without it, shape (n_documents, n_classes); their labels, weights."""
 _log = logging.getLogger(__name__)
 
 
@@ -39,9 +35,8 @@ class Candidate:
     plan: Plan
     initial: Any = None  # where it starts, as of a `Stage`
     stage: str = "choose"
+    # Where the start depends on what is held out: takes the learner of a draw, and which; returns it, a stage's name.
     start: Callable[[Any, str], tuple[Any, str]] | None = None
-    """Takes the learner of a draw and which one it is; returns where it starts and the stage's name, where these depend
-    on what is held out."""
     view: Source | None = None  # how documents are weighed, and of which words are known, if not as the policy's are
 
 
@@ -59,9 +54,7 @@ class HoldoutResult(NamedTuple):
     candidate: Candidate
     n_epochs: int  # for the training with all documents: one more than were worth it, as they bear more steps
     temperature: float  # of the last of these: longer training makes a model surer
-    history: list[dict[str, float]]
-    """Their accuracy, and their log-loss at the best temperature, of each of these epochs; of folds one entry, which is
-    of the whole training."""
+    history: list[dict[str, float]]  # figures of each of these epochs; of folds one entry, of the whole training
     state: Any  # the model trained without them; None: several were
     figures: dict[str, float]  # all metrics of the epoch that was kept
     draws: list[Draws]  # of each candidate that was tried, in their order
@@ -74,13 +67,7 @@ class HoldoutResult(NamedTuple):
 
 @dataclass(frozen=True)
 class HoldoutPolicy:
-    """How documents are held out, and what they decide.
-
-    The hinge loss looks at the label and its strongest rival alone. Where a document may well belong to each of several
-    classes, the classes with the lowest hinge loss are not the most probable ones (Tewari and Bartlett 2007, on the
-    loss of Crammer and Singer: it needs a class with more than half of the probability). NCLL has no such limit. Where
-    classes are apart it is slower and less accurate. So it has to win.
-    """
+    """How documents are held out, and what they decide."""
 
     trainer: Trainer
     source: Source
@@ -89,16 +76,12 @@ class HoldoutPolicy:
     monitor: str = MONITOR  # the metric that has to be low
     every: int = 1  # epochs between two evaluations
     n_draws: int = 1  # of held-out documents, for each candidate
+    # Takes the first candidate's result: whether others are tried, whose draws then end where they do no better.
     doubt: Callable[[HoldoutResult], bool] | None = None
-    """Takes the first candidate's result, and returns whether others are tried; draws then end where they do not do
-    better. None: all draws of all candidates."""
     gate: bool = True  # a candidate that is less accurate never replaces one before it
 
     def choose(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
-        """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained.
-
-        A candidate is made when its turn comes.
-        """
+        """Return the candidate with the lowest log-loss by more than draws differ, and how long it is to be trained."""
         first = self._score(candidates[0](), 0)
         if self.doubt is not None and not (first.known and self.doubt(first)):
             return first
@@ -141,7 +124,7 @@ class HoldoutPolicy:
             defaults.IMPROVEMENT,
             training=False,
             main_metrics=metrics,
-            then=OF_ALL if refit else Monitoring.then,
+            then=THEN if refit else Monitoring.then,
         )
         monitored = candidate.start is None
         stage = Stage(name, learner, candidate.plan, initial, corpus, monitored=monitored, monitoring=monitoring)
@@ -168,9 +151,9 @@ class HoldoutPolicy:
         """
         source, candidate, n_folds = self.source, candidates[0](), defaults.N_FOLDS
         folds = _folds(source.corpus, n_folds, candidate.learner.seed)
-        parts, rival_parts = list[FoldScores](), list[FoldScores]()
+        parts, rival_parts = list[Scored](), list[Scored]()
 
-        def score(candidate: Candidate, parts: list[FoldScores]) -> None:
+        def score(candidate: Candidate, parts: list[Scored]) -> None:
             """Add the scores of the next fold, by a training without it."""
             number, weighed = len(parts), source
             rest = folds.train(number)
@@ -185,14 +168,13 @@ class HoldoutPolicy:
             state = self.trainer.run(stage).state
             documents = cast(Documents, weighed.seen(folds.test(number)).read(0, rest.n_documents))
             local = learner.prepare(documents.taken(np.flatnonzero(cast(np.ndarray, documents.weights) > 0)))
-            scores = joint_scores(learner.model.parameters(state, local.words), local.documents)
-            parts.append((scores, local.labels, local.weights))
+            parts.append(learner.model.scored(state, local, 1.0, 0))
 
-        def result_of(candidate: Candidate, parts: list[FoldScores]) -> HoldoutResult:
+        def result_of(candidate: Candidate, parts: list[Scored]) -> HoldoutResult:
             draws = summary(parts)
             figures = {"held_out_accuracy": draws.accuracy.item(), "held_out_log_loss": draws.log_loss.item()}
             if has_rare_classes(source) and np.isfinite(draws.accuracy).all():
-                figures["held_out_macro_f1"] = macro_f1(class_sums(*_all_documents(parts)))
+                figures["held_out_macro_f1"] = macro_f1(class_sums(*joined(parts)[:3]))
             n_epochs, temperature = candidate.plan.n_epochs, draws.temperature.item()
             return HoldoutResult(candidate, n_epochs, temperature, [figures], None, figures, [draws])
 
@@ -207,20 +189,16 @@ class HoldoutPolicy:
             if is_better(first, second, gate=self.gate):
                 candidate, parts = rival, rival_parts
             _log.info("classes overlap: held-out documents chose the loss %s", candidate.learner.loss)
-        sizes = np.cumsum([len(labels) for _, labels, _ in parts])
+        sizes = np.cumsum([len(part.labels) for part in parts])
         parts = parts[: int(np.searchsorted(sizes, defaults.FOLDS_HELD_OUT)) + 1]
-        while len(parts) < n_folds and sum(len(labels) for _, labels, _ in parts) < defaults.FOLDS_HELD_OUT:
+        while len(parts) < n_folds and sum(len(part.labels) for part in parts) < defaults.FOLDS_HELD_OUT:
             score(candidate, parts)
         return result_of(candidate, parts)
 
     def train(self, result: HoldoutResult, learner: Any) -> Trained:
-        """Run the training with all documents, as it was chosen, where those held out are more than a few.
-
-        `learner`: as it is to be, with all documents.
-
-        One more pass over all from where the choice ended takes half the time. It meets the held-out documents, and
-        the words that only they have, once, and all others several times.
-        """
+        """Run the training with all documents, as it was chosen, where those held out are more than a few."""
+        # One more pass over all from where the choice ended takes half the time, but meets the held-out documents, and
+        # the words that only they have, once, and all others several times.
         plan, initial = result.candidate.plan, result.candidate.initial
         if not result.known:
             _log.warning(
@@ -288,11 +266,9 @@ def few_documents(source: Source) -> bool:
 
 
 def first_loss(source: Source) -> str:
-    """Return the default loss before any document is held out: NCLL of few documents of three or more even classes.
-
-    Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, NCLL
-    all of them. But NCLL finds a larger class too often, since each of its documents moves all the others.
-    """
+    """Return the default loss before any document is held out: NCLL of few documents of three or more even classes."""
+    # Of few documents every rival class is about as strong as the strongest. The hinge loss moves that one alone, NCLL
+    # all of them. But NCLL finds a larger class too often, since each of its documents moves all the others.
     if not few_documents(source):
         return "hinge"
     sizes = np.array([n for n in source.class_counts if n > 0])
@@ -303,23 +279,15 @@ def first_loss(source: Source) -> str:
     return loss
 
 
-def _all_documents(parts: list[FoldScores]) -> FoldScores:
-    scores, labels, weights = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return scores, labels, weights
-
-
-def summary(parts: list[FoldScores]) -> Draws:
-    """Return the temperature that the folds' documents give, and their accuracy and log-loss at it, as one draw.
-
-    One more document counts as wrong, by the median margin, since none wrong does not show how rare errors are.
-    Without documents, as of a fold whose documents all have weight 0: temperature 1, and NaN.
-    """
-    scores, labels, weights = _all_documents(parts)
-    if not len(labels):
+def summary(parts: list[Scored]) -> Draws:
+    """Return the temperature that the folds' documents give, and their accuracy and log-loss at it, as one draw."""
+    scores, labels, weights = joined(parts)[:3]
+    if not len(labels):  # as of a fold whose documents all have weight 0
         return Draws(np.array([np.nan]), np.array([np.nan]), np.ones(1))
     least = np.maximum(scores, -1e300)
     gaps = least - least.max(axis=1, keepdims=True)
     second, best = np.partition(least, -2, axis=1)[:, -2:].T
+    # One more document counts as wrong, by the median margin: none wrong does not show how rare errors are.
     wrong = np.full((1, scores.shape[1]), -1e300)
     wrong[0, :2] = 0.0, np.median(best - second)
     losses = tempered_losses(
@@ -334,12 +302,8 @@ def summary(parts: list[FoldScores]) -> Draws:
 
 
 def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> Trained:
-    """Run the training of a mixture without some documents, which give the temperature, and that with all.
-
-    Components of mixtures treat words or columns as independent, which they are not: classes seem far surer than they
-    are. Where under 20 documents would be held out, there is no temperature. Where patience may end the training with
-    all, it is the first: the other one is as long. Its history is then that of scores that no temperature divides.
-    """
+    """Run the training of a mixture without some documents, which give the temperature, and that with all."""
+    # Components treat words or columns as independent, which they are not: classes seem far surer than they are.
     share, seed = float(estimator.validation_fraction), seed_of(estimator.random_state)
     # A class of weight 0 has probability 0, whatever the temperature.
     held_out = held_out_of(source.corpus, share, seed, weights_of_classes(estimator, source))
@@ -350,7 +314,7 @@ def train_with_temperature(estimator: Any, trainer: Trainer, source: Source) -> 
     if source.corpus.header.layout == "sparse":  # words that these documents alone have are unknown
         scored = held_out_documents(apart, frequency=source.corpus.document_frequency)
     trained, n_epochs = None, 0
-    if estimator.patience is not None:
+    if estimator.patience is not None:  # the training with all comes first, and the other one is as long
         trained = estimator._train(trainer, source)
         n_epochs = int(estimator._best_entry(trained.history)["epoch"])
 

@@ -90,10 +90,7 @@ def sample(source: Source) -> Documents:
 
 
 def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tuple[float, ...] | None:
-    """Return ln p(y) from the parameters of that name; None if it is to be learnt.
-
-    Raises ValueError: there is not a number for each class, one is negative or not finite, or they do not sum to 1.
-    """
+    """Return ln p(y) from the parameters of that name, checked; None if it is to be learnt."""
     if class_prior is None:
         return None if fit_prior else (-float(np.log(n_classes)),) * n_classes
     prior = np.asarray(class_prior, np.float64)
@@ -108,10 +105,7 @@ def fixed_log_prior(class_prior: object, fit_prior: bool, n_classes: int) -> tup
 
 
 def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | None:
-    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`.
-
-    Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
-    """
+    """Return the weights of the classes' documents, as scikit-learn understands `class_weight`."""
     class_weight, counts = estimator.class_weight, np.asarray(source.class_counts, np.float64)
     if class_weight is None:
         return None
@@ -126,6 +120,7 @@ def weights_of_classes(estimator: Any, source: Source) -> tuple[float, ...] | No
         raise ValueError(f"class_weight names classes that do not exist: {sorted(unknown, key=str)}")
     weights = np.array([class_weight.get(c, 1.0) for c in classes], np.float64)
     weighed = float(weights @ counts)
+    # Where a loss has no scale of counts, they get the mean 1 over the documents, as weights of documents do.
     if estimator._weights_are_relative and weighed > 0:
         weights *= counts.sum() / weighed
     return tuple(weights.tolist())

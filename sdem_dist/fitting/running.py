@@ -156,10 +156,7 @@ def evaluate_source(estimator: Estimator, source: Source, client: Client | None)
 
 
 def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callback]) -> tuple[Corpus, list[str]]:
-    """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those.
-
-    Raises CorpusError: no shard is sound, or the storage cannot be read.
-    """
+    """Read a whole corpus once, in parallel; return it without its damaged shards, and the problems of those."""
     header, n = corpus.header, len(corpus.header.shards)
     tasks = [executor.submit(verify_shard, corpus, shard, affinity=shard / n) for shard in range(n)]
     statuses = [executor.result(task) for task in tasks]
@@ -178,10 +175,7 @@ def undamaged_part(corpus: Corpus, executor: Executor, callbacks: Sequence[Callb
 
 @contextmanager
 def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, client: Client) -> Iterator[Corpus]:
-    """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last.
-
-    Raises ValueError, ClusterError: the target is a column of a table; workers do not see the folder.
-    """
+    """Write a Dask collection where the cluster's temporary files go, which all workers must see; remove it at last."""
     from sdem_dist.engine.dask import DaskExecutor, scratch_folder
 
     refuse_address(client)
@@ -208,12 +202,9 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
 
 
 class Tasks:
-    """Tells scikit-learn's callbacks of a fit: its tasks are the stages, and theirs the epochs.
+    """Tells scikit-learn's callbacks of a fit: its tasks are the stages, and theirs the epochs."""
 
-    A callback that returns True when an epoch ends, ends its stage.
-    """
-
-    may_stop = True
+    may_stop = True  # a callback that returns True when an epoch ends, ends its stage
 
     def __init__(self, estimator: CallbackSupportMixin, X: object, y: object) -> None:
         self._data = {"X": X, "y": y}
@@ -224,7 +215,6 @@ class Tasks:
         self._fit.call_on_fit_task_begin(**self._of, **self._data)
 
     def __call__(self, event: Event) -> bool:
-        """Tell of a stage or an epoch, and return whether a callback asks to stop after it."""
         if isinstance(event, events.StageStarted):
             stage = self._fit.subcontext(task_name=event.stage, max_subtasks=event.n_epochs - event.epoch)
             self._stage = stage.call_on_fit_task_begin(**self._of)

@@ -79,9 +79,6 @@ def over_corpus(
 
     `function`: from rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
     `client`: its workers read a corpus and apply the function.
-    Raises CorpusError: the columns of the corpus are not the model's, or it holds values that the model has no place
-    for; its labels and targets play no part.
-    Raises ValueError: a client is given, and `X` is not a corpus on disk.
     """
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
@@ -154,29 +151,23 @@ def pieces(X: Any) -> Iterator[sp.csr_matrix]:
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
+    # Libraries are looked for only after new imports: a search takes as long as a small fit.
     return _controller(len(sys.modules)).limit(limits=1, user_api="blas")
 
 
 @lru_cache(maxsize=1)
 def _controller(n_modules: int) -> ThreadpoolController:
-    """Find this process's libraries; look again only after new imports, since a search takes as long as a small fit."""
     return ThreadpoolController()
 
 
+# BLAS has one number of threads a process: of two threads that limit it at once, one would restore it too early.
 _limiting = Lock()
-"""BLAS has one number of threads a process: of two threads that limit it at once, one would restore it too early."""
 
 
 class LazyParameters:
-    """What predicting takes, made when first asked for: natural parameters are as large as the state of a wide model.
+    """What predicting takes, made when first asked for, apart: predicting may not change an estimator's attributes."""
 
-    An object of its own, since predicting may not change the attributes of an estimator.
-
-    `trained`: those of the training, where these have another class prior.
-    `owner`: the model's file, which errors of its text settings name; empty for one that was trained here.
-    """
-
-    owner = ""
+    owner = ""  # the model's file, which errors of its text settings name; empty for one that was trained here
 
     def __init__(self, learner: Any, state: Any, trained: LazyParameters | None = None) -> None:
         self._learner, self._state, self._trained = learner, state, trained
@@ -193,7 +184,7 @@ class LazyParameters:
         return saved[1]
 
     def transformer(self, vectorizer: dict[str, Any], vocabulary: list[str] | None) -> TextTransformer:
-        """Return a counter of texts with these settings and words; to make one of many words takes long."""
+        """Return a counter of texts with these settings and words, which takes long to make of many words."""
         from sdem_dist.text.transform import TextTransformer
         from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -224,7 +215,6 @@ class LazyParameters:
         return self if self._trained is None else self._trained
 
     def with_prior(self, log_prior: np.ndarray) -> LazyParameters:
-        """Return the same with another ln p(y)."""
         other = LazyParameters(None, None, self.trained)
         other._value = self.trained.value._replace(log_prior=log_prior)
         return other

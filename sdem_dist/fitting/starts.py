@@ -64,19 +64,15 @@ def mixture(
     trainer: Trainer,
     source: Source,
     once: Plan,
-    numbers: tuple[int, ...],
+    numbers: tuple[int, ...],  # components of each class; a mixture without labels is one class
     kind: starts.Kind,
     form: EmForm = EXACT,
     class_weight: tuple[float, ...] | None = None,
     unlabelled_weight: float = 1.0,
-    weight_alpha: float = 1.0,
-    corpus: Any = None,
+    weight_alpha: float = 1.0,  # pseudo-count of each component of multinomials
+    corpus: Any = None,  # the documents, if they are not the source's
 ) -> SdEM[Any]:
-    """Return EM's learner of a mixture, for columns of a table after a pass over these.
-
-    `numbers`: components of each class; a mixture without labels is one class. `weight_alpha`: pseudo-count of each
-    component of multinomials. `corpus`: the documents, if they are not the source's.
-    """
+    """Return EM's learner of a mixture, for columns of a table after a pass over these."""
     head: Any = Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
     of_words = kind.name == "multinomial"
     model: Any = NaiveBayes(source.n_features, head, kind.alpha, weight_alpha)
