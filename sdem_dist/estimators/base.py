@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, cast
 
 import numpy as np
 import scipy.sparse as sp
@@ -39,6 +39,7 @@ from sdem_dist.reports.report import Report
 from sdem_dist.reports.reporting import agreement, report_of
 from sdem_dist.saving import save_model
 from sdem_dist.text.texts import texts_of_strings
+from sdem_dist.text.vectorizer import VectorizerSettings
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -165,7 +166,8 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                 end = running.run_fit(self, source, executor, client, validation, *checkpoints, callbacks)
             self.history_, self.n_iter_ = end.history, len(end.history)
             self._take(end.learner, end.state)
-            self._lazy_parameters.keep(source.vectorizer, source.vocabulary, source.transformer)
+            if source.transformer is not None:
+                self._lazy_parameters.cached("words", lambda: source.transformer, source.vectorizer, source.vocabulary)
             if self.spec.predicts == "cluster" and not isinstance(X, Corpus | Source):  # as scikit-learn's clusterers
                 self.labels_ = np.asarray(self.predict(X))  # type: ignore[attr-defined]
             for message in end.warnings:
@@ -312,9 +314,15 @@ class EngineEstimator(CallbackSupportMixin, BaseEstimator, Estimator):
                 "this model was trained on numbers, not on text: it cannot turn text into counts; in Python its "
                 "predict takes numbers"
             )
+        from sdem_dist.text.transform import TextTransformer  # with kernels that others do without
+
         # Held-out texts are counted before there are parameters.
         lazy = getattr(self, "_lazy_parameters", None) or LazyParameters(None, None)
-        return lazy.transformer(self.vectorizer_, self.vocabulary_).counts(texts_of_strings(texts))
+        settings, words = VectorizerSettings.from_json(self.vectorizer_), self.vocabulary_
+        make = partial(TextTransformer, settings, words, owner=lazy.owner)  # which takes long of many words
+        return cast(
+            "sp.csr_matrix", lazy.cached("words", make, self.vectorizer_, words).counts(texts_of_strings(texts))
+        )
 
     def __sklearn_is_fitted__(self) -> bool:
         return "state_" in self.__dict__

@@ -68,6 +68,7 @@ class ClusterMixture(WithDensity, Clustering):
     random_state: object = 0
     evaluate_every: int = 10
 
+    spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
     _family: ClassVar[str]
     _monitor = "nll"
     _learned: ClassVar[Mapping[str, str]] = {
@@ -140,6 +141,11 @@ class ClusterMixture(WithDensity, Clustering):
         return bool(high - low < EM_CONVERGED * (after - before))
 
     @property
+    def weights_(self) -> np.ndarray:
+        """Shares of the clusters, shape (n_components,)."""
+        return np.exp(self._parameters.log_prior)
+
+    @property
     def component_log_prior_(self) -> np.ndarray:
         """Logarithm of p(cluster), shape (n_components,)."""
         return np.asarray(self._parameters.log_prior)
@@ -199,9 +205,7 @@ class MultinomialMixture(ClusterMixture):
     )
     vectorizer: VectorizerSettings | None = None
 
-    spec = Spec(
-        "sparse", "nothing", "cluster", shown=("nll", "perplexity"), words="component_log_prob_", shuffled=False
-    )
+    spec = replace(ClusterMixture.spec, layout="sparse", words="component_log_prob_")
     _family = "multinomial"
 
     def _check(self) -> None:
@@ -216,19 +220,7 @@ class MultinomialMixture(ClusterMixture):
 
 
 @p.estimator
-class RowMixture(ClusterMixture):
-    """What mixtures over columns of a table have beside the others."""
-
-    spec = Spec("dense", "nothing", "cluster", shown=("nll", "perplexity"), shuffled=False)
-
-    @property
-    def weights_(self) -> np.ndarray:
-        """Shares of the clusters, shape (n_components,)."""
-        return np.exp(self._parameters.log_prior)
-
-
-@p.estimator
-class GaussianMixture(RowMixture):
+class GaussianMixture(ClusterMixture):
     """Clusters of rows: a mixture of Gaussians with diagonal covariances, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
@@ -260,7 +252,7 @@ class GaussianMixture(RowMixture):
 
 
 @p.estimator
-class ExponentialMixture(RowMixture):
+class ExponentialMixture(ClusterMixture):
     """Clusters of rows of numbers from 0 on: a mixture of exponential distributions, fitted without labels by EM.
 
     Missing values (NaN) are summed out.
@@ -274,7 +266,7 @@ class ExponentialMixture(RowMixture):
     True
     """
 
-    spec = replace(RowMixture.spec, positive=True)
+    spec = replace(ClusterMixture.spec, positive=True)
     _family = "exponential"
 
     @property

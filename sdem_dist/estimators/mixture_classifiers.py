@@ -63,8 +63,7 @@ class Components(EngineClassifier):
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages of a training with a source's documents."""
 
-    def train(self, trainer: Trainer, source: Source) -> Trained:
-        return train_with_temperature(self, trainer, source)
+    train = train_with_temperature
 
 
 @p.estimator

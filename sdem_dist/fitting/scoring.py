@@ -26,7 +26,6 @@ if TYPE_CHECKING:
     from distributed import Client
 
     from sdem_dist.inputs.spec import Estimator
-    from sdem_dist.text.transform import TextTransformer
 
 
 BATCH_DOCUMENTS = 16_384  # most documents of a corpus that are read at a time
@@ -178,25 +177,11 @@ class LazyParameters:
         return {**self.__dict__, "_cache": {}}
 
     def cached(self, name: str, make: Callable[[], Any], *sources: object) -> Any:
+        """Return ``make()``, or what it returned before under this name from the same sources."""
         saved = self._cache.get(name)
         if saved is None or any(a is not b for a, b in zip(saved[0], sources, strict=True)):
             saved = self._cache[name] = sources, make()
         return saved[1]
-
-    def transformer(self, vectorizer: dict[str, Any], vocabulary: list[str] | None) -> TextTransformer:
-        """Return a counter of texts with these settings and words, which takes long to make of many words."""
-        from sdem_dist.text.transform import TextTransformer
-        from sdem_dist.text.vectorizer import VectorizerSettings
-
-        def make() -> TextTransformer:
-            return TextTransformer(VectorizerSettings.from_json(vectorizer), vocabulary, owner=self.owner)
-
-        return cast("TextTransformer", self.cached("transformer", make, vectorizer, vocabulary))
-
-    def keep(self, vectorizer: object, vocabulary: object, transformer: TextTransformer | None) -> None:
-        """Keep the counter of texts with these settings and words that the training made."""
-        if transformer is not None:
-            self._cache["transformer"] = (vectorizer, vocabulary), transformer
 
     @property
     def value(self) -> Any:

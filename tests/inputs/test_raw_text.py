@@ -13,6 +13,7 @@ from sklearn.feature_extraction.text import CountVectorizer
 
 import sdem_dist as sd
 from sdem_dist.text import VectorizerSettings
+from sdem_dist.text.transform import TextTransformer
 
 RNG = np.random.default_rng(0)
 WORDS = [["goal", "match", "team"], ["bank", "rate", "loan"], ["disk", "code", "bug"]]
@@ -92,8 +93,7 @@ def test_what_counts_texts_is_made_once_and_not_copied():
     model = sd.MultinomialNB(n_epochs=2).fit(texts, labels)
     first = model.predict_proba(["the goal", "bank"])
     kept = model._lazy_parameters
-    made = kept.transformer(model.vectorizer_, model.vocabulary_)
-    assert kept.transformer(model.vectorizer_, model.vocabulary_) is made
+    assert isinstance(kept.cached("words", dict, model.vectorizer_, model.vocabulary_), TextTransformer)
     np.testing.assert_array_equal(model.predict_proba(["the goal", "bank"]), first)
     other = copy.deepcopy(model)
     np.testing.assert_array_equal(other.predict_proba(["the goal", "bank"]), first)
