@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -47,14 +47,10 @@ if TYPE_CHECKING:
 class ClusterMixture(WithDensity, Clustering):
     """Base of mixtures without labels."""
 
-    alpha: float = p.param(
-        1.0, "Observations of the column's mean (and variance) that the prior adds.", p.real(above=True)
-    )
+    alpha: p.Positive = p.param(1.0, "Observations of the column's mean (and variance) that the prior adds.")
     n_components: int = p.param(8, "Clusters.", positional=True)
-    init: str = p.param(
-        "k-means",
-        "Start at clusters of k-means of `init_documents` documents (of counts in tf-idf), or at random documents.",
-        p.one_of("k-means", "examples"),
+    init: Literal["k-means", "examples"] = p.param(
+        "k-means", "Start at clusters of k-means of `init_documents` documents (counts in tf-idf), or at random ones."
     )
     n_init: int = p.param(10, "Starts of `n_init_epochs` each; that of the best objective goes on.")
     n_init_epochs: int = p.param(5, "Passes over the documents for each start.")
@@ -200,9 +196,7 @@ class MultinomialMixture(ClusterMixture):
     """
 
     alpha: float = p.param(0.1, "Pseudo-count of each word in each cluster; 0 stands for 1e-10.", p.real())
-    weight_alpha: float = p.param(
-        1.0, "Pseudo-count of each cluster in the clusters' weights: 0 for maximum likelihood."
-    )
+    weight_alpha: float = p.param(1.0, "Pseudo-count of each cluster in their weights: 0 for maximum likelihood.")
     vectorizer: VectorizerSettings | None = None
 
     spec = replace(ClusterMixture.spec, layout="sparse", words="component_log_prob_")
@@ -296,16 +290,13 @@ class KMeans(Clustering, Transforming):
     """
 
     n_clusters: int = p.param(8, "Clusters.", positional=True)
-    metric: str = p.param(
-        "euclidean",
-        '"cosine": rows and centres have length 1, and distances are cosines: spherical k-means.',
-        p.one_of("euclidean", "cosine"),
+    metric: Literal["euclidean", "cosine"] = p.param(
+        "euclidean", '"cosine": rows and centres have length 1, and distances are cosines: spherical k-means.'
     )
-    weighting: str = p.param(
+    weighting: Literal["auto", "counts", "log", "binary", "tfidf"] = p.param(
         "auto",
         'What becomes of counts, as in `MultinomialNB`; but for "counts" documents then have length 1. "auto": tf-idf of\n'
         "whole numbers, nothing of others.",
-        p.one_of("auto", "counts", "log", "binary", "tfidf"),
     )
     init_documents: int = p.param(20_000, "Documents, drawn at random, that k-means++ sees.")
     n_init: int = p.param(TRIES, "Starts of k-means on these; the best goes on with all documents.")

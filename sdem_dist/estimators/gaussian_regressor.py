@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 
@@ -52,18 +52,16 @@ class GaussianRegressor(EngineRegressor):
     [11.0, 12.0]
     """
 
-    loss: str = p.param(
+    loss: Literal["nll", "ncll"] = p.param(
         "nll",
         '``-ln p(y, x)`` or ``-ln p(y | x)``: the same, ridge regression, where no row misses a feature. Else "nll" runs EM,\n'
         'and "ncll" goes on from there down the conditional loss.',
-        p.one_of("nll", "ncll"),
     )
-    alpha: float | str = p.param(
+    alpha: Literal["evidence"] | float = p.param(
         "evidence",
         "Observations of independent, standardised columns that the prior adds: the penalty of ridge regression.\n"
         '"evidence" takes that under which the targets are most probable (empirical Bayes), and decides whether features\n'
         "have a unit each or one for all. It costs one more pass, or 10 with features missing.",
-        p.either(p.one_of("evidence"), p.real()),
     )
     n_epochs: int = p.param(30, 'With features missing: passes for EM and, for "ncll", for the steps after it.')
     n_lanes: int | None = None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 from scipy.special import softmax
@@ -56,14 +57,12 @@ class LDAClassifier(WithTopics, JointClassifier):
     (20, 4)
     """
 
-    loss: str | Loss = p.param(
-        "ncll",
-        'What training lowers, as in `MultinomialNB`. Steps of "nll" add expected counts.',
-        p.a_loss("ncll", "hinge", "nll"),
+    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param(
+        "ncll", 'What training lowers, as in `MultinomialNB`. Steps of "nll" add expected counts.'
     )
     n_components: int = p.param(2, "Topics of each class.")
-    topic_word_prior: float = p.param(
-        1.0, "eta: the topics of a class share this pseudo-count of a word. The paper has 0.1.", p.real(above=True)
+    topic_word_prior: p.Positive = p.param(
+        1.0, "eta: pseudo-count of a word, shared by the topics of a class; the paper: 0.1."
     )
     doc_topic_prior: float | None = p.param(None, "alpha, of a document's topic proportions. None: 1 / n_components.")
     inference: str = p.param(
@@ -88,9 +87,7 @@ class LDAClassifier(WithTopics, JointClassifier):
         "gives; with sampling that is the plug-in estimate.",
         p.integer(0),
     )
-    init_noise: float = p.param(
-        0.1, "The start is multiplied by ``exp(init_noise * normal)``, so that topics can part."
-    )
+    init_noise: float = p.param(0.1, "The start is multiplied by ``exp(init_noise * normal)``: topics can part.")
     n_epochs: int = 10
     steps: str = "margin"
     step: float | None = p.param(None, 'c, for "margin". None: 3 with the hinge loss, 16 with the others.')

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from sklearn.utils import Tags
@@ -70,20 +70,15 @@ class Components(EngineClassifier):
 class JointMixture(Components, WithDensity, JointClassifier):
     """Base of the mixtures that are joint distributions: what components are, and p(x)."""
 
-    components: str = p.param(
-        "gaussian",
-        "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN.",
-        p.one_of("gaussian", "exponential", "multinomial"),
+    components: Literal["gaussian", "exponential", "multinomial"] = p.param(
+        "gaussian", "Gaussians have diagonal covariances, multinomials take counts; the others sum out NaN."
     )
-    alpha: float = p.param(
+    alpha: p.Positive = p.param(
         1.0,
         "Observations of the column's mean, or pseudo-counts of a word, that the prior adds. Each multinomial component\n"
         "counts one document more than it has, so that none dies out.",
-        p.real(above=True),
     )
-    offset: float = p.param(
-        0.0, "Of exponentials: added to values, in means of all. Exact zeros have no bounded likelihood."
-    )
+    offset: float = p.param(0.0, "Of exponentials: added to values, in means of all; exact zeros need one.")
     unlabelled: object = None
     unlabelled_weight: float = 1.0
 
@@ -216,10 +211,9 @@ class SdemMixtureClassifier(JointMixture):
     [0, 1]
     """
 
-    loss: str | Loss = p.param("ncll", "What training lowers, as in `MultinomialNB`.", p.a_loss("ncll", "hinge", "nll"))
+    loss: Literal["ncll", "hinge", "nll"] | Loss = p.param("ncll", "What training lowers, as in `MultinomialNB`.")
     n_epochs: int | None = p.param(
-        None,
-        f"Passes over the documents. None: {defaults.MIXTURE_EPOCHS}; {defaults.MIXTURE_EPOCHS_OF_COUNTS} of multinomials.",
+        None, f"Passes. None: {defaults.MIXTURE_EPOCHS}; {defaults.MIXTURE_EPOCHS_OF_COUNTS} of multinomials."
     )
     n_em_epochs: int = p.param(10, "Iterations of EM before them.")
     validation_fraction: float = 0.0  # training lowers the log-loss itself
@@ -279,29 +273,21 @@ class MultiplicativeMixtureClassifier(Components):
 
     n_epochs: int = p.param(200, "Updates, each a pass over the documents.")
     shared: bool = p.param(False, "All classes use all `n_components` components, each with its own weights.")
-    init: str = p.param(
-        "examples",
-        "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations.",
-        p.one_of("examples", "em"),
+    init: Literal["examples", "em"] = p.param(
+        "examples", "Start at random examples with W = 1, or at the mixture that EM finds in 10 iterations."
     )
-    scaling: str | None = p.param(
+    scaling: Literal["rows", None] = p.param(
         "rows",
-        '"rows": every row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
-        p.one_of("rows", None),
+        '"rows": each row is divided by its sum, and all are scaled for a mean product of 2. It keeps eta small.',
     )
     expand: bool = p.param(False, "Expand a table quadratically.")
-    schedule: str = p.param(
-        "joint",
-        '"alternate": W and theta in turn, as the paper. "joint": both, with exponents 1 / 11 and 10 / (11 eta).',
-        p.one_of("joint", "alternate"),
+    schedule: Literal["joint", "alternate"] = p.param(
+        "joint", '"alternate": W and theta in turn, as the paper. "joint": both, by exponents 1 / 11 and 10 / (11 eta).'
     )
     accelerate: bool = p.param(
-        True,
-        "Exponents grow by a fifth per pass while the likelihood does not fall; on a fall the plain update is taken.",
+        True, "Exponents grow by a fifth per pass; where the likelihood falls, the plain update is taken."
     )
-    dtype: str = p.param(
-        "float64", "Of products and posteriors. float32 is twice as fast, for tables.", p.one_of("float64", "float32")
-    )
+    dtype: Literal["float64", "float32"] = p.param("float64", "Of products; float32 is twice as fast, for tables.")
 
     spec = Spec("dense", "labels", "class", either=True, positive=True, poor_score=True)
 

@@ -1,11 +1,12 @@
 """Parameters of estimators as dataclass fields (default, constraint, meaning), and those that several have."""
 
 import re
+from ast import literal_eval
 from collections.abc import Callable, Collection
 from dataclasses import Field, dataclass, field, fields
 from inspect import cleandoc, get_annotations
 from numbers import Integral, Real
-from typing import Any, NamedTuple, TypeVar, cast, dataclass_transform
+from typing import Any, NamedTuple, TypeAlias, TypeVar, cast, dataclass_transform
 
 import numpy as np
 
@@ -67,7 +68,7 @@ def truth() -> Constraint:
 
 def a_loss(*names: str) -> Constraint:
     """Allow these names, and objects with the methods of `sdem_dist.losses.Loss`."""
-    return either(one_of(*names), Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights")))
+    return either(one_of(*names), OF_ANNOTATIONS["Loss"])
 
 
 def or_none(constraint: Constraint) -> Constraint:
@@ -97,6 +98,15 @@ def param(default: _Value, meaning: str, constraint: Constraint | None = None, *
     return declared
 
 
+def of_annotation(annotation: str) -> Constraint:
+    """Return what a parameter may be by its annotation alone: ``Literal[...]`` lists what it may be."""
+    if annotation in OF_ANNOTATIONS:
+        return OF_ANNOTATIONS[annotation]
+    literal = re.fullmatch(r"Literal(\[.*\])", annotation)
+    parts = annotation.split(" | ")
+    return one_of(*literal_eval(literal[1])) if literal and len(parts) == 1 else either(*map(of_annotation, parts))
+
+
 def _are_orders(value: object) -> bool:
     if value is None or not isinstance(value, tuple | list) or len(value) != 2:
         return value is None
@@ -111,14 +121,17 @@ class Declared(NamedTuple):
 
 
 AUTO = either(one_of("auto"), integer())
+Positive: TypeAlias = float  # above 0
 OF_ANNOTATIONS = {
     "bool": truth(),
     "int": integer(),
     "int | None": integer(optional=True),
     "float": real(),
+    "p.Positive": real(above=True),
+    "Loss": Constraint("Loss", "a loss", lambda v: hasattr(v, "value") and hasattr(v, "weights")),
     "float | None": or_none(real(above=True)),
 }
-"""What a parameter may be where its annotation alone says so."""
+"""What a parameter may be where its annotation says so."""
 SHARED = {
     "evaluate_every": Declared(
         "Record metrics whenever this many epochs have passed, and after the last; 0: of `validation` documents alone,\n"
@@ -277,7 +290,7 @@ def estimator(cls: _Class) -> _Class:
             else:
                 continue
         meaning, constraint = declared.metadata.values()
-        constraint = constraint or OF_ANNOTATIONS[getattr(annotation, "__name__", str(annotation))]
+        constraint = constraint or of_annotation(getattr(annotation, "__name__", str(annotation)))
         setattr(cls, name, param(declared.default, meaning, constraint, positional=declared.kw_only is False))
     decorated: _Class = cast(_Class, dataclass(eq=False, repr=False)(cls))
     if not hasattr(decorated, "spec"):

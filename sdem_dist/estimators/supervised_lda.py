@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from sklearn.utils import Tags
@@ -40,14 +40,11 @@ if TYPE_CHECKING:
 class SupervisedTopics(TopicModel):
     """What topics that learn to predict have beside others."""
 
-    log_counts: bool = p.param(
-        False, "Take ln(1 + x) of all counts first, in training and prediction, also those of a corpus on disk."
-    )
-    words_weight: float | str = p.param(
+    log_counts: bool = p.param(False, "Take ln(1 + x) of all counts, in training and prediction.")
+    words_weight: Literal["auto"] | float = p.param(
         0.0,
         "Weight of ``-ln p(words | theta)`` of all documents beside the loss of the labelled ones: topics that also explain\n"
         'the words. 0: the loss alone. "auto": a fifth of the documents is held out and chooses, in five more trainings.',
-        p.either(p.one_of("auto"), p.real()),
     )
 
     def _parts(self, documents: object, theta: np.ndarray, says: np.ndarray) -> list[DocumentParts]:
@@ -199,16 +196,13 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
     True
     """
 
-    family: str = p.param(
-        "gaussian",
-        "Distribution of the targets: real numbers, or counts (log link), which may have fractions.",
-        p.one_of("gaussian", "poisson"),
+    family: Literal["gaussian", "poisson"] = p.param(
+        "gaussian", "Distribution of the targets: real numbers, or counts (log link), which may have fractions."
     )
-    gamma: float = p.param(
+    gamma: p.Positive = p.param(
         1.0,
         "Precision of the noise of standardised targets: the loss is ``gamma / 2`` times the squared error. Of counts it\n"
         "multiplies minus the log-likelihood.",
-        p.real(above=True),
     )
     output_rate: float = p.param(0.3, *p.OUTPUT_RATE)
 

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -54,13 +54,9 @@ class TopicModel(WithTopics):
             p.Constraint("sequence of float", "a sequence of positive numbers", _are_positive),
         ),
     )
-    beta: float = p.param(
-        1.0, "Of the Dirichlet prior of a topic's words. Above 1 every batch moves every word.", p.real(1.0)
-    )
+    beta: float = p.param(1.0, "Of the Dirichlet prior of words. Above 1 every batch moves every word.", p.real(1.0))
     n_layers: int = p.param(10, "L, steps of mirror descent towards a document's topics.")
-    inference_step: float = p.param(
-        1.0, "Length T of a step, times a document's words and pseudo-counts.", p.real(above=True)
-    )
+    inference_step: p.Positive = p.param(1.0, "Length T of a step, times a document's words and pseudo-counts.")
     inference: str = p.param(
         "mirror-descent",
         "How steps are taken: of that length; with momentum (accelerated mirror descent, Tseng 2008); or by line search,\n"
@@ -73,16 +69,12 @@ class TopicModel(WithTopics):
         "None: 0.05, less from 25,000 documents on.",
     )
     n_epochs: int = 4
-    average_from: int = p.param(
-        1, "The model is the mean over all batches from this epoch on, counted from 0.", p.integer(0)
-    )
-    merge: str = p.param(
-        "mean",
-        '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.',
-        p.one_of("mean", "sum"),
+    average_from: int = p.param(1, "The model is the mean over batches from this epoch on, from 0.", p.integer(0))
+    merge: Literal["mean", "sum"] = p.param(
+        "mean", '"mean": lanes run Algorithm 2, and their parameters are averaged. "sum": a round is one batch.'
     )
     batch_size: int | None = p.param(
-        None, 'Documents of a step: in a lane for "mean", of a round for "sum". None: 100 of all lanes.'
+        None, 'Documents of a step: of a lane for "mean", of all for "sum". None: 100 of all.'
     )
     n_lanes: int | None = None
     rounds_per_epoch: int | None = p.param(None, 'Merges per epoch, for "mean". None: 1.')
@@ -235,15 +227,11 @@ class LatentDirichletAllocation(TopicModel):
         "None: 0.15 up to 25,000 documents, less for more.",
     )
     n_epochs: int = 10
-    merge: str = p.param(
-        "sum",
-        '"sum": a round is one batch. "mean": lanes step through their documents, and topics are averaged.',
-        p.one_of("mean", "sum"),
+    merge: Literal["mean", "sum"] = p.param(
+        "sum", '"sum": a round is one batch. "mean": lanes step through their documents, and topics are averaged.'
     )
     batch_size: int | None = p.param(500, 'Documents of a step: of a round for "sum", inside a lane for "mean".')
-    n_particles: int = p.param(
-        10, "Particles of the left-to-right estimate of ln p(words). More make it less noisy, and take longer."
-    )
+    n_particles: int = p.param(10, "Particles of the left-to-right estimate of ln p(words). More make it less noisy.")
 
     spec = Spec("sparse", "nothing", None, shown=("word_nll", "plug_in_nll"), topics="documents")
     _monitor = "word_nll"

@@ -109,12 +109,8 @@ class HoldoutPolicy:
         name, initial = candidate.stage + (f", draw {draw + 1}" if draw else ""), candidate.initial
         if candidate.start is not None:
             initial, name = candidate.start(learner, f" {draw + 1} of {self.n_draws}")
-        frequency = corpus = None
-        if candidate.view is not None:
-            frequency, corpus = cast(Any, view.corpus).document_frequency, view.seen(self.source.corpus)
-        metrics: tuple[str, ...] = (monitor,)
-        if monitor == MONITOR:
-            metrics = ("accuracy", "macro_f1", MONITOR) if has_rare_classes(view) else ("accuracy", MONITOR)
+        frequency = None if candidate.view is None else cast(Any, view.corpus).document_frequency
+        others = ("accuracy", "macro_f1") if has_rare_classes(view) else ("accuracy",)
         refit = self.share > defaults.NO_REFIT
         monitoring = Monitoring(
             self.every,
@@ -123,25 +119,25 @@ class HoldoutPolicy:
             self.patience,
             defaults.IMPROVEMENT,
             training=False,
-            main_metrics=metrics,
+            main_metrics=(*others, monitor) if monitor == MONITOR else (monitor,),
             then=THEN if refit else Monitoring.then,
         )
-        monitored = candidate.start is None
+        corpus, monitored = view.seen(self.source.corpus), candidate.start is None
         stage = Stage(name, learner, candidate.plan, initial, corpus, monitored=monitored, monitoring=monitoring)
         result = self.trainer.run(stage)
         scored = [entry for entry in result.history if VALIDATION + monitor in entry] or result.history[-1:]
         best = last = scored[-1]
-        if self.patience is not None:
+        if self.patience is not None and len(scored) > 1:
             best = scored[0]
-            for i in range(len(scored)):
-                if monitoring.is_best(scored[: i + 1], scored.index(best)):
-                    best = scored[i]
+            for entry in scored[1:]:
+                if entry[VALIDATION + monitor] < (1.0 - defaults.IMPROVEMENT) * best[VALIDATION + monitor]:
+                    best = entry
             last = next((entry for entry in scored if refit and entry["epoch"] > best["epoch"]), best)
         n_epochs = int(last["epoch"])
         history = [held_out_figures(entry, monitor, self.source) for entry in result.history[:n_epochs]]
-        temperature = getattr(learner, "temperature", 1.0) * last.get(f"{VALIDATION}temperature", 1.0)
-        figures = best.get(VALIDATION + monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0), temperature
-        draws = Draws(*(np.array([figure]) for figure in figures))
+        temperature = learner.temperature * last.get(f"{VALIDATION}temperature", 1.0)
+        log_loss, accuracy = best.get(VALIDATION + monitor, np.nan), best.get(f"{VALIDATION}accuracy", 1.0)
+        draws = Draws(np.array([log_loss]), np.array([accuracy]), np.array([temperature]))
         return HoldoutResult(candidate, n_epochs, temperature, history, result.state, best, [draws])
 
     def choose_by_folds(self, candidates: Sequence[Callable[[], Candidate]]) -> HoldoutResult:
