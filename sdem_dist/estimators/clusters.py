@@ -16,18 +16,9 @@ from sdem_dist.engine.plan import Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import Clustering, Transforming, WithDensity
-from sdem_dist.fitting import plans
+from sdem_dist.fitting import plans, starts
 from sdem_dist.fitting.defaults import EM_CONVERGED
 from sdem_dist.fitting.scoring import over_blocks
-from sdem_dist.fitting.starts import (
-    check_em,
-    em_of,
-    mixture,
-    sampled_positions,
-    start_at_clusters,
-    start_at_examples,
-    surveyed,
-)
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.learners.rules import ClosedForm
@@ -73,11 +64,10 @@ class ClusterMixture(WithDensity, Clustering):
     }
 
     def _check(self) -> None:
-        check_em(self)
+        starts.check_em(self)
         if self.init == "k-means" and self.init_documents < self.n_components:
             raise ValueError(
-                f"init_documents={self.init_documents} is too few for k-means to find n_components={self.n_components} "
-                "clusters in: raise it"
+                f"init_documents={self.init_documents} is below n_components={self.n_components}: raise it"
             )
 
     def train(self, trainer: Trainer, source: Source) -> Trained:
@@ -86,10 +76,11 @@ class ClusterMixture(WithDensity, Clustering):
         if n < self.n_components:
             raise ValueError(f"n_samples={n} should be >= n_components={self.n_components}")
         plan = plans.one_pass(self, source)
-        form, long = em_of(self, plan)
+        form, long = starts.em_of(self, plan)
         kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
         of_weights = float(getattr(self, "weight_alpha", 1.0))
-        learner: Any = mixture(trainer, source, plan, (int(self.n_components),), kind, form, weight_alpha=of_weights)
+        numbers = (int(self.n_components),)
+        learner: Any = starts.mixture(trainer, source, plan, numbers, kind, form, weight_alpha=of_weights)
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
         short = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))
@@ -112,10 +103,10 @@ class ClusterMixture(WithDensity, Clustering):
             which = f" {number + 1} of {self.n_init}" if self.n_init > 1 else ""
             once = replace(plan, seed=plan.seed + (number << 20))
             if self.init == "examples":
-                start = start_at_examples(trainer, short, source, once, which)
+                start = starts.start_at_examples(trainer, short, source, once, which)
             else:
-                survey = surveyed(trainer, source, once, int(self.init_documents), f"survey{which}", labelled=False)
-                start = partial(start_at_clusters, short, source, survey, once.seed)
+                survey = starts.surveyed(trainer, source, once, self.init_documents, f"survey{which}", labelled=False)
+                start = partial(starts.start_at_clusters, short, source, survey, once.seed)
             state = trainer.run(Stage(f"start{which}", short, replace(plan, n_epochs=self.n_init_epochs), start)).state
             objective = objective_at(f"objective{which}", state) if self.n_init > 1 else 0.0
             if best is None or objective > highest:
@@ -317,15 +308,11 @@ class KMeans(Clustering, Transforming):
 
     def _check(self) -> None:
         if self.init_documents < self.n_clusters:
-            raise ValueError(
-                f"init_documents={self.init_documents} is fewer than n_clusters={self.n_clusters}: raise it"
-            )
+            raise ValueError(f"init_documents={self.init_documents} is below n_clusters={self.n_clusters}: raise it")
 
     def _checked(self, X: np.ndarray) -> np.ndarray:
         if (gaps := np.isnan(X).any(axis=1)).any():
-            raise ValueError(
-                f"Input X contains NaN: row {int(gaps.argmax())} (from 0). k-means takes no missing values: fill them in"
-            )
+            raise ValueError(f"Input X contains NaN: row {int(gaps.argmax())} (from 0). Fill it in: k-means takes none")
         return X
 
     def _weighed(self, source: Source) -> Source:
@@ -336,7 +323,7 @@ class KMeans(Clustering, Transforming):
             return source
         if self._layout == "dense" or source.weighted:
             raise ValueError(
-                f"weighting={form!r} is for whole counts, and there are other numbers in {source.name}: leave it at 'auto'"
+                f"weighting={form!r} is for whole counts, and {source.name} has others: leave it at 'auto'"
             )
         return plans.with_frequencies(source, Weighting(form, 1.0))
 
@@ -350,10 +337,10 @@ class KMeans(Clustering, Transforming):
             location = tuple(summary.mean.tolist())
         model = Centres(int(self.n_clusters), source.n_features, self.metric == "cosine", location)
         learner = SdEM(model, source.weight, ClosedForm(EmForm("hard")))
-        survey = surveyed(trainer, source, once, self.init_documents, labelled=False)
+        survey = starts.surveyed(trainer, source, once, self.init_documents, labelled=False)
 
         def start() -> KMeansState:
-            positions = sampled_positions(survey)
+            positions = starts.sampled_positions(survey)
             spans = [(0, n)] if len(positions) == n else [(i, i + 1) for i in positions]
             X, weights = model.sampled([source.documents.read(*span) for span in spans])
             if len(spans) > 1:  # they were drawn in proportion to their weights

@@ -13,7 +13,6 @@ from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import JointClassifier, WithTopics
 from sdem_dist.fitting import defaults, plans
-from sdem_dist.fitting.plans import fixed_log_prior, sample, weights_of_classes
 from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
@@ -130,10 +129,10 @@ class LDAClassifier(WithTopics, JointClassifier):
             class_alpha=0.0 if nll and of_margin else 1.0,
             inference=how,
             noise=float(self.init_noise),
-            log_prior=fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
+            log_prior=plans.fixed_log_prior(self.class_prior, self.fit_prior, n_classes),
         )
         kernel_form(self.loss, n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
-        weights, weight = weights_of_classes(self, source), source.weight
+        weights, weight = plans.weights_of_classes(self, source), source.weight
         if nll and weights is not None:
             weight = float(np.dot(weights, source.class_counts))
         sizes, unused = paper_steps(float(self.step_decay)), tuple[str, ...]()
@@ -142,7 +141,7 @@ class LDAClassifier(WithTopics, JointClassifier):
         elif of_margin:
             prior = np.full(source.n_features, model.alpha * model.n_topics)  # a document's topics share its words
             step = float(self.step or defaults.LDA_STEPS[loss_kind(self.loss)])
-            unit = unit_of(sample(source), prior)
+            unit = unit_of(plans.sample(source), prior)
             sizes = margin_steps(step, unit, model.alpha, model.class_alpha, float(self.step_decay))
         rule = Merge(sizes, local=not nll and lanes_step)
         learner = SdEM(model, weight, rule, self.loss, weights, seed=seed)

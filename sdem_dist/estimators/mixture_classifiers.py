@@ -15,13 +15,10 @@ from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
 from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import EngineClassifier, JointClassifier, WithDensity
-from sdem_dist.fitting import defaults, plans
+from sdem_dist.fitting import defaults, plans, starts
 from sdem_dist.fitting.holdout import train_with_temperature
-from sdem_dist.fitting.plans import sample, weights_of_classes
-from sdem_dist.fitting.starts import check_em, em_of, mixture, start_at, start_at_examples, surveyed, weight_of_margin
 from sdem_dist.inputs.source import Source, documents_of, table_of
 from sdem_dist.inputs.spec import Layout, Spec, Trained, final_stage
-from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.other_rules import Multiplicative
 from sdem_dist.learners.rules import STEP_OF_COUNTS, Merge, margin_steps
 from sdem_dist.learners.safe_step import SafeStep
@@ -95,9 +92,9 @@ class JointMixture(Components, WithDensity, JointClassifier):
     def _em(self, trainer: Trainer, source: Source, once: Plan, form: EmForm = EXACT) -> tuple[SdEM[Any], Any]:
         """Run the stages that find a start; return EM's learner, and the start."""
         kind = Kind(self.components, float(self.alpha), float(self.offset))
-        numbers, weights = components_of(self.n_components, source.classes), weights_of_classes(self, source)
-        em = mixture(trainer, source, once, numbers, kind, form, weights, float(self.unlabelled_weight))
-        return em, start_at_examples(trainer, em, source, once)
+        numbers, weights = components_of(self.n_components, source.classes), plans.weights_of_classes(self, source)
+        em = starts.mixture(trainer, source, once, numbers, kind, form, weights, float(self.unlabelled_weight))
+        return em, starts.start_at_examples(trainer, em, source, once)
 
     @property
     def log_weights_(self) -> np.ndarray:
@@ -182,12 +179,12 @@ class EMMixtureClassifier(JointMixture):
     _weights_are_relative = False
 
     def _check(self) -> None:
-        check_em(self)
+        starts.check_em(self)
         super()._check()
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         once = plans.one_pass(self, source)
-        form, plan = em_of(self, once)
+        form, plan = starts.em_of(self, once)
         learner, start = self._em(trainer, source, once, form)
         return final_stage(trainer, learner, plan, start)
 
@@ -225,7 +222,7 @@ class SdemMixtureClassifier(JointMixture):
 
     def _train(self, trainer: Trainer, source: Source) -> Trained:
         """Run the stages that find a start, EM, and sdEM from where it ends."""
-        once, seed = plans.one_pass(self, source), seed_of(self.random_state)
+        once = plans.one_pass(self, source)
         em, start = self._em(trainer, source, once)
         fitted = trainer.run(Stage("EM", em, replace(once, n_epochs=self.n_em_epochs), start)).state
         plan, model, weights = replace(once, n_epochs=self._n_epochs), em.model, em.class_weight
@@ -236,16 +233,16 @@ class SdemMixtureClassifier(JointMixture):
             return final_stage(trainer, SdEM(model, source.weight, rule, loss, weights, share), plan, initial)
         if self.loss == "nll":
             return final_stage(trainer, em, plan, fitted)
-        documents, share = sample(source), defaults.MIXTURE_START_SHARE
+        documents, share = plans.sample(source), defaults.MIXTURE_START_SHARE
         prior = model.alpha + share * (fitted.words.mean(axis=1) - model.alpha)
         sizes = margin_steps(STEP_OF_COUNTS, unit_of(documents, prior), model.alpha, model.class_alpha)
         kernel_form(self.loss, model.n_classes, PACKAGE_LOSSES_ONLY)  # says what is wrong with it
         n_labelled = source.n_labelled or source.weight  # documents without a label ask for no step
-        learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=seed)
-        weight = weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
+        learner = SdEM(model, n_labelled, Merge(sizes), self.loss, weights, seed=once.seed)
+        weight = starts.weight_of_margin(fitted, documents, defaults.MIXTURE_MARGIN, model.head.component_class)
         class_counts = model.class_alpha + share * fitted.class_counts
-        initial = start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
-        return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, seed), initial)
+        initial = starts.start_at(model.start_at(prior)._replace(class_counts=class_counts), fitted, weight)
+        return final_stage(trainer, learner, plans.sequential(source.n_documents, self._n_epochs, once.seed), initial)
 
 
 NO_GAPS = "multiplicative updates have no place for missing values: impute them, or take EMMixtureClassifier"
@@ -314,19 +311,18 @@ class MultiplicativeMixtureClassifier(Components):
         if sparse and self.init == "em":
             raise ValueError("init='em' needs a table: pass X dense, or start at examples")
         if sparse and self.dtype != "float64":
-            raise ValueError(
-                f"dtype={self.dtype!r} is for tables, and X is sparse: leave it at 'float64', or pass X dense"
-            )
-        once, weights = plans.one_pass(self, source), weights_of_classes(self, source)
+            raise ValueError(f"dtype={self.dtype!r} is for tables, and X is sparse: take 'float64', or pass X dense")
+        once, weights = plans.one_pass(self, source), plans.weights_of_classes(self, source)
         numbers = components_of(self.n_components, source.classes[:1] if self.shared else source.classes)
         component_class = () if self.shared else tuple(np.repeat(np.arange(len(numbers)), numbers).tolist())
-        survey = surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
+        survey = starts.surveyed(trainer, source, once, max(numbers), labelled=not self.shared)
         if survey.n_missing or survey.lowest < 0:
             raise ValueError(NO_GAPS if survey.n_missing else NOT_NEGATIVE)
         scale = scale_of(survey.summed_rows / survey.n_documents) if self.scaling == "rows" else 0.0
         transform, eta = RowTransform(scale, bool(self.expand)), scale or survey.largest_sum
         if self.expand:
-            eta = surveyed(trainer, source, once, 1, "expanded rows", labelled=False, transform=transform).largest_sum
+            expanded = starts.surveyed(trainer, source, once, 1, "expanded rows", labelled=False, transform=transform)
+            eta = expanded.largest_sum
         n_inputs, head = transform.n_features(source.n_features), PosteriorClasses(len(source.classes))
         model = PosteriorMixture(head, sum(numbers), n_inputs, component_class, transform, self.dtype)
         largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
@@ -334,8 +330,8 @@ class MultiplicativeMixtureClassifier(Components):
         if self.init == "em":
             rows = source.corpus.transformed(OfValues(RowTransform(scale).dense))
             kind = Kind("gaussian" if self.expand else "exponential")
-            em = mixture(trainer, source, once, numbers, kind, class_weight=weights, corpus=rows)
-            at_examples = start_at_examples(trainer, em, source, once, corpus=rows)
+            em = starts.mixture(trainer, source, once, numbers, kind, class_weight=weights, corpus=rows)
+            at_examples = starts.start_at_examples(trainer, em, source, once, corpus=rows)
             few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
             state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows)).state
             start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)

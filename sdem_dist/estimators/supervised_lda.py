@@ -17,15 +17,7 @@ from sdem_dist.inputs.source import Source
 from sdem_dist.inputs.spec import Extra, Spec
 from sdem_dist.label_scores import decisions_of
 from sdem_dist.learners.surveys import WordSummary
-from sdem_dist.models.topic_heads import (
-    Levels,
-    Numbers,
-    Rates,
-    SigmoidLabels,
-    SoftmaxClasses,
-    TopicHead,
-    level_thresholds,
-)
+from sdem_dist.models import topic_heads as heads
 from sdem_dist.models.topics import outputs
 from sdem_dist.reports.explaining import refused
 from sdem_dist.reports.explanation import DocumentParts
@@ -34,6 +26,8 @@ from sdem_dist.reports.top_words import named
 
 if TYPE_CHECKING:
     from distributed import Client
+
+SHOWN = ("accuracy", "ncll", "micro_f1", "label_log_loss")
 
 
 @p.estimator
@@ -89,23 +83,15 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     )
 
     spec = Spec(
-        "sparse",
-        "labels",
-        "class",
-        ("accuracy", "ncll", "micro_f1", "label_log_loss"),
-        topics="documents",
-        unlabelled=True,
-        label_sets=True,
-        poor_score=True,
+        "sparse", "labels", "class", SHOWN, topics="documents", unlabelled=True, label_sets=True, poor_score=True
     )
-
     _takes_hidden = True
 
     @property
     def _monitor(self) -> str:
         return "label_log_loss" if self.several_labels else "ncll"
 
-    def _head(self, source: Source, summary: WordSummary) -> TopicHead:
+    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
         several = source.members is not None
         if several and (self.ordered or self.class_weight is not None or self.unlabelled is not None):
             raise ValueError(
@@ -128,20 +114,20 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
                     f"ordered levels are in the order of the alphabet: {', '.join(map(str, levels))}; write texts of one "
                     "length, such as 02 and 10, or numbers"
                 )
-        kind = SigmoidLabels if several else Levels if self.ordered else SoftmaxClasses
+        kind = heads.SigmoidLabels if several else heads.Levels if self.ordered else heads.SoftmaxClasses
         return kind(len(source.classes), float(self.gamma))
 
     @property
     def coef_(self) -> np.ndarray:
         """U, shape (n_classes, n_components); with `ordered` of the score, shape (1, n_components)."""
-        return np.asarray(self._parameters.output[: 1 if isinstance(self.learner_.head, Levels) else None])
+        return np.asarray(self._parameters.output[: 1 if isinstance(self.learner_.head, heads.Levels) else None])
 
     @property
     def level_thresholds_(self) -> np.ndarray:
         """With `ordered`: what gamma times a document's score must pass for the next level, shape (n_classes - 1,)."""
-        if not isinstance(self.learner_.head, Levels):
+        if not isinstance(self.learner_.head, heads.Levels):
             raise AttributeError("level_thresholds_ are those of ordered=True")
-        return level_thresholds(self._parameters.output)
+        return heads.level_thresholds(self._parameters.output)
 
     @property
     def thresholds_(self) -> np.ndarray:
@@ -157,7 +143,7 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
     def _scores(self, theta: np.ndarray) -> np.ndarray:
         """Return what decides between classes, or the log-odds of labels, from topic proportions."""
         linear = outputs(self._parameters.output, theta)
-        if isinstance(self.learner_.head, Levels):
+        if isinstance(self.learner_.head, heads.Levels):
             return np.asarray(self.learner_.head.scores(self._parameters.output, linear))
         return np.asarray(self.learner_.head.gamma * linear)
 
@@ -168,7 +154,7 @@ class SupervisedLDAClassifier(LabelSets, SupervisedTopics):
         output, (a, b) = self.learner_.head.gamma * self._parameters.output, pairs.T
         if self.several_labels:
             says = output[a]
-        elif isinstance(self.learner_.head, Levels):
+        elif isinstance(self.learner_.head, heads.Levels):
             says = np.sign(a - b)[:, None] * output[:1]
         else:
             says = output[a] - output[b]
@@ -218,22 +204,22 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
         super()._describe(source)
         self._single = source.single
 
-    def _head(self, source: Source, summary: WordSummary) -> TopicHead:
+    def _head(self, source: Source, summary: WordSummary) -> heads.TopicHead:
         if not np.isfinite(summary.squares).all():
             raise ValueError("y has numbers too large for their variance to be a float64: divide them by a constant")
         mean = summary.mean
         if self.family == "gaussian":
-            return Numbers(len(mean), float(self.gamma), tuple(mean.tolist()), tuple(summary.scale.tolist()))
+            return heads.Numbers(len(mean), float(self.gamma), tuple(mean.tolist()), tuple(summary.scale.tolist()))
         if not (mean > 0.0).all():
             raise ValueError("family='poisson' learns counts, and the mean of y is not positive")
-        return Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()))
+        return heads.Rates(len(mean), float(self.gamma), (0.0,) * len(mean), tuple(mean.tolist()))
 
     @property
     def coef_(self) -> np.ndarray:
         """What each topic predicts, of counts its logarithm, shape (n_targets, n_components)."""
         head, output = self.learner_.head, self._parameters.output
         scale = np.asarray(head.scale)[:, None]
-        if isinstance(head, Rates):
+        if isinstance(head, heads.Rates):
             return np.asarray(output + np.log(scale))
         return np.asarray(np.asarray(head.location)[:, None] + scale * output)
 
@@ -247,13 +233,13 @@ class SupervisedLDARegressor(EngineRegressor, SupervisedTopics):
         def predicted(rows: Any) -> np.ndarray:
             # A document's topics sum to 1, so that the targets' location can be each topic's.
             linear = outputs(self.coef_, self._transformed(rows))
-            means = np.exp(linear) if isinstance(self.learner_.head, Rates) else linear
+            means = np.exp(linear) if isinstance(self.learner_.head, heads.Rates) else linear
             return means[:, 0] if self._single else means
 
         return over_blocks(self, X, predicted, None if self._single else self.learner_.n_labels, client)
 
     def _number_parts(self, documents: object, target: int) -> tuple[np.ndarray, float, list[DocumentParts]]:
-        if isinstance(self.learner_.head, Rates):  # a product over topics
+        if isinstance(self.learner_.head, heads.Rates):  # a product over topics
             raise refused(self)
         theta, mean = self._transformed(documents), float(self.learner_.head.location[target])
         says = np.broadcast_to(self.coef_[target] - mean, theta.shape)

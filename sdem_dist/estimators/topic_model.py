@@ -142,7 +142,7 @@ class TopicModel(WithTopics):
             share = share_held_out(defaults.WORDS_SHARE, int(source.n_labelled or n))
             if not share:
                 raise ValueError(
-                    "words_weight='auto' holds a fifth of the labelled documents out, 20 at least: give a number"
+                    "words_weight='auto' holds out a fifth of labelled documents, 20 at least: give a number"
                 )
             policy = HoldoutPolicy(trainer, source, share, None, self._monitor, plan.n_epochs, gate=False)
             trials = {w: replace(learner, model=replace(model, words_weight=w)) for w in defaults.WORDS_WEIGHTS}

@@ -103,9 +103,7 @@ def run_fit(
     if checkpoint is not None:
         folder = place(checkpoint)
         if folder.is_file() or (folder / "zarr.json").exists():
-            raise ValueError(
-                f"{checkpoint} is a file or a corpus; checkpoints are kept in a folder of their own: name another"
-            )
+            raise ValueError(f"{checkpoint} is a file or a corpus: checkpoints need a folder of their own")
         checkpoints = Checkpoints(folder, checkpoint_rounds, checkpoint_seconds)
     if patience is not None and validation is None and not estimator.holds_out:
         raise ValueError("patience needs validation documents: pass validation=(X, y) or a corpus")
@@ -181,10 +179,7 @@ def corpus_in_scratch(estimator: Estimator, X: Any, y: Any, sample_weight: Any, 
     refuse_address(client)
     target, dense, scratch = estimator.spec.target, estimator._layout == "dense", scratch_folder()
     if dense and target == "numbers":
-        raise ValueError(
-            "a cluster cannot take the target of a table from Dask collections: write a corpus with sdem_dist.write_corpus "
-            "and pass that"
-        )
+        raise ValueError("tables of Dask collections cannot have a target: pass a corpus of sdem_dist.write_corpus")
     with ExitStack() as stack:
         if scratch is not None and is_url(scratch):
             folder = f"{scratch.rstrip('/')}/sdem-{secrets.token_hex(8)}"
