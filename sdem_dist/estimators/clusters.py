@@ -78,9 +78,9 @@ class ClusterMixture(WithDensity, Clustering):
         plan = plans.one_pass(self, source)
         form, long = starts.em_of(self, plan)
         kind = Kind(self._family, pseudo_count(alpha, 0) if words else alpha)
-        of_weights = float(getattr(self, "weight_alpha", 1.0))
-        numbers = (int(self.n_components),)
-        learner: Any = starts.mixture(trainer, source, plan, numbers, kind, form, weight_alpha=of_weights)
+        learner: Any = starts.mixture(trainer, source, plan, (int(self.n_components),), kind, form)
+        if isinstance(self, MultinomialMixture):
+            learner = replace(learner, model=replace(learner.model, class_alpha=float(self.weight_alpha)))
         # Starts are compared after exact EM: one draw, or a batch, says little of them.
         exact = replace(form, kind="soft", annealing=1.0)
         short = learner if form.rises else replace(learner, rule=replace(learner.rule, form=exact))

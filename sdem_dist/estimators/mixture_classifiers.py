@@ -93,7 +93,8 @@ class JointMixture(Components, WithDensity, JointClassifier):
         """Run the stages that find a start; return EM's learner, and the start."""
         kind = Kind(self.components, float(self.alpha), float(self.offset))
         numbers, weights = components_of(self.n_components, source.classes), plans.weights_of_classes(self, source)
-        em = starts.mixture(trainer, source, once, numbers, kind, form, weights, float(self.unlabelled_weight))
+        how = {"class_weight": weights, "unlabelled_weight": float(self.unlabelled_weight)}
+        em = starts.mixture(trainer, source, once, numbers, kind, form, **how)
         return em, starts.start_at_examples(trainer, em, source, once)
 
     @property
@@ -328,12 +329,12 @@ class MultiplicativeMixtureClassifier(Components):
         largest = (eta or 1.0) * (1.0 + 16.0 * float(np.finfo(self.dtype).eps))  # sums of rounded rows stay below it
         rule = Multiplicative(largest, self.schedule, bool(self.accelerate))
         if self.init == "em":
-            rows = source.corpus.transformed(OfValues(RowTransform(scale).dense))
+            rows = replace(source, corpus=source.corpus.transformed(OfValues(RowTransform(scale).dense)))
             kind = Kind("gaussian" if self.expand else "exponential")
-            em = starts.mixture(trainer, source, once, numbers, kind, class_weight=weights, corpus=rows)
-            at_examples = starts.start_at_examples(trainer, em, source, once, corpus=rows)
+            em = starts.mixture(trainer, rows, once, numbers, kind, class_weight=weights)
+            at_examples = starts.start_at_examples(trainer, em, rows, once)
             few = replace(once, n_epochs=defaults.START_EM_EPOCHS)
-            state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows)).state
+            state = trainer.run(Stage("EM", em, few, at_examples, corpus=rows.documents)).state
             start = weights_of_features(em.model.variables, state.best_mu, state.best_counts + 1.0, component_class)
         else:
             examples = rows_at(source.corpus, np.concatenate(examples_of(survey, numbers)))

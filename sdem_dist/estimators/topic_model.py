@@ -10,7 +10,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from sdem_dist.corpus import Corpus
 from sdem_dist.documents import Documents
 from sdem_dist.engine.plan import Plan, Stage
 from sdem_dist.engine.trainer import Trainer
@@ -18,8 +17,8 @@ from sdem_dist.estimators import parameters as p
 from sdem_dist.estimators.predictions import WithTopics
 from sdem_dist.fitting import defaults, plans
 from sdem_dist.fitting.holdout import Candidate, HoldoutPolicy, share_held_out
-from sdem_dist.fitting.scoring import over_corpus, pieces
-from sdem_dist.inputs.source import Source, documents_of, source_of
+from sdem_dist.fitting.scoring import over_corpus
+from sdem_dist.inputs.source import Source, documents_of
 from sdem_dist.inputs.spec import Extra, Spec, Trained, final_stage
 from sdem_dist.inputs.validation import seed_of
 from sdem_dist.learners.other_rules import MirrorSteps
@@ -244,6 +243,13 @@ class LatentDirichletAllocation(TopicModel):
         """Return a pass that scores documents which were not trained on, with particles."""
         return learner.decided(n_particles=int(self.n_particles))
 
+    def _estimated(self, X: object) -> np.ndarray:
+        """Return ln p(words) of documents in memory, and how many words they have, shape (n_samples, 2)."""
+        documents = documents_of(self, X)
+        alpha = self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
+        values = log_probability(self._parameters.topics, documents, alpha, self.n_particles)
+        return np.stack([values, lengths(documents)], axis=1)
+
     @p.takes("X", returns="ndarray of shape (n_samples,), float64\nIn nats.")
     def score_samples(self, X: object) -> np.ndarray:
         """Return ln p(words of each document), shape (n_samples,), by the left-to-right estimator.
@@ -251,19 +257,13 @@ class LatentDirichletAllocation(TopicModel):
         Topics and proportions are summed out, see `sdem_dist.models.lda.log_probability`. The prior is `alpha_`, or
         ``alpha_ - 1`` where it was learned: the pseudo-counts that make the counts of topics most probable.
         """
-        topics, alpha = self._parameters.topics, self.alpha_ - (1.0 if self.learner_.model.inference.learned else 0.0)
-        return over_corpus(self, X, lambda b: log_probability(topics, documents_of(self, b), alpha, self.n_particles))
+        return over_corpus(self, X, self._estimated)[:, 0]
 
     @p.takes("X", "y", returns="float\nIn nats.")
     def score(self, X: object, y: object = None) -> float:
         """Return the mean log-likelihood of a word of documents in memory or of a corpus, see `score_samples`."""
-        if isinstance(X, Corpus):
-            source_of(self, X, use="score")  # its pieces do not say which words their columns are
-        total = words = 0.0
-        for rows in pieces(X):
-            total += float(self.score_samples(rows).sum())
-            words += float(lengths(documents_of(self, rows)).sum())
-        return total / max(words, 1.0)
+        values, n_words = over_corpus(self, X, self._estimated).T
+        return float(values.sum() / max(n_words.sum(), 1.0))
 
     @p.takes("X")
     def perplexity(self, X: object) -> float:

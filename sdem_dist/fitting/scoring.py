@@ -31,14 +31,11 @@ if TYPE_CHECKING:
 BATCH_DOCUMENTS = 16_384  # most documents of a corpus that are read at a time
 BATCH_ENTRIES = 1 << 22  # about the most entries that are read at a time, where documents are long
 AnyCorpus = Corpus | MemoryCorpus
+OfRows = Callable[[Any], np.ndarray]  # takes rows in memory, also as documents, and returns an array with as many rows
 
 
 def over_blocks(
-    estimator: Estimator,
-    X: Any,
-    function: Callable[[Any], np.ndarray],
-    n_columns: int | None,
-    client: Client | None = None,
+    estimator: Estimator, X: Any, function: OfRows, n_columns: int | None, client: Client | None = None
 ) -> Any:
     """Return ``function(X)``, lazily for a dask array or DataFrame, piece by piece for a corpus, see `over_corpus`.
 
@@ -71,14 +68,8 @@ def over_blocks(
     return X.map_partitions(of_partition, meta=of_partition(X._meta))
 
 
-def over_corpus(
-    estimator: Estimator, X: Any, function: Callable[[Any], np.ndarray], client: Client | None = None
-) -> np.ndarray:
-    """Return ``function(X)``; the documents of a corpus, or of a part of it, are read a bounded number at a time.
-
-    `function`: from rows in memory, also `Documents` or `DenseDocuments`, to an array with as many rows.
-    `client`: its workers read a corpus and apply the function.
-    """
+def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client | None = None) -> np.ndarray:
+    """Return ``function(X)``; a corpus, or a part of it, is read a bounded number at a time, by a client's workers."""
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
         raise ValueError(
@@ -108,9 +99,7 @@ def over_corpus(
     return output
 
 
-def _apply(
-    function: Callable[[Any], np.ndarray], corpus: AnyCorpus, start: int, stop: int, rows: np.ndarray | None
-) -> np.ndarray:
+def _apply(function: OfRows, corpus: AnyCorpus, start: int, stop: int, rows: np.ndarray | None) -> np.ndarray:
     """Return the result for some documents of a piece, by their positions in it; None: for all."""
     try:
         documents = corpus.read(start, stop)

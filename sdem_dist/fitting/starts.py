@@ -19,6 +19,7 @@ from sdem_dist.inputs.weighted import unweighed
 from sdem_dist.learners import starts
 from sdem_dist.learners.rules import ClosedForm
 from sdem_dist.learners.sdem import SdEM
+from sdem_dist.learners.starts import Kind
 from sdem_dist.learners.surveys import Columns, Survey, SurveyResult, examples_of
 from sdem_dist.models.em import EXACT, EmForm
 from sdem_dist.models.feature_classes import FeatureClasses
@@ -48,11 +49,11 @@ def em_of(estimator: Any, once: Plan) -> tuple[EmForm, Plan]:
 
 
 def surveyed(
-    trainer: Trainer, source: Source, plan: Plan, n_examples: int, name: str = "survey", corpus: Any = None, **how: Any
+    trainer: Trainer, source: Source, plan: Plan, n_examples: int, name: str = "survey", **how: Any
 ) -> SurveyResult:
     """Run the stage that draws examples and sums up rows, and return what it found."""
     survey = Survey(source.n_features, max(1, len(source.classes)), n_examples, seed=plan.seed, **how)
-    return trainer.run(Stage(name, survey, plan, corpus=corpus)).state
+    return trainer.run(Stage(name, survey, plan, corpus=source.documents)).state
 
 
 def sampled_positions(survey: SurveyResult) -> list[int]:
@@ -64,27 +65,26 @@ def mixture(
     trainer: Trainer,
     source: Source,
     once: Plan,
-    numbers: tuple[int, ...],  # components of each class; a mixture without labels is one class
-    kind: starts.Kind,
+    numbers: tuple[int, ...],
+    kind: Kind,
     form: EmForm = EXACT,
-    class_weight: tuple[float, ...] | None = None,
-    unlabelled_weight: float = 1.0,
-    weight_alpha: float = 1.0,  # pseudo-count of each component of multinomials
-    corpus: Any = None,  # the documents, if they are not the source's
+    **weights: Any,
 ) -> SdEM[Any]:
-    """Return EM's learner of a mixture, for columns of a table after a pass over these."""
+    """Return EM's learner of a mixture, for columns of a table after a pass over these.
+
+    `numbers`: components of each class; a mixture without labels is one class. `weights`: as of `SdEM`.
+    """
     head: Any = Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
     of_words = kind.name == "multinomial"
-    model: Any = NaiveBayes(source.n_features, head, kind.alpha, weight_alpha)
+    model: Any = NaiveBayes(source.n_features, head, kind.alpha)
     if not of_words:
-        summary = trainer.run(Stage("columns", Columns(source.n_features, weighted=True), once, corpus=corpus)).state
-        model = FeatureClasses(FeatureModel((kind.block(summary),)), head)
-    rule = ClosedForm(form, monitored=not of_words)
-    return SdEM(model, source.weight, rule, "nll", class_weight, unlabelled_weight, seed=once.seed)
+        columns = Stage("columns", Columns(source.n_features, weighted=True), once, corpus=source.documents)
+        model = FeatureClasses(FeatureModel((kind.block(trainer.run(columns).state),)), head)
+    return SdEM(model, source.weight, ClosedForm(form, monitored=not of_words), seed=once.seed, **weights)
 
 
 def start_at_examples(
-    trainer: Trainer, em: SdEM[Any], source: Source, once: Plan, which: str = "", corpus: Any = None
+    trainer: Trainer, em: SdEM[Any], source: Source, once: Plan, which: str = ""
 ) -> Callable[[], Any]:
     """Run the generative fit and the survey; return what makes the start half way to random examples."""
     labelled, of_words = len(source.classes) > 0, isinstance(em.model, NaiveBayes)
@@ -94,13 +94,13 @@ def start_at_examples(
         model = replace(model, class_alpha=0.0)
     rule = ClosedForm(complete=labelled or of_words)
     generative = SdEM(model, source.weight, rule, class_weight=em.class_weight)
-    classes: Any = trainer.run(Stage(f"classes{which}", generative, once, corpus=corpus)).state
-    survey = surveyed(trainer, source, once, max(numbers), f"survey{which}", corpus, labelled=labelled)
+    classes: Any = trainer.run(Stage(f"classes{which}", generative, once, corpus=source.documents)).state
+    survey = surveyed(trainer, source, once, max(numbers), f"survey{which}", labelled=labelled)
     positions = np.concatenate(examples_of(survey, numbers))
 
     def half_way() -> Any:
         if not of_words:
-            examples = starts.rows_at(corpus or source.corpus, positions)
+            examples = starts.rows_at(source.corpus, positions)
             return starts.features_at_examples(examples, numbers, em.model.variables, classes)
         documents = (starts.rows_at(source.corpus, [position])[0] for position in positions)
         counts = source.class_counts if labelled else (source.weight,)
