@@ -48,13 +48,14 @@ except ImportError:  # scikit-learn before 1.9 has none
 @contextmanager
 def notifying(callbacks: Sequence[Callback], estimator: Estimator) -> Iterator[None]:
     """Call the methods `fitted` of callbacks that have one after a fit, or `failed` if it fails or is interrupted."""
-    name, arguments = "failed", ()
     try:
         yield
-        name, arguments = "fitted", (estimator,)
-    finally:
+    except BaseException:
         for callback in callbacks:
-            getattr(callback, name, lambda *_: None)(*arguments)
+            getattr(callback, "failed", lambda: None)()
+        raise
+    for callback in callbacks:
+        getattr(callback, "fitted", lambda _: None)(estimator)
 
 
 @contextmanager

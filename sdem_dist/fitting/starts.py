@@ -62,17 +62,11 @@ def sampled_positions(survey: SurveyResult) -> list[int]:
 
 
 def mixture(
-    trainer: Trainer,
-    source: Source,
-    once: Plan,
-    numbers: tuple[int, ...],
-    kind: Kind,
-    form: EmForm = EXACT,
-    **weights: Any,
+    trainer: Trainer, source: Source, once: Plan, numbers: tuple[int, ...], kind: Kind, form: EmForm = EXACT, **how: Any
 ) -> SdEM[Any]:
     """Return EM's learner of a mixture, for columns of a table after a pass over these.
 
-    `numbers`: components of each class; a mixture without labels is one class. `weights`: as of `SdEM`.
+    `numbers`: components of each class; a mixture without labels is one class. `how`: of `SdEM`.
     """
     head: Any = Classes(len(numbers), tuple(np.repeat(np.arange(len(numbers)), numbers).tolist()))
     of_words = kind.name == "multinomial"
@@ -80,7 +74,7 @@ def mixture(
     if not of_words:
         columns = Stage("columns", Columns(source.n_features, weighted=True), once, corpus=source.documents)
         model = FeatureClasses(FeatureModel((kind.block(trainer.run(columns).state),)), head)
-    return SdEM(model, source.weight, ClosedForm(form, monitored=not of_words), seed=once.seed, **weights)
+    return SdEM(model, source.weight, ClosedForm(form, monitored=not of_words), seed=once.seed, **how)
 
 
 def start_at_examples(
@@ -138,13 +132,11 @@ def train_with_unlabelled(nb: Any, trainer: Trainer, source: Source) -> tuple[Tr
         labelled = labelled.weighed_by(frequency, n_labelled)
         is_frequent = cast(Any, source.corpus).document_frequency >= source.weighting.min_df
         source = source.weighed_by(np.where(is_frequent, np.maximum(frequency, 1), 0), n_labelled, min_df=1)
-
     trainer, labelled_trainer = _seeing(trainer, source), _seeing(trainer, labelled)
     candidate = nb._candidate(source, None)
     learner = replace(candidate.learner, n_documents=source.n_labelled)
     initial = cast(MadeByWorkers[SdemState], candidate.initial).block(0, 1)
     plan = replace(candidate.plan, n_epochs=defaults.FEW_EPOCHS) if nb.n_epochs == "auto" else candidate.plan
-
     some = plans.sample(source)
 
     def begin(trial: SdEM[Any], which: str = "") -> tuple[Callable[[], SdemState], float]:
