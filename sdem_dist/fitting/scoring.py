@@ -73,8 +73,8 @@ def over_corpus(estimator: Estimator, X: Any, function: OfRows, client: Client |
     check_is_fitted(estimator)
     if client is not None and not isinstance(X, Corpus):
         raise ValueError(
-            "a client's workers read a corpus on disk, and there is none: leave client out (predictions of a dask array are "
-            "one themselves), or write a corpus with write_corpus or sdem ingest"
+            "a client's workers read a corpus on disk: write one with write_corpus or sdem ingest, or leave client out; the "
+            "predictions of a dask array are one themselves"
         )
     if not isinstance(X, AnyCorpus):
         return function(X)
