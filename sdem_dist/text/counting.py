@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from functools import lru_cache
@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
+from safetensors.numpy import load, save
 
 from sdem_dist.corpus import open_corpus
 from sdem_dist.corpus.collect import collect
@@ -25,12 +26,13 @@ from sdem_dist.errors import IngestError
 from sdem_dist.storage.encoding import JsonObject, decode_strings, encode_strings
 from sdem_dist.storage.kept import SUMMARY, driver_folder, once
 from sdem_dist.storage.threads import in_threads, n_cores
-from sdem_dist.text.counters import CsrCounts, FixedCounter, HashingCounter, Vocabulary, arranged, joined
 from sdem_dist.text.files import BLOCK_BYTES
 from sdem_dist.text.sources import Reading
 from sdem_dist.text.splits import InputSplit
-from sdem_dist.text.terms import Runs, TermColumns, load_arrays, save_arrays
+from sdem_dist.text.terms import Runs, TermColumns
 from sdem_dist.text.texts import Records, Texts, pieces, sample_scripts
+from sdem_dist.text.tokens import CsrCounts
+from sdem_dist.text.transform import TextTransformer, arranged, joined, matrix_of
 from sdem_dist.text.validation import NONE, RowValidator
 from sdem_dist.text.vectorizer import VectorizerSettings
 
@@ -60,42 +62,35 @@ def _trains(held_out: np.ndarray, weights: np.ndarray | None) -> np.ndarray:
     return ~held_out if weights is None else ~held_out & (weights > 0)
 
 
-class Beside(NamedTuple):
-    """What stands beside the counts of consecutive documents; each array has a value for every document."""
-
-    labels: np.ndarray  # int32: codes of classes in the order in which the part has them
-    held_out: np.ndarray  # bool
-    weights: np.ndarray | None  # float64
-    groups: np.ndarray | None  # uint64: hashes of groups
-    ids: np.ndarray | None  # object: str
-
-
 class CountedBlock(NamedTuple):
+    """Consecutive documents; what stands beside their counts has a value for each."""
+
     counts: CsrCounts  # columns are the terms of a run, or those of the corpus
     n_columns: int
     run: int  # its number, or -1 where columns are those of the corpus
-    beside: Beside
+    labels: np.ndarray  # int32: codes of classes in the order in which the part has them
+    held_out: np.ndarray  # bool
+    weights: np.ndarray | None = None  # float64
+    groups: np.ndarray | None = None  # uint64: hashes of groups
+    ids: np.ndarray | None = None  # object: str
 
 
 def save_block(path: Path, block: CountedBlock) -> None:
-    """Write a block, without pickle."""
-    counts, values, beside = block.counts, block.counts.counts, block.beside
+    arrays = {**block._asdict(), **block.counts._asdict(), "numbers": np.array([block.n_columns, block.run])}
+    values = block.counts.counts
     if values.dtype.kind != "f" and len(values):  # the smallest dtype halves the files or better
-        values = values.astype(np.min_scalar_type(int(values.max())))
-    none = np.zeros(0)
-    weights, groups = (none if column is None else column for column in (beside.weights, beside.groups))
-    ids = (none, none) if beside.ids is None else encode_strings(beside.ids.tolist())
-    numbers = np.array([block.n_columns, block.run])
-    save_arrays(
-        path, numbers, counts.indptr, counts.nodes, values, beside.labels, beside.held_out, weights, groups, *ids
-    )
+        arrays["counts"] = values.astype(np.min_scalar_type(int(values.max())))
+    if block.ids is not None:
+        arrays["ids"], arrays["id_offsets"] = encode_strings(block.ids.tolist())
+    path.write_bytes(save({name: array for name, array in arrays.items() if isinstance(array, np.ndarray)}))
 
 
 def load_block(path: Path) -> CountedBlock:
-    (n_columns, run), *counts, labels, held_out, weights, groups, id_bytes, id_offsets = load_arrays(path, 10)
-    ids = np.array(decode_strings(id_bytes, id_offsets), object) if len(id_offsets) else None
-    beside = Beside(labels, held_out, weights if len(weights) else None, groups if len(groups) else None, ids)
-    return CountedBlock(CsrCounts(*counts), int(n_columns), int(run), beside)
+    arrays = load(path.read_bytes())
+    counts, (n_columns, run) = CsrCounts(*map(arrays.pop, CsrCounts._fields)), arrays.pop("numbers").tolist()
+    if "ids" in arrays:
+        arrays["ids"] = np.array(decode_strings(arrays["ids"], arrays.pop("id_offsets")), object)
+    return CountedBlock(counts, n_columns, run, **arrays)
 
 
 class TextSpool:
@@ -140,22 +135,19 @@ class Tally:
 
     def add(self, records: Records, held_out: np.ndarray) -> np.ndarray:
         """Count the next documents; return their labels' codes, int32."""
-        for label in dict.fromkeys(records.labels):
-            self.classes.setdefault(label, len(self.classes))
-        self.n_blocks += 1
-        self.n_documents += len(held_out)
-        self.n_held_out += int(held_out.sum())
-        self.n_training += int(_trains(held_out, records.weights).sum())
+        n_training = int(_trains(held_out, records.weights).sum())
+        block = Tally(1, len(held_out), int(held_out.sum()), n_training, dict.fromkeys(records.labels, 0))
         if (matrix := records.matrix) is None:
-            self.scripts = (self.scripts + sample_scripts(records.texts)).tolist()
+            block.scripts = sample_scripts(records.texts).tolist()
         else:
-            self.integral = self.integral and bool((matrix.data == np.floor(matrix.data)).all())
-            self.n_columns = max(self.n_columns, matrix.shape[1])
+            block.integral, block.n_columns = bool((matrix.data == np.floor(matrix.data)).all()), matrix.shape[1]
             if matrix.nnz:
-                self.first_column = min(self.first_column, int(matrix.indices.min()))
+                block.first_column = int(matrix.indices.min())
+        self.merge(block)
         return np.fromiter(map(self.classes.__getitem__, records.labels), np.int32, len(held_out))
 
     def merge(self, part: Tally) -> None:
+        self.n_blocks += part.n_blocks
         self.n_documents += part.n_documents
         self.n_held_out += part.n_held_out
         self.n_training += part.n_training
@@ -196,16 +188,15 @@ class Counting:
         return self.held_out > 0 or self.reading.weight is not None or self.settings.chooses_terms
 
     def gate(self) -> RowValidator:
-        """Return what decides about records, and has refused none yet."""
         separator, unlabelled = self.reading.label_separator, self.reading.missing_label
         return RowValidator(self.on_error, self.known_classes, self.targets, separator=separator, unlabelled=unlabelled)
 
 
 @lru_cache(2)
-def _vocabulary(path: str, uid: str | None) -> Vocabulary:
-    """Return the vocabulary of a corpus; the uid tells it from another that took its place."""
+def _transformer(path: str, uid: str | None) -> TextTransformer:
+    """Return what counts as a corpus does; the uid tells it from another that took its place."""
     corpus = open_corpus(path)
-    return Vocabulary.of(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
+    return TextTransformer(VectorizerSettings.from_json(corpus.header.vectorizer or {}), corpus.vocabulary() or [])
 
 
 def count_documents(
@@ -218,12 +209,16 @@ def count_documents(
     spool: TextSpool | None = None,
 ) -> tuple[Tally, Runs | None]:
     """Count the documents of numbered splits into blocks in `folder`, in threads; return new terms, too."""
-    settings, tally = counting.settings, Tally(n_columns=counting.settings.n_features or 0)
+    settings, tally, transformer = counting.settings, Tally(n_columns=counting.settings.n_features or 0), None
     runs = Runs(folder, settings, n_jobs or n_cores(), tallies=counting.tallies) if counting.learns else None
+    if settings.kind == "hashing":
+        transformer = TextTransformer(settings)
+    elif counting.reference is not None and not counting.numeric:
+        transformer = _transformer(counting.reference, counting.reference_uid)
     # what a block can add to the terms is bounded
     most_bytes = BLOCK_BYTES // (settings.ngram_range[1] - settings.ngram_range[0] + 1)
 
-    def jobs() -> Iterator[tuple[Path, Records, Beside]]:
+    def jobs() -> Iterator[tuple[Path, Records, np.ndarray, np.ndarray]]:
         for number, split in splits:
             row = 0
             for records in split.read(gate):
@@ -234,35 +229,25 @@ def count_documents(
                     if spool is not None:
                         spool.add(block.texts)
                     path = folder / f"block-{tally.n_blocks:06d}"
-                    groups = None if block.groups is None else group_hashes(block.groups)
-                    ids = None if block.ids is None else np.array(list(map(str, block.ids)), object)
-                    yield path, block, Beside(tally.add(block, held_out), held_out, block.weights, groups, ids)
+                    yield path, block, tally.add(block, held_out), held_out
 
-    def worker() -> Callable[[tuple[Path, Records, Beside]], int]:
+    def worker() -> Callable[[tuple[Path, Records, np.ndarray, np.ndarray]], int]:
         run: int | None = None
-        counter: HashingCounter | FixedCounter | None = None
-        if settings.kind == "hashing":
-            counter = HashingCounter(settings)
-        elif counting.reference is not None and not counting.numeric:
-            counter = FixedCounter(_vocabulary(counting.reference, counting.reference_uid))
 
-        def count(job: tuple[Path, Records, Beside]) -> int:
+        def count(job: tuple[Path, Records, np.ndarray, np.ndarray]) -> int:
             nonlocal run
-            path, block, beside = job
+            path, block, labels, held_out = job
+            groups = None if block.groups is None else group_hashes(block.groups)
+            ids = None if block.ids is None else np.array(list(map(str, block.ids)), object)
             if runs is not None:
-                run, learning = runs.counter(run)
-                save_block(
-                    path,
-                    CountedBlock(
-                        joined(learning.parts(block.texts, _trains(beside.held_out, beside.weights))), 0, run, beside
-                    ),
-                )
+                run, counter = runs.counter(run)
+                counts = joined(counter.parts(block.texts, _trains(held_out, block.weights)))
+                columns = 0, run
             else:
-                matrix = block.matrix if counter is None else counter.count(block.texts)
-                assert matrix is not None
-                counts = CsrCounts(matrix.indptr, matrix.indices, matrix.data)
-                save_block(path, CountedBlock(counts, matrix.shape[1], -1, beside))
-            return len(beside.labels)
+                matrix: Any = block.matrix if transformer is None else transformer.counts(block.texts)
+                counts, columns = CsrCounts(matrix.indptr, matrix.indices, matrix.data), (matrix.shape[1], -1)
+            save_block(path, CountedBlock(counts, *columns, labels, held_out, block.weights, groups, ids))
+            return len(labels)
 
         return count
 
@@ -298,8 +283,8 @@ def count_split(counting: Counting, scratch: Path, number: int, split: InputSpli
 
 
 MAX_RUNS = 3  # runs whose columns are in memory at a time
-Columns = Sequence[np.ndarray] | TermColumns | None
-"""For each run the column of every node, -1 for those left out, int32; None: the counts have columns already."""
+Columns = Callable[[int], np.ndarray] | None
+"""For a run the column of every node, -1 for those left out, int32; None: the counts have columns already."""
 
 
 @dataclass(frozen=True)
@@ -333,11 +318,11 @@ def placed_documents(
         named: dict[str, ClassLabel | LabelSet] = {NONE: NONE, **dict(placing.classes)}
         classes = column_of([named[label] for label in tally.classes])
     width, positions, n_empty = placing.n_features, list[np.ndarray](), 0
-    columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns.__getitem__)
+    columns_of = None if columns is None else lru_cache(MAX_RUNS)(columns)
 
-    def place(number: int) -> tuple[Beside, np.ndarray, sp.csr_matrix | Canonical]:
+    def place(number: int) -> tuple[CountedBlock, np.ndarray, sp.csr_matrix | Canonical]:
         block = load_block(folder / f"block-{number:06d}")
-        counts, chosen = block.counts, block.beside.held_out == placing.held_out
+        counts, chosen = block.counts, block.held_out == placing.held_out
         rows = np.flatnonzero(chosen)
         if len(rows) < len(chosen):
             sizes = np.diff(counts.indptr)
@@ -352,25 +337,26 @@ def placed_documents(
         if placing.integral and counts.counts.dtype.kind == "u":
             dtype = index_dtype(width)
             indices = counts.nodes.view(dtype) if dtype.itemsize == 4 else counts.nodes.astype(dtype)
-            return block.beside, rows, Canonical(counts.counts, indices, counts.indptr, width)
-        data = counts.counts if placing.integral else counts.counts.astype(np.float32)
-        return block.beside, rows, CsrCounts(counts.indptr, counts.nodes, data).matrix(width)
+            return block, rows, Canonical(counts.counts, indices, counts.indptr, width)
+        if not placing.integral:
+            counts = counts._replace(counts=counts.counts.astype(np.float32))
+        return block, rows, matrix_of(counts, width)
 
     def batches() -> Iterator[tuple[Any, ...]]:
         nonlocal n_empty
         start = 0
         with closing(in_threads(range(tally.n_blocks), lambda: place, n_jobs)) as blocks:
-            for beside, rows, counts in blocks:
+            for block, rows, counts in blocks:
                 positions.append(start + rows)
-                start += len(beside.labels)
+                start += len(block.labels)
                 if not len(rows):
                     continue
                 n_empty += int(np.count_nonzero(np.diff(counts.indptr) == 0))
-                of_rows = classes[beside.labels[rows]]
+                of_rows = classes[block.labels[rows]]
                 labels, targets = (None, of_rows) if of_rows.dtype.kind == "f" else (of_rows, None)
-                ids = first[0] + positions[-1] if beside.ids is None else beside.ids[rows]
+                ids = first[0] + positions[-1] if block.ids is None else block.ids[rows]
                 wrote(len(rows))
-                weights, groups = (None if c is None else c[rows] for c in (beside.weights, beside.groups))
+                weights, groups = (None if column is None else column[rows] for column in (block.weights, block.groups))
                 yield counts, labels, ids, targets, weights, groups
 
     documents = collect(

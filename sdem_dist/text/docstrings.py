@@ -41,26 +41,23 @@ def collect_docstrings() -> tuple[list[str], list[str]]:
     IngestError
         If a package is not installed as files.
     """
-    texts, labels = list[str](), list[str]()
-    distinct: set[str] = set()
+    texts, labels = dict[str, str](), list[str]()
     for package, names in PACKAGES.items():
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise IngestError(
+                f"the package {package} is not installed, so its docstrings cannot be read; pip install it"
+            )
+        # tests are two fifths of the source to parse, and say little about their package
+        folders = list(map(Path, spec.submodule_search_locations))
+        files = [(file, folder) for folder in folders for file in folder.rglob("*.py")]
+        kept = sorted(file for file, folder in files if not {"test", "tests"} & set(file.relative_to(folder).parts))
         own_names = re.compile(rf"\b(?:{'|'.join(map(re.escape, names))})\b", re.IGNORECASE)
-        for docstring in (docstring for file in _source_files(package) for docstring in _docstrings_of(file)):
-            if len(docstring) >= SHORTEST and docstring not in distinct:
-                distinct.add(docstring)
-                texts.append(own_names.sub("", docstring))
+        for docstring in (docstring for file in kept for docstring in _docstrings_of(file)):
+            if len(docstring) >= SHORTEST and docstring not in texts:
+                texts[docstring] = own_names.sub("", docstring)
                 labels.append(package)
-    return texts, labels
-
-
-def _source_files(package: str) -> list[Path]:
-    spec = importlib.util.find_spec(package)
-    if spec is None or not spec.submodule_search_locations:
-        raise IngestError(f"the package {package} is not installed, so its docstrings cannot be read; pip install it")
-    # tests are two fifths of the source to parse, and say little about their package
-    folders = list(map(Path, spec.submodule_search_locations))
-    files = [(file, folder) for folder in folders for file in folder.rglob("*.py")]
-    return sorted(file for file, folder in files if not {"test", "tests"} & set(file.relative_to(folder).parts))
+    return list(texts.values()), labels
 
 
 def _docstrings_of(file: Path) -> Iterator[str]:

@@ -109,12 +109,11 @@ def foreign(start: bytes) -> str | None:
 @dataclass(frozen=True)
 class LineBlock:
     raw: bytes  # in UTF-8, and `PADDING` more bytes; what the file's encoding does not allow is not UTF-8
-    size: int  # without these
     escaped: bool  # bytes that the encoding does not allow are spelled as surrogates; otherwise they stay as they are
 
     @property
     def data(self) -> np.ndarray:
-        return np.frombuffer(self.raw, np.uint8)[: self.size]
+        return np.frombuffer(self.raw, np.uint8)[:-PADDING]
 
     def text(self, start: int, stop: int) -> str:
         """Return some of the bytes as text, with bytes that are not allowed as U+DC80..U+DCFF."""
@@ -127,39 +126,34 @@ def line_blocks(path: Path, encoding: str, part: Part | None = None) -> Iterator
     With `part` some lines only, of a file that is not compressed and in UTF-8.
     """
     escaped, held = not is_utf8_name(encoding), list[bytes]()
-    chunks = _file_pieces(path, part or (0, 1 << 62), is_utf8=not escaped)
+
+    def read_chunks() -> Iterator[bytes]:
+        start, stop = part or (0, 1 << 62)
+        at_start, first, chunk = start == 0 and not escaped, b"", b"more"
+        with open_binary(path) as raw:
+            if start:
+                raw.seek(start)
+            # from standard input take what has arrived: somebody may be typing
+            read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
+            while chunk:
+                chunk = read(min(BLOCK_BYTES, stop - start)) if start < stop else b""
+                start += len(chunk)
+                first += chunk if at_start else b""
+                if at_start and chunk and len(first) < len(_UTF8_MARK):
+                    continue
+                if at_start and (problem := foreign(first)) is not None:
+                    raise IngestError(f"{'standard input' if str(path) == '-' else path}: {problem}")
+                yield first.removeprefix(_UTF8_MARK) if at_start else chunk
+                at_start = False
+
+    chunks = read_chunks()
     if escaped:
         chunks = (text.encode("utf-8", "surrogatepass") for text in decoded(path, chunks, encoding))
     for chunk in chunks:
         cut = chunk.rfind(b"\n") + 1
         held.append(chunk[:cut] if cut else chunk)
         if cut:
-            raw = b"".join([*held, bytes(PADDING)])
+            yield LineBlock(b"".join([*held, bytes(PADDING)]), escaped)
             held = [chunk[cut:]]
-            yield LineBlock(raw, len(raw) - PADDING, escaped)
     if any(held):
-        raw = b"".join([*held, bytes(PADDING)])
-        yield LineBlock(raw, len(raw) - PADDING, escaped)
-
-
-def _file_pieces(path: Path, part: Part, *, is_utf8: bool) -> Iterator[bytes]:
-    """Yield the bytes of a file; of one in UTF-8 without a byte order mark, or an error where it is none."""
-    start, stop = part
-    at_start, first = start == 0 and is_utf8, b""
-    with open_binary(path) as raw:
-        if start:
-            raw.seek(start)
-        # from standard input take what has arrived: somebody may be typing
-        read = raw.read1 if str(path) == "-" and isinstance(raw, io.BufferedReader) else raw.read
-        more = True
-        while more:
-            chunk = read(min(BLOCK_BYTES, stop - start)) if start < stop else b""
-            start, more = start + len(chunk), bool(chunk)
-            if at_start:
-                first += chunk
-                if more and len(first) < len(_UTF8_MARK):
-                    continue
-                if (problem := foreign(first)) is not None:
-                    raise IngestError(f"{'standard input' if str(path) == '-' else path}: {problem}")
-                at_start, chunk = False, first.removeprefix(_UTF8_MARK)
-            yield chunk
+        yield LineBlock(b"".join([*held, bytes(PADDING)]), escaped)

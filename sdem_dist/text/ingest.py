@@ -48,8 +48,8 @@ def ingest(
     """Read sources and write them as a corpus.
 
     Memory holds some blocks of documents and the distinct words, however large the sources. Counted documents wait in a
-    hidden folder beside `path`, which is removed at the end, also after a failure. The next ingest to the same `path`
-    removes what a killed process left. The corpus is the same for every `n_jobs` and `block_documents`.
+    hidden folder beside `path`, which is removed at the end, also after a failure; the next ingest to `path` removes
+    what a killed process left. The corpus is the same for every `n_jobs`, `block_documents` and `client`.
 
     Parameters
     ----------
@@ -62,16 +62,15 @@ def ingest(
     reading : Reading, optional
         How sources are read.
     held_out : float, default 0.0
-        Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source. They have no
-        part in choosing words.
+        Fraction of documents, below 1, that go to `held_out_path` instead, in the order of the source, and have no part
+        in choosing words.
     held_out_path : str or Path, optional
         By default `path` with ``-held-out`` after it.
     vocabulary_from : str or Path, optional
-        For test sets: a corpus whose settings, vocabulary and classes are taken. Then `settings` must not be given, and
-        documents keep the order of the source. Words outside the vocabulary are left out; other labels are bad lines.
+        For test sets: a corpus whose settings, vocabulary and classes are taken, instead of `settings`; documents keep
+        the order of the source. Words outside the vocabulary are left out; other labels are bad lines.
     targets : bool, default False
-        Labels are real numbers to be predicted, see `write_corpus`; as they are where the corpus of
-        `vocabulary_from` has targets.
+        Labels are real numbers to be predicted, see `write_corpus`; so they are if `vocabulary_from` has targets.
     on_error : {"raise", "skip"}
         Whether a bad line ends the ingest or is left out and counted.
     n_jobs : int, optional
@@ -89,8 +88,8 @@ def ingest(
     progress : callable, optional
         Called with (stage, documents done, documents in all or None).
     client : distributed.Client, optional
-        Its workers read, count and write, each source in stretches; all see the sources and the folder of `path`. The
-        corpus is the same. What a killed process had done is kept beside `path`, and the same call goes on from there.
+        Its workers read, count and write; all see the sources and the folder of `path`. What a killed process had done
+        is kept beside `path`, and the same call goes on from there.
 
     Returns
     -------
@@ -118,8 +117,7 @@ def ingest(
     >>> len(open_corpus(folder / "news.zarr"))
     2
     """
-    started = time.monotonic()
-    files, reading = _paths_of(sources), reading or Reading()
+    started, reading = time.monotonic(), reading or Reading()
     if held_out_path is None and held_out:
         held_out_path = f"{str(path).rstrip('/')}-held-out"
     if isinstance(held_out, bool) or not 0 <= held_out < 1:
@@ -135,7 +133,7 @@ def ingest(
     if not is_count(random_state, -(2**63)):
         raise ValueError(f"random_state is an integer, not {random_state!r}")
     destinations = [str(p) for p in (path, held_out_path) if p is not None]
-    _check_destinations(destinations, overwrite)
+    files = _checked_paths([sources] if isinstance(sources, str | Path) else sources, destinations, overwrite)
     form = numeric_format(files, reading)
     of_text = [name for name in ("id", "group", "weight") if getattr(reading, name) is not None]
     if form is not None and (keep_text or of_text):
@@ -144,16 +142,11 @@ def ingest(
         name = "keep_text" if keep_text else "n_jobs"
         raise ValueError(f"{name} is for an ingest by this process: leave client out, or leave {name} out")
     reference = None if vocabulary_from is None else open_corpus(vocabulary_from)
+    settings = _checked_settings(settings or VectorizerSettings(), reference, form)
     several, known_classes = reading.label_separator is not None, None
-    if reference is None:
-        settings = _settings_for(settings or VectorizerSettings(), form)
-    else:
+    if reference is not None:
         header = reference.header
-        settings, several, targets = (
-            _settings_of(reference, form),
-            header.label_sets is not None,
-            targets or header.n_targets > 0,
-        )
+        several, targets = header.label_sets is not None, targets or header.n_targets > 0
         recorded = header.made_by.get("zero_based")
         if several and reading.label_separator is None:
             reading = replace(reading, label_separator=header.label_separator or ",")
@@ -177,33 +170,21 @@ def ingest(
         held_out,
         random_state,
     )
-    executor = None
+    executor, progress = None, progress or (lambda stage, done, total: None)
     if client is not None:
         from sdem_dist.engine.dask import DaskExecutor
 
         executor = DaskExecutor(client)
-    run = IngestRun(
-        files,
-        destinations,
-        counting,
-        reference,
-        None if vocabulary_from is None else str(vocabulary_from),
-        n_jobs,
-        shard_documents,
-        overwrite,
-        keep_text,
-        progress or (lambda stage, done, total: None),
-        executor,
-    )
-    report = run.run()
+    followed = None if vocabulary_from is None else str(vocabulary_from)
+    how = n_jobs, shard_documents, overwrite, keep_text, progress, executor
+    report = IngestRun(files, destinations, counting, reference, followed, *how).run()
     report.path, report.held_out_path = str(path), None if held_out_path is None else str(held_out_path)
     report.seconds = time.monotonic() - started
     return report
 
 
-def _paths_of(sources: str | Path | Sequence[str | Path]) -> list[Path]:
-    if isinstance(sources, str | Path):
-        sources = [sources]
+def _checked_paths(sources: Sequence[str | Path], destinations: list[str], overwrite: bool) -> list[Path]:
+    """Return the paths of sources; raise an error now for what would fail after an hour of counting."""
     if hasattr(sources, "iloc") or not all(isinstance(source, str | Path) for source in sources):
         raise ValueError(
             f"sources are paths of files and folders, not a {type(sources).__name__} of other things: save a table of pandas "
@@ -211,11 +192,6 @@ def _paths_of(sources: str | Path | Sequence[str | Path]) -> list[Path]:
         )
     if not len(sources):
         raise ValueError("there are no sources to ingest")
-    return [place(source) for source in sources]
-
-
-def _check_destinations(destinations: list[str], overwrite: bool) -> None:
-    """Raise an error now for what would fail after an hour of counting: a corpus that exists, a missing folder."""
     if len({str(place(t).absolute()) for t in destinations}) < len(destinations):
         raise ValueError("path and held_out_path are the same")
     for target in filter(is_url, destinations):
@@ -225,21 +201,18 @@ def _check_destinations(destinations: list[str], overwrite: bool) -> None:
     for target in on_disk:
         if not (folder := Path(target).absolute().parent).is_dir():
             raise IngestError(f"{target}: there is no folder {folder} to write it to; create it")
+    return [place(source) for source in sources]
 
 
-def _settings_for(settings: VectorizerSettings, form: str | None) -> VectorizerSettings:
-    if settings.kind == "matrix" and form is None:
-        raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
-    if form is None or settings.kind == "matrix":
-        return settings
-    of_text = [f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default]
-    if of_text:
-        raise ValueError(f"{', '.join(of_text)} does not apply to sources of numbers")
-    return VectorizerSettings(kind="matrix")
-
-
-def _settings_of(reference: Corpus, form: str | None) -> VectorizerSettings:
-    """Return the settings that a corpus was made with, which have to suit sources of a numeric format, or of text."""
+def _checked_settings(settings: VectorizerSettings, reference: Corpus | None, form: str | None) -> VectorizerSettings:
+    """Return the settings, those of the reference if there is one, for sources of a numeric format, or of text."""
+    if reference is None:
+        if settings.kind == "matrix" and form is None:
+            raise IngestError("settings of kind 'matrix' are for sources of numbers, but these hold text")
+        changed = [f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != f.default]
+        if form is not None and settings.kind != "matrix" and changed:
+            raise ValueError(f"{', '.join(changed)} does not apply to sources of numbers")
+        return settings if form is None else VectorizerSettings(kind="matrix")
     path, recorded = reference.path, reference.header.vectorizer
     if recorded is None and form is None:
         raise IngestError(

@@ -39,9 +39,19 @@ def marked(occurrences: Iterable[Occurrence], values: Mapping[str, float]) -> li
 
 def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
     """Yield every occurrence of a term as the vectorizer spells it, with where its tokens, or characters, stand."""
-    rewritten, origins = _rewritten(text, settings)
+    rewritten = text.lower() if settings.lowercase else text
+    origins = [(i, i + 1) for i in range(len(text))]  # where each character came from
+    if len(rewritten) != len(text) or settings.strip_accents is not None:
+        from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
+
+        strip = {"ascii": strip_accents_ascii, "unicode": strip_accents_unicode, None: str}[settings.strip_accents]
+        letters = [strip(character.lower() if settings.lowercase else character) for character in text]
+        rewritten, origins = (
+            "".join(letters),
+            [origin for origin, new in zip(origins, letters, strict=True) for _ in new],
+        )
     if settings.analyzer == "word":
-        stopped, stem = stopped_words(settings), stemming(settings)
+        stopped, stem = stopped_words(settings), stemming(settings.stem)
         every = token_spans(settings.token_pattern, rewritten)
         spans = [(a, b) for a, b in every if a < b and rewritten[a:b] not in stopped]
         tokens = [rewritten[a:b] for a, b in spans]
@@ -63,15 +73,3 @@ def terms(text: str, settings: VectorizerSettings) -> Iterator[Occurrence]:
                 yield between.join(token for token, _, _ in run), [(a, b) for _, a, b in run if a < b]
             if of_words and n >= len(sequence):  # a short word counts once
                 break
-
-
-def _rewritten(text: str, settings: VectorizerSettings) -> tuple[str, list[tuple[int, int]]]:
-    """Return a text in lower case and without accents, as the settings say, and where each character came from."""
-    rewritten = text.lower() if settings.lowercase else text
-    if len(rewritten) == len(text) and settings.strip_accents is None:
-        return rewritten, [(i, i + 1) for i in range(len(text))]
-    from sklearn.feature_extraction.text import strip_accents_ascii, strip_accents_unicode
-
-    strip = {"ascii": strip_accents_ascii, "unicode": strip_accents_unicode, None: str}[settings.strip_accents]
-    letters = [strip(character.lower() if settings.lowercase else character) for character in text]
-    return "".join(letters), [(i, i + 1) for i, letter in enumerate(letters) for _ in letter]

@@ -19,12 +19,13 @@ from sdem_dist.corpus.labels import all_labels, label_set, set_named
 from sdem_dist.corpus.manifest import ClassLabel, LabelSet
 from sdem_dist.corpus.rows import KeyedRows, Kind
 from sdem_dist.corpus.shuffle import SortedDocuments, stored_keys
-from sdem_dist.corpus.writer import WriteShards, destination, plain_json, reopened, write_contents
+from sdem_dist.corpus.writer import destination, plain_json, reopened, write_contents
 from sdem_dist.counted import counted
+from sdem_dist.documents import offsets_of_lengths
 from sdem_dist.engine.executor import Executor, in_order
 from sdem_dist.errors import IngestError, SdemError
-from sdem_dist.storage.encoding import JsonObject
-from sdem_dist.storage.kept import driver_folder, kept_folder
+from sdem_dist.storage.encoding import JsonObject, Strings
+from sdem_dist.storage.kept import driver_folder, kept_folder, save_array
 from sdem_dist.storage.publish import free_space, hidden_folder
 from sdem_dist.storage.threads import n_cores
 from sdem_dist.storage.urls import is_url, place
@@ -41,7 +42,7 @@ from sdem_dist.text.counting import (
     placed_documents,
 )
 from sdem_dist.text.splits import ingest_splits
-from sdem_dist.text.terms import Runs, TermColumns, borders_of, limits_of, merge_runs, terms_in_files, terms_in_memory
+from sdem_dist.text.terms import ALL, Runs, TermColumns, borders_of, merge_runs, sorted_terms, terms_in_files
 from sdem_dist.text.texts import warn_of_unspaced
 from sdem_dist.text.validation import MIXED, NONE, class_name, warn_of_lookalikes
 
@@ -119,10 +120,8 @@ class IngestRun:
     executor: Executor | None
 
     def run(self) -> IngestReport:
-        self._gate, self._tally = self.counting.gate(), Tally()
-        self._spool: TextSpool | None = None
-        self._columns: Callable[[_Part], Columns] = lambda part: None
-        gate, tally, counting, reference = self._gate, self._tally, self.counting, self.reference
+        self._gate, self._tally, self._spool = self.counting.gate(), Tally(), None
+        counting, reference, gate, tally = self.counting, self.reference, self._gate, self._tally
         tally.n_columns = counting.settings.n_features or 0
         with self._workspace() as (self._scratch, self._here):
             parts, runs = self._count()
@@ -134,15 +133,26 @@ class IngestRun:
                     raise IngestError("a document has column 0, so the columns of the sources count from 0, not from 1")
                 zero_based = tally.first_column == 0 if zero_based == "auto" else zero_based
                 offset = int(not zero_based)
-            vocabulary: Sequence[str] | None = self._merge_terms(parts, runs) if counting.learns else None
-            n_features = tally.n_columns - offset if vocabulary is None else len(vocabulary)
+            vocabulary, n_features = None, tally.n_columns - offset
+            self._columns: Callable[[_Part], Columns] = lambda part: None
             if reference is not None:
                 vocabulary, n_features = reference.vocabulary(), reference.header.n_features
+            elif counting.learns:
+                vocabulary = self._merge_terms(parts, runs)
+                n_features = len(vocabulary)
             if n_features < 1:
                 raise IngestError("no document has a value; there is nothing to learn from")
-            classes = None if counting.targets else tuple((class_name(name), name) for name in self._classes())
+            # the classes of the reference, or of the documents; where labels are sets, always the latter
+            classes: Sequence[ClassLabel | LabelSet] = () if reference is None else reference.header.classes
+            if counting.reading.label_separator is not None:
+                labels = {} if reference is None else {class_name(label): label for label in labels_of(reference)}
+                sets = map(set_named, tally.classes)
+                classes = sorted(label_set(labels.get(str(name), name) for name in names) for names in sets)
+            elif not classes:
+                classes = sorted(set(tally.classes) - {NONE})
+            named = None if counting.targets else tuple((class_name(name), name) for name in classes)
             seed = counting.random_state if reference is None else None  # test sets keep their order
-            placing = Placing(n_features, offset, tally.integral, classes, seed, held_out=False)
+            placing = Placing(n_features, offset, tally.integral, named, seed, held_out=False)
             made_by: JsonObject = {
                 "command": "ingest",
                 "sources": [str(source) for source in self.sources],
@@ -167,7 +177,7 @@ class IngestRun:
             n_features,
             documents.n_nonzeros,
             n_empty,
-            [name for _, name in classes or ()],
+            [name for _, name in named or ()],
             n_held_out=tally.n_held_out,
             n_skipped=gate.skipped,
             skipped_examples=gate.examples,
@@ -250,39 +260,56 @@ class IngestRun:
         if not counting.numeric:
             warn_of_unspaced(tally.scripts, counting.settings)
 
-    def _classes(self) -> Sequence[ClassLabel | LabelSet]:
-        """Return the classes: those of the reference, or of the documents; where labels are sets, always the latter."""
-        reference, names = self.reference, self._tally.classes
-        if self.counting.reading.label_separator is None:
-            return (() if reference is None else reference.header.classes) or sorted(set(names) - {NONE})
-        labels = {} if reference is None else {class_name(label): label for label in labels_of(reference)}
-        return sorted(label_set(labels.get(str(name), name) for name in set_named(label)) for label in names)
-
     def _merge_terms(self, parts: list[_Part], runs: Runs | None) -> Sequence[str]:
         """Merge the terms of all parts, and choose those of the corpus; in files stretch by stretch of the alphabet."""
         settings, n_documents = self.counting.settings, self._tally.n_training
-        if runs is not None:
-            if tries := runs.in_memory():
-                tallies = self.counting.tallies
-                terms, columns = terms_in_memory(
-                    tries, settings, n_documents, self.n_jobs or n_cores(), tallies=tallies
-                )
-                self._columns = lambda part: columns
-                return terms
-            parts[:] = [replace(parts[0], runs=runs.write_all())]
-        all_runs = [(part.folder, run) for part in parts for run, *_ in part.runs]
-        borders = borders_of([run for part in parts for run in part.runs])
-        root = self._root(parts, "terms")
-        folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
-        limits, with_totals = limits_of(settings, n_documents), settings.max_features is not None
-        between = zip(folders, pairwise(borders), strict=True)
-        jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
-        merged = starmap(merge_runs, jobs) if self.executor is None else in_order(self.executor, merge_runs, jobs)
-        bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
-        here = self._here / root.name
-        here.mkdir(exist_ok=True)
-        strings, chosen = terms_in_files(folders, here, settings, n_documents)
-        self._columns = lambda part: TermColumns(part.folder, part.first_run, folders, bases, chosen)
+        least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
+        limits = int(np.ceil(max(least, 1))), int(np.floor(most))
+        with_totals, chosen, here = settings.max_features is not None, None, self._here
+        folders, bases = list[Path](), list[int]()
+        tries = [] if runs is None else runs.in_memory()
+        if tries:
+            bounds, n_jobs = limits if self.counting.tallies else ALL, self.n_jobs or n_cores()
+            terms = sorted_terms(tries, bounds, with_totals=with_totals, n_jobs=n_jobs)
+            strings, totals = Strings(terms.data, terms.offsets), terms.totals
+        else:
+            if runs is not None:
+                parts[:] = [replace(parts[0], runs=runs.write_all())]
+            all_runs = [(part.folder, run) for part in parts for run, *_ in part.runs]
+            borders = borders_of([run for part in parts for run in part.runs])
+            root = self._root(parts, "terms")
+            folders = [root / f"range-{number}" for number in range(len(borders) - 1)]
+            between = zip(folders, pairwise(borders), strict=True)
+            jobs = [(folder, all_runs, buckets, limits, with_totals) for folder, buckets in between]
+            merged = starmap(merge_runs, jobs) if self.executor is None else in_order(self.executor, merge_runs, jobs)
+            bases = list(accumulate((summary["n_terms"] for summary in merged), initial=0))[:-1]
+            here = self._here / root.name
+            here.mkdir(exist_ok=True)
+            strings, totals = terms_in_files(folders, here, with_totals=with_totals)
+        if not len(strings):
+            raise IngestError(
+                f"no word is in at least {limits[0]} and at most {limits[1]} of the {n_documents} documents (min_df, "
+                "--min-df; max_df, --max-df); or no document has a word: check the column of the text, and what a word "
+                "is (token_pattern, stop_words; --text, --token-pattern, --stop-words)"
+            )
+        if settings.max_features is not None and totals is not None and len(strings) > settings.max_features:
+            # exactly scikit-learn's expression: its sort decides between terms of equal totals
+            best = np.sort((-totals).argsort()[: settings.max_features])
+            chosen = np.full(len(strings), -1, np.int32)
+            chosen[best] = np.arange(len(best), dtype=np.int32)
+            cuts = [strings.joined[strings.offsets[i] : strings.offsets[i + 1]] for i in best]
+            strings = Strings(np.concatenate(cuts), offsets_of_lengths(cuts))
+        if tries:
+            columns = terms.columns
+            if chosen is not None:
+                columns = [np.where(of_run < 0, np.int32(-1), chosen[of_run]) for of_run in columns]
+            self._columns = lambda part: columns.__getitem__
+            return strings
+        file = None
+        if chosen is not None:
+            file = folders[0].with_name("chosen.npy")
+            save_array(file, chosen)
+        self._columns = lambda part: TermColumns(part.folder, part.first_run, folders, bases, file)
         return strings
 
     def _root(self, parts: list[_Part], name: str) -> Path:
@@ -311,9 +338,43 @@ class IngestRun:
 
         with destination(path, self.overwrite) as (where, scratch):
             if self.executor is None:
-                documents, n_empty, write_shards = self._placed_here(parts[0], placing, scratch / "rows", wrote)
+                spool, texts, columns = self._spool, None, self._columns(parts[0])
+                documents, sources, n_empty = placed_documents(
+                    parts[0].folder, parts[0].tally, placing, columns, (0, 0), scratch / "rows", wrote, self.n_jobs
+                )
+                if spool is not None:
+                    keys = stored_keys(placing.seed, 0, documents.n_documents)
+                    by_key = np.argsort(keys)
+
+                    def texts(rows: KeyedRows) -> tuple[np.ndarray, np.ndarray]:
+                        return spool.at(sources[by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]])
+
+                write_shards = partial(documents.write_in_threads, n_jobs=self.n_jobs, texts=texts)
             else:
-                documents, n_empty = self._placed_by_tasks(self.executor, parts, sizes, placing, wrote)
+                root = self._root(parts, f"rows-{'held-out' if placing.held_out else 'kept'}")
+                root.mkdir(exist_ok=True)  # of a bucket it means nothing
+                jobs, summaries = [], []
+                starts = accumulate(sizes, initial=0)
+                for number, (part, n, start) in enumerate(zip(parts, sizes, starts, strict=False)):
+                    if n:
+                        first = part.start, start
+                        jobs.append((part.folder, root / str(number), placing, self._columns(part), first))
+                for summary in in_order(self.executor, place_split, jobs):
+                    summaries.append(summary)
+                    wrote(summary["n_documents"])
+                documents = SortedDocuments(
+                    kind=Kind(*summaries[0]["kind"]),
+                    n_documents=sum(sizes),
+                    n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
+                    classes=tuple(name for _, name in placing.classes or ()),
+                    class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
+                    weighted=not placing.integral,
+                    dense=False,
+                    seed=placing.seed,
+                    folders=[job[1] for job in jobs],
+                    scratch=root,
+                )
+                n_empty = sum(summary["n_empty"] for summary in summaries)
                 write_shards = partial(documents.write_by_tasks, self.executor)
             header = write_contents(
                 where,
@@ -327,49 +388,3 @@ class IngestRun:
             before_publishing()
         reopened(path, header)
         return documents, n_empty
-
-    def _placed_here(
-        self, part: _Part, placing: Placing, file: Path, wrote: Callable[[int], None]
-    ) -> tuple[SortedDocuments, int, WriteShards]:
-        columns, spool = self._columns(part), self._spool
-        documents, sources, n_empty = placed_documents(
-            part.folder, part.tally, placing, columns, (0, 0), file, wrote, self.n_jobs
-        )
-        texts = None
-        if spool is not None:
-            keys = stored_keys(placing.seed, 0, documents.n_documents)
-            by_key = np.argsort(keys)
-
-            def texts(rows: KeyedRows) -> tuple[np.ndarray, np.ndarray]:
-                return spool.at(sources[by_key[np.searchsorted(keys, rows.keys, sorter=by_key)]])
-
-        return documents, n_empty, partial(documents.write_in_threads, n_jobs=self.n_jobs, texts=texts)
-
-    def _placed_by_tasks(
-        self, executor: Executor, parts: list[_Part], sizes: list[int], placing: Placing, wrote: Callable[[int], None]
-    ) -> tuple[SortedDocuments, int]:
-        root = self._root(parts, f"rows-{'held-out' if placing.held_out else 'kept'}")
-        root.mkdir(exist_ok=True)  # of a bucket it means nothing
-        jobs, n_documents = [], 0
-        for number, (part, n) in enumerate(zip(parts, sizes, strict=True)):
-            if n:
-                first = part.start, n_documents
-                jobs.append((part.folder, root / str(number), placing, self._columns(part), first))
-                n_documents += n
-        summaries = []
-        for summary in in_order(executor, place_split, jobs):
-            summaries.append(summary)
-            wrote(summary["n_documents"])
-        documents = SortedDocuments(
-            kind=Kind(*summaries[0]["kind"]),
-            n_documents=n_documents,
-            n_nonzeros=sum(summary["n_nonzeros"] for summary in summaries),
-            classes=tuple(name for _, name in placing.classes or ()),
-            class_counts=tuple(map(sum, zip(*(summary["class_counts"] for summary in summaries), strict=True))),
-            weighted=not placing.integral,
-            dense=False,
-            seed=placing.seed,
-            folders=[job[1] for job in jobs],
-            scratch=root,
-        )
-        return documents, sum(summary["n_empty"] for summary in summaries)

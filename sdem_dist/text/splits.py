@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +23,14 @@ from sdem_dist.text.files import (
     open_binary,
     plain_suffix,
 )
-from sdem_dist.text.readers import has_text_lines, read_json_lines, read_lines, read_svmlight
+from sdem_dist.text.readers import (
+    has_text_lines,
+    read_csv,
+    read_json_lines,
+    read_lines,
+    read_parquet,
+    read_svmlight,
+)
 from sdem_dist.text.sources import BLOCK_DOCUMENTS, LINES, LINES_OR_TSV, Reading, source_format
 from sdem_dist.text.texts import BLOCK_CHARACTERS, RecordBatch, Records
 from sdem_dist.text.validation import NoLabelError, RowValidator, not_unicode
@@ -46,12 +54,8 @@ def read_folder(
 
     def batch() -> RecordBatch:
         texts, labels, names = map(list, zip(*rows, strict=True))
-        records = RecordBatch([texts], {}, np.ones(len(texts), int), "file", are_valid=True)
-        if reading.labelled:
-            records.roles["label"] = labels
-        if keep:
-            records.beside["file"] = names
-        return records
+        roles, beside = {"label": labels} if reading.labelled else {}, {"file": names} if keep else {}
+        return RecordBatch([texts], roles, np.ones(len(texts), int), "file", beside, are_valid=True)
 
     for label, file in files:
         with open_binary(file) as raw:
@@ -80,24 +84,23 @@ def files_of(path: Path, gate: RowValidator, *, labelled: bool) -> Iterator[Labe
     Hidden files and folders are left out. Files directly in `path` belong to no class and are rejected; without labels
     they are documents, too.
     """
-    if not labelled:
-        yield from ((None, file) for file in _files_below(path))
-        return
-    for entry in sorted(child.name for child in path.iterdir() if not child.name.startswith(".")):
-        if not (path / entry).is_dir():
-            problem = "the file lies in no class folder; a class folder's name is the label"
-            if (suffix := plain_suffix(Path(entry))) in _OF_MANY:
-                problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
-            gate.reject(path / entry, 1, problem, "file", NoLabelError)
-        elif gate.is_label(path / entry, 1, entry, "folder"):
-            yield from ((entry, file) for file in _files_below(path / entry))
-
-
-def _files_below(folder: Path) -> Iterator[Path]:
-    """Yield the files of a folder and of its sub-folders, but for hidden ones, in the order of their names."""
-    for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        yield from (place(parent) / name for name in sorted(names) if not name.startswith("."))
+    entries = sorted(child.name for child in path.iterdir() if not child.name.startswith(".")) if labelled else [None]
+    for label in entries:
+        folder = path if label is None else path / label
+        if label is not None:
+            if not folder.is_dir():
+                problem = "the file lies in no class folder; a class folder's name is the label"
+                if (suffix := plain_suffix(Path(label))) in _OF_MANY:
+                    problem += f". Files of many documents are sources themselves: {path / ('*' + suffix)}"
+                gate.reject(folder, 1, problem, "file", NoLabelError)
+                continue
+            if (why := gate.class_of(label)[1]) is not None:
+                gate.reject(folder, 1, why[0], "folder", why[1])
+                continue
+            gate.labelled = True
+        for parent, folders, names in folder.walk() if isinstance(folder, Url) else os.walk(folder):
+            folders[:] = sorted(name for name in folders if not name.startswith("."))
+            yield from ((label, place(parent) / name) for name in sorted(names) if not name.startswith("."))
 
 
 @dataclass(frozen=True)
@@ -126,36 +129,31 @@ class InputSplit:
 
     def read(self, gate: RowValidator) -> Iterator[Records]:
         """Yield its documents; IngestError: it cannot be read, or was changed since it was cut."""
-        gate.named = None if self.named is None else (self.source, self.named)
-        gate.start = 0 if self.part is None or self.form == "parquet" else self.part[0]
+        source, reading, form, size, keep = self.source, self.reading, self.form, self.block_documents, bool(self.keep)
+        gate.named = None if self.named is None else (source, self.named)
+        gate.start = 0 if self.part is None or form == "parquet" else self.part[0]
         self._check()
-        for batch in self._batches(gate):
-            records = gate.check(self.source, batch)
+        if form == "csv" or (form == "tsv" and reading.header):
+            if form == "tsv" and reading.delimiter is None:
+                reading = replace(reading, delimiter="\t")
+            batches = read_csv(source, reading, size, keep=keep)
+        elif form == "jsonl":
+            batches = read_json_lines(source, reading, size, self.part, keep=self.keep)
+        elif form == "parquet":
+            batches = read_parquet(source, reading, size, self.part, keep=keep)
+        elif form == "svmlight":
+            batches = read_svmlight(source, size)
+        elif form == "folder":
+            files = files_of(source, gate, labelled=reading.labelled) if self.files is None else self.files
+            batches = read_folder(source, reading, gate, size, files, keep=keep)
+        else:
+            text_lines = None if form == LINES_OR_TSV else form == LINES
+            batches = read_lines(source, reading, size, self.part, text_lines=text_lines, keep=self.keep)
+        for batch in batches:
+            records = gate.check(source, batch)
             if len(records.texts):
                 yield records
         self._check()
-
-    def _batches(self, gate: RowValidator) -> Iterator[RecordBatch]:
-        source, reading, size, keep = self.source, self.reading, self.block_documents, bool(self.keep)
-        if self.form == "csv" or (self.form == "tsv" and reading.header):
-            from sdem_dist.text.tables import read_csv
-
-            if self.form == "tsv" and reading.delimiter is None:
-                reading = replace(reading, delimiter="\t")
-            return read_csv(source, reading, size, keep=keep)
-        if self.form == "jsonl":
-            return read_json_lines(source, reading, size, self.part, keep=self.keep)
-        if self.form == "parquet":
-            from sdem_dist.text.tables import read_parquet
-
-            return read_parquet(source, reading, size, self.part, keep=keep)
-        if self.form == "svmlight":
-            return read_svmlight(source, size)
-        if self.form == "folder":
-            files = files_of(source, gate, labelled=reading.labelled) if self.files is None else self.files
-            return read_folder(source, reading, gate, size, files, keep=keep)
-        text_lines = None if self.form == LINES_OR_TSV else self.form == LINES
-        return read_lines(source, reading, size, self.part, text_lines=text_lines, keep=self.keep)
 
     def _check(self) -> None:
         if self.part is not None and self.size is not None:
@@ -168,37 +166,49 @@ class InputSplit:
     def elsewhere(self) -> InputSplit:
         """Return the same for a process in another working folder, whose warnings nobody sees."""
         files = None if self.files is None else tuple((label, file.absolute()) for label, file in self.files)
-        return replace(self._with_resolved_form(), source=self.source.absolute(), files=files, named=self.source)
+        return replace(self.with_form(), source=self.source.absolute(), files=files, named=self.source)
 
     def belongs_to_driver(self, *, alone: bool) -> bool:
         """Whether one worker should not answer it: it is a whole file, the only one or large or of unknown size."""
         return self.part is None and self.files is None and (alone or self.size is None or self.size > PREDICT_BYTES)
 
-    def _with_resolved_form(self) -> InputSplit:
+    def with_form(self) -> InputSplit:
+        """Return the same with a format that is known, whether lines are texts or have labels."""
         if self.form != LINES_OR_TSV:
             return self
         text_lines = has_text_lines(self.source, next(line_blocks(self.source, self.reading.encoding), None))
         return replace(self, form=LINES if text_lines else "tsv")
 
-    def _is_of_lines(self) -> bool:
+    @property
+    def is_of_lines(self) -> bool:
         """Whether the source has a document a line, and can be read from the middle."""
         with_lines = self.form in (LINES, LINES_OR_TSV, "jsonl") or (self.form == "tsv" and not self.reading.header)
         return with_lines and self.source.suffix.lower() not in COMPRESSIONS and is_utf8_name(self.reading.encoding)
 
     def cut(self, size: int) -> Iterator[InputSplit]:
         """Yield parts of about `size` bytes, or the whole where it cannot be cut."""
-        if (self.size or 0) <= size or not (self._is_of_lines() or self.form == "parquet"):
-            yield self
-        elif self.form == "parquet":
-            yield from (replace(self, part=part) for part in _row_groups(self.source, size))
-        else:
+        n_bytes, start, held = self.size or 0, 0, 0
+        if n_bytes > size and self.is_of_lines:
             with self.source.open("rb") as file:
-                start = 0
-                while start < (self.size or 0):
-                    file.seek(min(start + size, self.size or 0))
+                while start < n_bytes:
+                    file.seek(min(start + size, n_bytes))
                     file.readline()
                     yield replace(self, part=(start, file.tell()))
                     start = file.tell()
+            return
+        if n_bytes > size and self.form == "parquet":
+            import pyarrow
+            import pyarrow.parquet
+
+            with suppress(pyarrow.ArrowException, OSError):  # the reader says what is wrong
+                groups = pyarrow.parquet.read_metadata(for_a_reader(self.source))
+                for group in range(groups.num_row_groups):
+                    held += groups.row_group(group).total_byte_size
+                    if held >= size or group + 1 == groups.num_row_groups:
+                        yield replace(self, part=(start, group + 1))
+                        start, held = group + 1, 0
+                return
+        yield self
 
 
 def ingest_splits(
@@ -225,8 +235,10 @@ def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep
     `keep`: keep all columns, and not the ids alone.
     """
     form = source_format(source, reading, predicted=True)
-    reading = replace(reading, labelled=False, label=None, label_separator=None, unlabelled=None)
-    split = InputSplit(source, form, replace(reading, group=None, weight=None), keep, block_documents)
+    reading = replace(
+        reading, labelled=False, label=None, label_separator=None, unlabelled=None, group=None, weight=None
+    )
+    split = InputSplit(source, form, reading, keep, block_documents)
     if form == "folder":
         yield from _of_folder(split, RowValidator("skip"), PREDICT_BYTES)
         return
@@ -236,28 +248,11 @@ def predict_splits(source: Path, reading: Reading, block_documents: int, *, keep
     if (split.size or 0) <= PREDICT_BYTES:
         yield split
         return
-    split = split._with_resolved_form()
-    if keep and split._is_of_lines():
+    split = split.with_form()
+    if keep and split.is_of_lines:
         first = next(split.read(RowValidator("skip")), None)
         split = replace(split, keep=tuple(first.columns if first is not None else ()) or True)
     yield from split.cut(PREDICT_BYTES)
-
-
-def _row_groups(source: Path, size: int) -> Iterator[tuple[int, int] | None]:
-    import pyarrow
-    import pyarrow.parquet
-
-    try:
-        groups = pyarrow.parquet.read_metadata(for_a_reader(source))
-    except (pyarrow.ArrowException, OSError):
-        yield None  # its reader says what is wrong
-        return
-    first = held = 0
-    for group in range(groups.num_row_groups):
-        held += groups.row_group(group).total_byte_size
-        if held >= size or group + 1 == groups.num_row_groups:
-            yield first, group + 1
-            first, held = group + 1, 0
 
 
 def _of_folder(split: InputSplit, gate: RowValidator, size: int) -> Iterator[InputSplit]:

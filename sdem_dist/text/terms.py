@@ -6,24 +6,23 @@ so that the tries of all runs can be merged stretch by stretch of the alphabet, 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
+from safetensors.numpy import load, save
 
 from sdem_dist.documents import offsets_of, offsets_of_lengths
-from sdem_dist.errors import IngestError
 from sdem_dist.kernels import walks as kernels
 from sdem_dist.kernels.code_points import PADDING
 from sdem_dist.storage.encoding import JsonObject, Strings
 from sdem_dist.storage.kept import load_array, once, read_values, save_array
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.storage.urls import is_url
-from sdem_dist.text.counters import LearningCounter
-from sdem_dist.text.tokens import Spelling, TokenInterner
+from sdem_dist.text.tokens import NgramCounter, Spelling, TokenInterner
 from sdem_dist.text.vectorizer import VectorizerSettings
 
 MAX_TERMS = 1 << 21  # terms that the counters of all threads hold together; each takes about a hundred bytes
@@ -34,29 +33,7 @@ ALL = 0, 1 << 62  # limits that keep every n-gram that a document has
 WALK_STEPS = 1 << 16  # of the longest walk that are merged together: what they need stays in the cache
 
 
-def sorted_words(spelled: np.ndarray, offsets: np.ndarray) -> np.ndarray:
-    """Return the numbers of words sorted by their bytes, int64: by sixteen of them, then those alike one by one."""
-    starts, sizes = offsets[:-1], np.diff(offsets)
-    keys = np.zeros((2, len(starts)), np.uint64)
-    for byte in range(16):
-        inside = sizes > byte
-        key = keys[byte // 8]
-        key <<= np.uint64(8)
-        key[inside] |= spelled[starts[inside] + byte].astype(np.uint64)
-    ends = np.minimum(sizes, 17)  # a word that ends sorts before one that goes on with a zero byte
-    order = np.lexsort((ends, keys[1], keys[0]))
-    by_key, ends = keys[:, order], ends[order]
-    alike = (by_key[:, 1:] == by_key[:, :-1]).all(axis=0) & (ends[:-1] == 17) & (ends[1:] == 17)
-    borders = np.flatnonzero(np.diff(alike, prepend=False, append=False)).tolist()
-    joined = spelled.tobytes() if borders else b""
-    for first, last in zip(borders[::2], borders[1::2], strict=True):
-        words = order[first : last + 1].tolist()
-        order[first : last + 1] = sorted(words, key=lambda word: joined[offsets[word] : offsets[word + 1]])
-    return order
-
-
-@dataclass(frozen=True)
-class Trie:
+class Trie(NamedTuple):
     """N-grams; a node's parent, of a lower number, is the n-gram without its last word."""
 
     spelling: Spelling
@@ -68,14 +45,12 @@ class Trie:
     longest: int  # words of the longest n-grams
 
     @classmethod
-    def of(cls, counter: LearningCounter) -> Trie:
-        tree = counter.tree
-        parents, lasts, tally = (array[: tree.n_nodes] for array in (tree.parents, tree.lasts, tree.tally))
-        return cls(counter.tokenizer.spelling, parents, lasts, tally, tree.lengths[1])
+    def of(cls, counter: NgramCounter) -> Trie:
+        nodes = (array[: counter.n_nodes] for array in (counter.parents, counter.lasts, counter.tally))
+        return cls(counter.tokenizer.spelling, *nodes, counter.tokenizer.lengths[1])
 
 
-@dataclass(frozen=True)
-class SortedTerms:
+class SortedTerms(NamedTuple):
     data: np.ndarray  # uint8
     offsets: np.ndarray  # int64: the text of n-gram ``i`` is ``data[offsets[i]:offsets[i + 1]]``
     totals: np.ndarray | None  # int64: how often each occurs, where that was asked for
@@ -97,20 +72,12 @@ def sorted_terms(
         steps: np.ndarray = kernels.walk(*nodes, len(spelled.offsets) - 1, trie.longest)
         return steps
 
-    # longer words that go on with a byte below the space sort before n-grams, not after
-    low = spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
-    if low and tries[0].longest > 1:
-        walks, spelled = _flat_walks(tries, end)
-    else:
-        walks = list(in_threads(range(len(tries)), lambda: walked, n_jobs))
-
     def merged(part: list[np.ndarray]) -> tuple[kernels.Merged, np.ndarray, list[np.ndarray], list[np.ndarray]]:
-        steps, tallies = np.concatenate(part), np.zeros((0, 2), np.int64)
+        steps, tallies, n = np.concatenate(part), np.zeros((0, 2), np.int64), sum(map(len, part))
         bounds = offsets_of_lengths(part)
         nodes = [np.where(some[:, 0] < 0, -1 - some[:, 0], some[:, 0]) for some in part]
         if limits != ALL or with_totals:
             tallies = np.concatenate([trie.tally[numbers, 1:] for trie, numbers in zip(tries, nodes, strict=True)])
-        n = len(steps)
         out = kernels.Merged(
             np.empty(n, np.int32), np.empty((n, 2), np.int32), np.empty(n + 1, np.int64), np.empty(n * with_totals, int)
         )
@@ -120,9 +87,24 @@ def sorted_terms(
         ends, totals = out.ends[: n_terms + 1], out.totals[:n_terms]
         return out._replace(ends=ends, totals=totals), data[: ends[-1]], nodes, np.split(out.numbers, bounds[1:-1])
 
+    # longer words that go on with a byte below the space sort before n-grams, not after
+    low = spelled.separator >= 0 and bool((spelled.data[: spelled.offsets[-1]] < 0x20).any())
+    if low and tries[0].longest > 1:
+        walks, spelled = _flat_walks(tries, end)
+    else:
+        walks = list(in_threads(range(len(tries)), lambda: walked, n_jobs))
+    # consecutive parts; in each those of all walks begin with the same words
+    firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
+    longest, heads = max(zip(walks, firsts, strict=True), key=lambda walk: len(walk[0]))
+    at = np.searchsorted(heads, np.arange(WALK_STEPS, len(longest), WALK_STEPS))
+    borders = np.unique(longest[heads[at[at < len(heads)]], 1])
+    cuts = []
+    for steps, heads in zip(walks, firsts, strict=True):
+        inner = np.append(heads, len(steps))[np.searchsorted(steps[heads, 1], borders)]
+        cuts.append(np.split(steps, inner))
     columns = [np.full(len(trie.parents), -1, np.int32) for trie in tries]
     texts, offsets, totals, n_terms, n_bytes = [], [np.zeros(1, np.int64)], [], 0, 0
-    for part, data, nodes, numbers in in_threads(_parts(walks), lambda: merged, n_jobs):
+    for part, data, nodes, numbers in in_threads(map(list, zip(*cuts, strict=True)), lambda: merged, n_jobs):
         for of_trie, nodes_of, own in zip(columns, nodes, numbers, strict=True):
             of_trie[nodes_of] = np.where(own < 0, np.int32(-1), own + np.int32(n_terms))
         texts.append(data)
@@ -136,16 +118,29 @@ def sorted_terms(
 def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return the place of every word of each trie among all words, sorted by bytes, and the words in this order."""
     spelling = tries[0].spelling
-    separator = 0x20 if spelling.separator else -1
+    separator, numbers = 0x20 if spelling.separator else -1, [np.arange(spelling.n_words, dtype=np.int32)]
     if spelling.in_order:
-        places = [np.arange(spelling.n_words, dtype=np.int32)] * len(tries)
-        return places, kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
-    numbers = [np.arange(spelling.n_words, dtype=np.int32)]
+        return numbers * len(tries), kernels.Spelled(spelling.spelled, spelling.offsets, separator, end)
     if len(tries) > 1:
-        table = TokenInterner()
+        table = TokenInterner(separator=spelling.separator)
         numbers = [table.numbers(trie.spelling.words, grow=True) for trie in tries]
-        spelling = Spelling(table.spelled, table.offsets, table.n_words, spelling.separator)
-    order = sorted_words(spelling.spelled, spelling.offsets[: spelling.n_words + 1])
+        spelling = table
+    # sorted by sixteen of their bytes, then those alike one by one
+    letters, starts, ends = spelling.spelled, *(spelling.offsets[i : spelling.n_words + i] for i in (0, 1))
+    keys = np.zeros((2, len(starts)), np.uint64)
+    for byte in range(16):
+        inside, key = ends - starts > byte, keys[byte // 8]
+        key <<= np.uint64(8)
+        key[inside] |= letters[starts[inside] + byte].astype(np.uint64)
+    sizes = np.minimum(ends - starts, 17)  # a word that ends sorts before one that goes on with a zero byte
+    order = np.lexsort((sizes, keys[1], keys[0]))
+    keys, sizes = keys[:, order], sizes[order]
+    alike = (keys[:, 1:] == keys[:, :-1]).all(axis=0) & (sizes[:-1] == 17) & (sizes[1:] == 17)
+    borders = np.flatnonzero(np.diff(alike, prepend=False, append=False)).tolist()
+    joined = letters.tobytes() if borders else b""
+    for first, last in zip(borders[::2], borders[1::2], strict=True):
+        same = order[first : last + 1].tolist()
+        order[first : last + 1] = sorted(same, key=lambda word: joined[starts[word] : ends[word]])
     place_of = np.empty(spelling.n_words, np.int32)
     place_of[order] = np.arange(spelling.n_words, dtype=np.int32)
     by_place = spelling.take(order)
@@ -154,52 +149,17 @@ def _places(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.
 
 def _flat_walks(tries: Sequence[Trie], end: int) -> tuple[list[np.ndarray], kernels.Spelled]:
     """Return walks whose steps are whole n-grams, in the order of their texts, and these texts."""
-    flat = []
+    flat, walks = [], []
     for trie in tries:
         data, bounds = trie.spelling.texts(trie.parents, trie.lasts)
-        flat.append(replace(trie, spelling=Spelling(data, bounds, len(trie.parents), separator=False)))
+        flat.append(trie._replace(spelling=Spelling(data, bounds, len(trie.parents), separator=False)))
     places, spelled = _places(flat, end)
-    walks = []
     for trie, numbers in zip(tries, places, strict=True):
         nodes = np.argsort(numbers).astype(np.int32)
-        met = trie.tally[nodes, 0] >= 0
-        walks.append(np.column_stack([np.where(met, nodes, -1 - nodes), numbers[nodes], np.ones_like(nodes)]))
+        in_documents = trie.tally[nodes, 0] >= 0
+        steps = np.where(in_documents, nodes, -1 - nodes)
+        walks.append(np.column_stack([steps, numbers[nodes], np.ones_like(nodes)]))
     return walks, spelled
-
-
-def _parts(walks: list[np.ndarray]) -> list[list[np.ndarray]]:
-    """Return the walks in consecutive parts; in each those of all walks begin with the same words."""
-    firsts = [np.flatnonzero(steps[:, 2] == 1) for steps in walks]
-    longest = max(range(len(walks)), key=lambda w: len(walks[w]))
-    steps, heads = walks[longest], firsts[longest]
-    at = np.searchsorted(heads, np.arange(WALK_STEPS, len(steps), WALK_STEPS))
-    borders = np.unique(steps[heads[at[at < len(heads)]], 1])
-    cuts = []
-    for steps_of, heads_of in zip(walks, firsts, strict=True):
-        ends = np.append(heads_of, len(steps_of))
-        cuts.append([0, *ends[np.searchsorted(steps_of[heads_of, 1], borders)].tolist(), len(steps_of)])
-    return [
-        [steps_of[cut[i] : cut[i + 1]] for steps_of, cut in zip(walks, cuts, strict=True)]
-        for i in range(len(borders) + 1)
-    ]
-
-
-def save_arrays(path: Path, *arrays: np.ndarray) -> None:
-    """Write a line of dtypes and shapes, then the arrays, one after another."""
-    with path.open("wb") as file:
-        file.write(json.dumps([(array.dtype.str, array.shape) for array in arrays]).encode() + b"\n")
-        for array in arrays:
-            file.write(np.ascontiguousarray(array).data)  # `tofile` would not say that the disk is full
-
-
-def load_arrays(path: Path, n: int) -> list[np.ndarray]:
-    """Return the first arrays; `np.load` parses headers as Python, which fails now and then in threads (3.11)."""
-    with path.open("rb") as file:
-        arrays = [np.empty(shape, dtype) for dtype, shape in json.loads(file.readline())[:n]]
-        for array in arrays:
-            if file.readinto(array.data) != array.nbytes:  # type: ignore[attr-defined]
-                raise IngestError(f"{path} is cut short")
-    return arrays
 
 
 class Runs:
@@ -211,22 +171,22 @@ class Runs:
     def __init__(self, folder: Path, settings: VectorizerSettings, n_jobs: int = 1, *, tallies: bool = True) -> None:
         self._folder, self._settings, self._n_jobs, self._tallies = folder, settings, n_jobs, tallies
         self._numbers = count()
-        self._open: dict[int, LearningCounter] = {}
+        self._open: dict[int, NgramCounter] = {}
         self._written: dict[int, list[int]] = {}
 
-    def counter(self, run: int | None) -> tuple[int, LearningCounter]:
+    def counter(self, run: int | None) -> tuple[int, NgramCounter]:
         """Return a run and its counter: the one that is given, or a new one if that is full, or None."""
-        if run is not None and self._open[run].tree.n_nodes >= MAX_TERMS // self._n_jobs:
+        if run is not None and self._open[run].n_nodes >= MAX_TERMS // self._n_jobs:
             self.write(run)
             run = None
         if run is None:
             run = next(self._numbers)
-            self._open[run] = LearningCounter(self._settings, tallies=self._tallies)
+            self._open[run] = NgramCounter(self._settings, tallies=self._tallies)
         return run, self._open[run]
 
     def write(self, run: int) -> None:
         counter = self._open.pop(run)
-        counter.tree.close()
+        counter.close()
         trie = Trie.of(counter)
         roots = np.arange(len(trie.parents))
         while len(deeper := np.flatnonzero((above := trie.parents[roots]) >= 0)):
@@ -248,10 +208,10 @@ class Runs:
         nodes = np.column_stack([column.astype(np.int64)[order] for column in columns])
         bounds = offsets[: 0 if trie.spelling.in_order else trie.spelling.n_words + 1]  # none: words are code points
         letters = spelled[: bounds[-1] + PADDING if len(bounds) else 0]
-        form = np.array([trie.longest, trie.spelling.separator])
-        save_arrays(run_path(self._folder, run, "form"), form, bounds, letters, order)
-        run_path(self._folder, run, "buckets").write_bytes(buckets.data)
-        run_path(self._folder, run, "nodes").write_bytes(nodes.data)
+        form = {"form": np.array([trie.longest, trie.spelling.separator]), "bounds": bounds, "letters": letters}
+        run_path(self._folder, run, "form").write_bytes(save(form))
+        for name, values in (("order", order), ("buckets", buckets), ("nodes", nodes)):
+            run_path(self._folder, run, name).write_bytes(values.data)
         self._written[run] = [run, len(order), *buckets[:: max(1, -(-len(order) // N_SAMPLES))].tolist()]
 
     def write_all(self) -> list[list[int]]:
@@ -264,10 +224,9 @@ class Runs:
         """Return all runs, in order; nothing if one is written."""
         if self._written:
             return []
-        counters = [self._open[run] for run in sorted(self._open)]  # threads begin them in any order
-        for counter in counters:
-            counter.tree.close()
-        return list(map(Trie.of, counters))
+        for counter in self._open.values():
+            counter.close()
+        return [Trie.of(self._open[run]) for run in sorted(self._open)]  # threads begin them in any order
 
 
 def run_path(folder: Path, run: int, part: str) -> Path:
@@ -286,21 +245,22 @@ def merge_runs(
 ) -> JsonObject:
     """Merge the n-grams of all runs in buckets from one up to another; `folder` gets what `TermColumns` reads."""
 
-    def loaded(part: Path, run: int) -> Trie:
-        start, stop = np.searchsorted(read_values(run_path(part, run, "buckets"), np.uint16, 0), between).tolist()
-        nodes = read_values(run_path(part, run, "nodes"), np.int64, 4 * start, 4 * stop).reshape(-1, 4)
-        (longest, separator), bounds, letters = load_arrays(run_path(part, run, "form"), 3)
-        if len(bounds):
-            used, lasts = np.unique(nodes[:, 1], return_inverse=True)
-            spelling = Spelling(letters, bounds, len(bounds) - 1, bool(separator)).take(used)
-        else:
-            spelling, lasts = Spelling.of_code_points(), nodes[:, 1]
-        parents = np.where(nodes[:, 0] < 0, -1, nodes[:, 0] - start).astype(np.int32)
-        tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
-        return Trie(spelling, parents, lasts.astype(np.int32), tally, int(longest))
-
     def merged(partial_folder: Path) -> JsonObject:
-        terms = sorted_terms([loaded(*run) for run in runs], limits, with_totals=with_totals)
+        tries = []
+        for part, run in runs:
+            start, stop = np.searchsorted(read_values(run_path(part, run, "buckets"), np.uint16, 0), between).tolist()
+            nodes = read_values(run_path(part, run, "nodes"), np.int64, 4 * start, 4 * stop).reshape(-1, 4)
+            form = load(run_path(part, run, "form").read_bytes())
+            (longest, separator), bounds = form["form"].tolist(), form["bounds"]
+            if len(bounds):
+                used, lasts = np.unique(nodes[:, 1], return_inverse=True)
+                spelling = Spelling(form["letters"], bounds, len(bounds) - 1, bool(separator)).take(used)
+            else:
+                spelling, lasts = Spelling.of_code_points(), nodes[:, 1]
+            parents = np.where(nodes[:, 0] < 0, -1, nodes[:, 0] - start).astype(np.int32)
+            tally = np.column_stack([nodes[:, 2] - 1, nodes[:, 2:]])
+            tries.append(Trie(spelling, parents, lasts.astype(np.int32), tally, longest))
+        terms = sorted_terms(tries, limits, with_totals=with_totals)
         (partial_folder / "bounds").write_bytes(offsets_of_lengths(terms.columns).data)
         (partial_folder / "columns").write_bytes(np.concatenate([np.zeros(0, np.int32), *terms.columns]).data)
         (partial_folder / "text").write_bytes(np.ascontiguousarray(terms.data).data)
@@ -322,7 +282,7 @@ class TermColumns:
     bases: Sequence[int]  # number of the first term of each
     chosen: Path | None  # the column of each term within bounds, where `max_features` left some out
 
-    def __getitem__(self, run: int) -> np.ndarray:
+    def __call__(self, run: int) -> np.ndarray:
         """Return the column of every node of a run, -1 for those left out, int32."""
         place, parts = self.first + run, []
         for folder, base in zip(self.merged, self.bases, strict=True):
@@ -333,67 +293,18 @@ class TermColumns:
         if self.chosen is not None:
             chosen = load_array(self.chosen) if is_url(self.chosen) else np.load(self.chosen, mmap_mode="r")
             of_terms = np.where(of_terms < 0, np.int32(-1), chosen[of_terms])
-        order = load_arrays(run_path(self.folder, run, "form"), 4)[3]
         columns = np.empty_like(of_terms)
-        columns[order] = of_terms
+        columns[read_values(run_path(self.folder, run, "order"), np.int32, 0)] = of_terms
         return columns
 
 
-def limits_of(settings: VectorizerSettings, n_documents: int) -> tuple[int, int]:
-    """Return the least and the largest number of documents that a term of the corpus is in."""
-    least, most = (v if isinstance(v, int) else v * n_documents for v in (settings.min_df, settings.max_df))
-    return int(np.ceil(max(least, 1))), int(np.floor(most))
-
-
-def choose(
-    strings: Strings, totals: np.ndarray | None, settings: VectorizerSettings, n_documents: int
-) -> tuple[Strings, np.ndarray | None]:
-    """Return at most `max_features` of the terms within bounds, and the column of each if some are left out."""
-    if not len(strings):
-        least, most = limits_of(settings, n_documents)
-        raise IngestError(
-            f"no word is in at least {least} and at most {most} of the {n_documents} documents (min_df, --min-df; "
-            "max_df, --max-df); or no document has a word: check the column of the text, and what a word is "
-            "(token_pattern, stop_words; --text, --token-pattern, --stop-words)"
-        )
-    if settings.max_features is None or totals is None or len(strings) <= settings.max_features:
-        return strings, None
-    # exactly scikit-learn's expression: its sort decides between terms of equal totals
-    best = np.sort((-totals).argsort()[: settings.max_features])
-    columns = np.full(len(strings), -1, np.int32)
-    columns[best] = np.arange(len(best), dtype=np.int32)
-    cuts = [strings.joined[strings.offsets[i] : strings.offsets[i + 1]] for i in best]
-    return Strings(np.concatenate(cuts), offsets_of_lengths(cuts)), columns
-
-
-def terms_in_memory(
-    tries: list[Trie], settings: VectorizerSettings, n_documents: int, n_jobs: int, *, tallies: bool
-) -> tuple[Strings, list[np.ndarray]]:
-    """Return the terms of the corpus, and for each run the column of every node; the runs need not be kept."""
-    with_totals = settings.max_features is not None  # nobody else asks
-    limits = limits_of(settings, n_documents) if tallies else ALL
-    terms = sorted_terms(tries, limits, with_totals=with_totals, n_jobs=n_jobs)
-    strings, chosen = choose(Strings(terms.data, terms.offsets), terms.totals, settings, n_documents)
-    if chosen is None:
-        return strings, terms.columns
-    return strings, [np.where(columns < 0, np.int32(-1), chosen[columns]) for columns in terms.columns]
-
-
-def terms_in_files(
-    merged: Sequence[Path], here: Path, settings: VectorizerSettings, n_documents: int
-) -> tuple[Strings, Path | None]:
-    """Return the terms that `merge_runs` left, as a file in `here`, and a file of columns where some are left out."""
-    text = here / "text"
+def terms_in_files(folders: Sequence[Path], here: Path, *, with_totals: bool) -> tuple[Strings, np.ndarray | None]:
+    """Return the terms that `merge_runs` left, as a file in `here`, and perhaps how often each occurs."""
+    text, totals = here / "text", None
     with text.open("wb") as file:
-        for folder in merged:
+        for folder in folders:
             file.write((folder / "text").read_bytes())
-    offsets, totals = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in merged])), None
-    if settings.max_features is not None:
-        totals = np.concatenate([load_array(folder / "totals.npy") for folder in merged])
-    strings = Strings(text if offsets[-1] else np.zeros(0, np.uint8), offsets)
-    strings, columns = choose(strings, totals, settings, n_documents)
-    if columns is None:
-        return strings, None
-    chosen = merged[0].with_name("chosen.npy")
-    save_array(chosen, columns)
-    return strings, chosen
+    offsets = offsets_of(np.concatenate([load_array(folder / "sizes.npy") for folder in folders]))
+    if with_totals:
+        totals = np.concatenate([load_array(folder / "totals.npy") for folder in folders])
+    return Strings(text if offsets[-1] else np.zeros(0, np.uint8), offsets), totals

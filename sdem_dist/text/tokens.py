@@ -1,30 +1,32 @@
-"""Texts become numbers of words, or code points: by kernels for the named analyzers, by scikit-learn for all others."""
+"""Texts become numbers of words or code points, and counts of n-grams of these, in tables that grow as terms come."""
 
 from __future__ import annotations
 
-import itertools
 import logging
 import re
 import unicodedata
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import chain
+from typing import NamedTuple
 
 import numpy as np
 
 from sdem_dist.documents import offsets_of, offsets_of_lengths
-from sdem_dist.kernels import code_points as code_point_kernels
-from sdem_dist.kernels import spelling
+from sdem_dist.kernels import code_points, spelling
 from sdem_dist.kernels import words as word_kernels
-from sdem_dist.kernels.code_points import PADDING, Pieces, Rules
+from sdem_dist.kernels.code_points import PADDING, Rules
 from sdem_dist.kernels.csr import gather
 from sdem_dist.kernels.spelling import Segments
-from sdem_dist.text.texts import Texts, texts_of_bytes, texts_of_strings
+from sdem_dist.text.texts import Texts, pieces, texts_of_bytes, texts_of_strings
 from sdem_dist.text.vectorizer import KERNEL_PATTERN, VectorizerSettings, build_analyzer, stemming, stopped_words
 
 logger = logging.getLogger(__name__)
 N_CODE_POINTS = 0x110000
 CHANGING = 0x30000  # beyond these code points none has a lower case or an accent; a test looks
 FINAL_SIGMA = "Σ"  # the one code point whose lower case depends on its neighbours
+PIECE = 1 << 20  # bytes of text counted at a time: what they need stays in the cache
 _SLOTS = 1 << 12
 _MOST_STEMS = 1 << 20
 _LEFT_OUT = -2
@@ -84,103 +86,23 @@ def grow_array(array: np.ndarray, needed: int) -> np.ndarray:
     return longer
 
 
-class Scratch:
+class Scratch(dict[str, np.ndarray]):
     """Temporary arrays, kept so that memory is allocated once."""
-
-    def __init__(self) -> None:
-        self._arrays: dict[str, np.ndarray] = {}
 
     def array(self, name: str, size: int, dtype: type) -> np.ndarray:
         """Return an array of `size` elements or more; the one of the same name returned before is overwritten."""
-        array = self._arrays.get(name)
+        array = self.get(name)
         if array is None or len(array) < size:
-            array = self._arrays[name] = np.empty(max(size, 1024), dtype)
+            array = self[name] = np.empty(max(size, 1024), dtype)
         return array
 
 
-def _rewritten(texts: Texts, settings: VectorizerSettings, scratch: Scratch) -> Texts:
-    """Return texts in lower case and without accents, as the settings say, in memory that the next call overwrites."""
-    rules, growth = _rewriting(settings.lowercase, settings.strip_accents)
-    out = scratch.array("texts", int(texts.n_bytes * growth) + len(texts) + PADDING, np.uint8)
-    starts, stops = np.empty(len(texts), np.int64), np.empty(len(texts), np.int64)
-    if code_point_kernels.rewrite(texts.pieces, rules, Pieces(out, starts, stops)):
-        return Texts(out, starts, stops)
-    # the lower case of this letter depends on its neighbours, so that Python is to say it
-    encoded, letter = [texts.bytes_of(i) for i in range(len(texts))], FINAL_SIGMA.encode()
-    for i, text in enumerate(encoded):
-        if letter in text:
-            encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
-    return _rewritten(texts_of_bytes(encoded), settings, scratch)
-
-
-class TokenInterner:
-    """Words and their numbers; finding the number of a word takes one look.
-
-    Word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; behind the last one there is room.
-    """
-
-    def __init__(self, words: frozenset[str] = frozenset()) -> None:
-        self.n_words = 0
-        self.slots = np.zeros((_SLOTS, 4), np.uint64)
-        self.spelled = np.zeros(8 * _SLOTS, np.uint8)
-        self.offsets = np.zeros(_SLOTS, np.int64)
-        self._scratch = Scratch()
-        if words:
-            self.numbers(texts_of_strings(sorted(words)), grow=True)
-
-    def view(self) -> TokenInterner:
-        """Return a table of these words for another thread, which must not grow it: what calls overwrite is its own."""
-        other = TokenInterner()
-        other.n_words, other.slots, other.spelled, other.offsets = self.n_words, self.slots, self.spelled, self.offsets
-        return other
-
-    def split(
-        self, texts: Texts, kinds: np.ndarray, inside: np.ndarray, shortest: int, *, grow: bool, ids: np.ndarray
-    ) -> tuple[int, np.ndarray]:
-        """Write the number of every word of the texts to `ids`, -1 for unknown ones if the table may not grow.
-
-        Returns how many they are, and where those of each text begin and the last end, int64.
-        """
-        offsets, done = np.zeros(len(texts) + 1, np.int64), np.array([self.n_words, 0, 0, 0])
-        marks = self._scratch.array("marks", int(texts.sizes.max(initial=0)) + 2 * PADDING, np.uint8)
-        splitting, out = word_kernels.Splitting(kinds, inside, shortest), (ids, offsets)
-        while needed := word_kernels.words(texts.pieces, splitting, grow, self._table(), done, marks, out):
-            self._make_room(done, needed)
-        self.n_words = int(done[0])
-        return int(done[1]), offsets
-
-    def numbers(self, texts: Texts, *, grow: bool) -> np.ndarray:
-        """Return the number of each text, taken as one word, int32; -1 for unknown ones if not to grow."""
-        ids, done = np.empty(len(texts), np.int32), np.array([self.n_words, 0, 0, 0])
-        while needed := word_kernels.intern(texts.pieces, grow, self._table(), done, ids):
-            self._make_room(done, needed)
-        self.n_words = int(done[0])
-        return ids
-
-    def words(self, first: int = 0) -> list[str]:
-        spelled, bounds = self.spelled.tobytes(), self.offsets[first : self.n_words + 1].tolist()
-        return [spelled[a:b].decode("utf-8", "surrogatepass") for a, b in itertools.pairwise(bounds)]
-
-    def spelling(self, *, separator: bool) -> Spelling:
-        return Spelling(self.spelled, self.offsets, self.n_words, separator)
-
-    def _table(self) -> word_kernels.Table:
-        return word_kernels.Table(self.slots, self.spelled, self.offsets)
-
-    def _make_room(self, done: np.ndarray, needed: int) -> None:
-        n_words = int(done[0])
-        if 4 * (n_words + 1) >= 3 * len(self.slots):
-            slots = np.zeros((2 * len(self.slots), 4), np.uint64)
-            word_kernels.rehash(self.slots, slots)
-            self.slots = slots
-        self.offsets = grow_array(self.offsets, n_words + 2)
-        self.spelled = grow_array(self.spelled, int(self.offsets[n_words]) + needed + PADDING)
-
-
-@dataclass(frozen=True)
+@dataclass
 class Spelling:
+    """Words in UTF-8: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read."""
+
     spelled: np.ndarray  # uint8
-    offsets: np.ndarray  # int64: word ``w`` is ``spelled[offsets[w]:offsets[w + 1]]``; `PADDING` more bytes may be read
+    offsets: np.ndarray  # int64
     n_words: int
     separator: bool  # a space stands between words
     in_order: bool = False  # the words are sorted already
@@ -196,12 +118,12 @@ class Spelling:
         spelled = np.frombuffer(every_code_point().encode("utf-8", "surrogatepass") + bytes(PADDING), np.uint8)
         return cls(spelled, offsets, N_CODE_POINTS, separator=False, in_order=True)
 
-    def take(self, words: np.ndarray) -> Spelling:
+    def take(self, numbers: np.ndarray) -> Spelling:
         """Return some of the words, in the order of their given numbers."""
-        offsets = offsets_of(self.offsets[words + 1] - self.offsets[words])
+        offsets = offsets_of(self.offsets[numbers + 1] - self.offsets[numbers])
         spelled = np.zeros(int(offsets[-1]) + PADDING, np.uint8)
-        gather(self.spelled, self.offsets, words, 1, offsets, spelled)
-        return Spelling(spelled, offsets, len(words), self.separator)
+        gather(self.spelled, self.offsets, numbers, 1, offsets, spelled)
+        return Spelling(spelled, offsets, len(numbers), self.separator)
 
     def texts(self, parents: np.ndarray, lasts: np.ndarray, first: int = 0) -> tuple[np.ndarray, np.ndarray]:
         """Return the bytes of n-grams from the node `first` on, and `PADDING` more, and where each begins and ends.
@@ -212,67 +134,136 @@ class Spelling:
         spelling.text_sizes(parents, lasts, self.offsets, int(self.separator), sizes)
         bounds = offsets_of(sizes[first:])
         out = np.empty(int(bounds[-1]) + PADDING, np.uint8)
-        words, separator = (self.spelled, self.offsets), 0x20 if self.separator else -1
-        spelling.spell(np.arange(first, len(parents)), (parents, lasts), words, separator, bounds, out)
+        between = 0x20 if self.separator else -1
+        nodes = np.arange(first, len(parents))
+        spelling.spell(nodes, (parents, lasts), (self.spelled, self.offsets), between, bounds, out)
         return out, bounds
 
 
-def tokenizer_of(settings: VectorizerSettings) -> Words | Characters | Analyzed:
-    """Return the fastest tokenizer for these settings; the log says if it is the slow one."""
-    if settings.analyzer != "word":
-        return Characters(settings)
-    pattern = KERNEL_PATTERN.fullmatch(settings.token_pattern)
-    if pattern is None:
-        logger.info("the token pattern %r is not one that kernels know, which is slow", settings.token_pattern)
-        return Analyzed(settings)
-    return Words(settings, pattern[1] or pattern[3], 2 if pattern[2] or pattern[4] else 1)
+class TokenInterner(Spelling):
+    """Words whose numbers are found by one look; behind the last one there is room."""
+
+    def __init__(self, stopped: frozenset[str] = frozenset(), *, separator: bool = True) -> None:
+        super().__init__(np.zeros(8 * _SLOTS, np.uint8), np.zeros(_SLOTS, np.int64), 0, separator)
+        self.slots = np.zeros((_SLOTS, 4), np.uint64)
+        if stopped:
+            self.numbers(texts_of_strings(sorted(stopped)), grow=True)
+
+    def fill(self, kernel: Callable[[word_kernels.Table, np.ndarray], int]) -> int:
+        """Call a kernel with the table until it had room for all words; return how many words it found."""
+        done = np.array([self.n_words, 0, 0, 0])
+        while needed := kernel(word_kernels.Table(self.slots, self.spelled, self.offsets), done):
+            n_words = int(done[0])
+            if 4 * (n_words + 1) >= 3 * len(self.slots):
+                slots = np.zeros((2 * len(self.slots), 4), np.uint64)
+                word_kernels.rehash(self.slots, slots)
+                self.slots = slots
+            self.offsets = grow_array(self.offsets, n_words + 2)
+            self.spelled = grow_array(self.spelled, int(self.offsets[n_words]) + needed + PADDING)
+        self.n_words = int(done[0])
+        return int(done[1])
+
+    def numbers(self, texts: Texts, *, grow: bool) -> np.ndarray:
+        """Return the number of each text, taken as one word, int32; -1 for unknown ones if not to grow."""
+        ids = np.empty(len(texts), np.int32)
+        self.fill(lambda table, done: word_kernels.intern(texts.pieces, grow, table, done, ids))
+        return ids
 
 
-class Words:
-    """Runs of code points of a `kind`, from a length on; stop words are left out, and the rest may be stemmed."""
+class Tokenizer:
+    """Cuts texts into code points, or into words, of which stop words are left out and the rest may be stemmed.
 
-    whole_if_short = False
+    Each thread needs its own. `learned`: one whose words are all that count.
+    """
 
-    def __init__(self, settings: VectorizerSettings, kind: str, shortest: int) -> None:
-        self.lengths = settings.ngram_range
-        self._settings, self._kind, self._shortest, self._scratch = settings, kind, shortest, Scratch()
-        self._inside = _matching(kind)
-        self._kinds = self._inside[:256].astype(np.uint8)
-        self._kinds[128:] = 2
-        self._unstemmed = TokenInterner(stopped_words(settings))
-        self._n_stopped, self._grows = self._unstemmed.n_words, True
-        self._stem = stemming(settings)
-        self._stems = self._unstemmed if self._stem is None else TokenInterner()
+    def __init__(self, settings: VectorizerSettings, learned: Tokenizer | None = None) -> None:
+        self.settings, self._scratch, self._grows = settings, Scratch(), learned is None
+        self.lengths, self._stem, self._n_stopped = settings.ngram_range, stemming(settings.stem), 0
+        self._analyze: Callable[[str], list[str]] | None = None
+        if settings.analyzer != "word":
+            self.spelling = Spelling.of_code_points()
+            return
+        pattern, stopped = KERNEL_PATTERN.fullmatch(settings.token_pattern), stopped_words(settings)
+        if pattern is None:  # scikit-learn's analyzer says whole terms, n-grams included
+            if learned is None:
+                logger.info("the token pattern %r is not one that kernels know, which is slow", settings.token_pattern)
+            self._analyze, self._stem, self.lengths = build_analyzer(settings), None, (1, 1)
+            stopped = frozenset()
+        else:
+            self._inside, self._shortest = _matching(pattern[1] or pattern[3]), 2 if pattern[2] or pattern[4] else 1
+            self._kinds = self._inside[:256].astype(np.uint8)
+            self._kinds[128:] = 2
+        self._n_stopped = len(stopped)
         self._stem_of = np.full(self._n_stopped, _LEFT_OUT, np.int32)
-
-    @property
-    def spelling(self) -> Spelling:
-        """How the words met so far are written."""
-        return self._stems.spelling(separator=True)
+        if self._stem is None:
+            self._stems = TokenInterner(stopped, separator=pattern is not None) if learned is None else learned._stems
+            self._unstemmed = self._stems
+        else:
+            self._stems = TokenInterner() if learned is None else learned._stems
+            self._unstemmed = TokenInterner(stopped)
+        self.spelling = self._stems
 
     def tokens(self, texts: Texts) -> Segments:
         """Return the tokens of texts, in memory that the next call overwrites; unknown words are -1."""
-        texts = _rewritten(texts, self._settings, self._scratch)
-        ids = self._scratch.array("ids", texts.n_bytes // (self._shortest + 1) + len(texts) + 1, np.int32)
-        grow = self._grows or self._stem is not None
-        n_ids, offsets = self._unstemmed.split(texts, self._kinds, self._inside, self._shortest, grow=grow, ids=ids)
+        scratch, n_texts = self._scratch, len(texts)
+        if self._analyze is not None:
+            terms = [self._analyze(text) for text in texts]
+            ids = self._stems.numbers(texts_of_strings(list(chain(*terms))), grow=self._grows)
+            return Segments(ids, offsets_of_lengths(terms), np.arange(n_texts + 1))
+        rules, growth = _rewriting(self.settings.lowercase, self.settings.strip_accents)
+        out = scratch.array("texts", int(texts.n_bytes * growth) + n_texts + PADDING, np.uint8)
+        rewritten = Texts(out, np.empty(n_texts, np.int64), np.empty(n_texts, np.int64))
+        if not code_points.rewrite(texts.pieces, rules, rewritten.pieces):
+            # the lower case of this letter depends on its neighbours, so that Python is to say it
+            encoded, letter = [texts.bytes_of(i) for i in range(n_texts)], FINAL_SIGMA.encode()
+            for i, text in enumerate(encoded):
+                if letter in text:
+                    encoded[i] = text.decode("utf-8", "surrogatepass").lower().encode("utf-8", "surrogatepass")
+            return self.tokens(texts_of_bytes(encoded))
+        n_bytes = rewritten.n_bytes
+        if self.settings.analyzer != "word":
+            around_words = self.settings.analyzer == "char_wb"
+            most = 2 * (n_bytes + n_texts) if around_words else n_bytes
+            ids = scratch.array("ids", most, np.int32)
+            segments = scratch.array("segments", most // 2 + n_texts + 1, np.int64)
+            segments[0] = 0
+            offsets, is_space = np.zeros(n_texts + 1, np.int64), _matching(r"\s")
+            n_ids, n_segments = code_points.characters(
+                *rewritten.pieces, is_space, around_words, ids, segments, offsets
+            )
+            return Segments(ids[:n_ids], segments[: n_segments + 1], offsets)
+        ids = scratch.array("ids", n_bytes // (self._shortest + 1) + n_texts + 1, np.int32)
+        marks = scratch.array("marks", int(rewritten.sizes.max(initial=0)) + 2 * PADDING, np.uint8)
+        offsets, grow = np.zeros(n_texts + 1, np.int64), self._grows or self._stem is not None
+        splitting = word_kernels.Splitting(self._kinds, self._inside, self._shortest)
+        n_ids = self._unstemmed.fill(
+            lambda table, done: word_kernels.words(
+                rewritten.pieces, splitting, grow, table, done, marks, (ids, offsets)
+            )
+        )
         ids = ids[:n_ids]
         if self._stem is not None:
             if (n_stems := len(self._stem_of)) < self._unstemmed.n_words:
-                stems = texts_of_strings(self._stem(self._unstemmed.words(n_stems)))
+                stems = texts_of_strings(self._stem(list(self._unstemmed.words.take(slice(n_stems, None)))))
                 self._stem_of = np.concatenate([self._stem_of, self._stems.numbers(stems, grow=self._grows)])
             ids = self._stem_of[ids]
             if self._unstemmed.n_words > _MOST_STEMS:  # unstemmed words need not be remembered
-                self._unstemmed = TokenInterner(stopped_words(self._settings))
+                self._unstemmed = TokenInterner(stopped_words(self.settings))
                 self._stem_of = self._stem_of[: self._n_stopped]
         if self._n_stopped:
             chosen = (ids < 0) | (ids >= self._n_stopped) if self._stem is None else ids != _LEFT_OUT
             ids, offsets = ids[chosen], offsets_of(chosen)[offsets]
-        return Segments(ids, offsets, np.arange(len(texts) + 1))
+        return Segments(ids, offsets, np.arange(n_texts + 1))
 
     def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
         """Return the tokens of given n-grams, int32, and where each n-gram begins and the last ends, int64."""
+        if self.settings.analyzer != "word":
+            return np.frombuffer("".join(terms).encode("utf-32-le", "surrogatepass"), np.int32), offsets_of_lengths(
+                terms
+            )
         texts = texts_of_strings(terms)
+        if self._analyze is not None:
+            return self._stems.numbers(texts, grow=True), np.arange(len(terms) + 1)
         spaces = np.flatnonzero(texts.data == 0x20)
         starts = np.sort(np.concatenate([texts.starts, spaces + 1]), kind="stable")  # it merges what is sorted
         stops = np.sort(np.concatenate([spaces, texts.stops]), kind="stable")
@@ -280,64 +271,89 @@ class Words:
         n_spaces = np.concatenate([np.zeros(1, np.int64), np.searchsorted(spaces, texts.stops)])
         return ids, n_spaces + np.arange(len(terms) + 1)
 
-    def fixed(self) -> Words:
-        """Return a tokenizer that learns no more words, for one thread."""
-        other = Words(self._settings, self._kind, self._shortest)
-        other._grows, other._stems = False, self._stems
-        if self._stem is None:
-            other._unstemmed = self._stems.view()
-        return other
+
+class CsrCounts(NamedTuple):
+    """Counts in CSR: int64, int32, int32; of columns, or of nodes of a trie as documents have them."""
+
+    indptr: np.ndarray
+    nodes: np.ndarray
+    counts: np.ndarray
 
 
-class Characters:
-    """Code points; spaces that follow each other are one, or every word stands alone between two spaces ("char_wb")."""
+class NgramCounter:
+    """Counts n-grams; counts name the nodes of a trie, where the parent is the n-gram without its last word.
 
-    def __init__(self, settings: VectorizerSettings) -> None:
-        self.lengths, self.spelling = settings.ngram_range, Spelling.of_code_points()
-        self.whole_if_short = settings.analyzer == "char_wb"
-        self._settings, self._scratch = settings, Scratch()
+    `tallies`: whether the second and third column of `tally` say in how many documents a node is, and how often.
+    `learned`: a counter whose n-grams are all that count, for a thread of its own.
+    """
 
-    def tokens(self, texts: Texts) -> Segments:
-        texts = _rewritten(texts, self._settings, self._scratch)
-        most = 2 * (texts.n_bytes + len(texts)) if self.whole_if_short else texts.n_bytes
-        ids = self._scratch.array("ids", most, np.int32)
-        segments = self._scratch.array("segments", most // 2 + len(texts) + 1, np.int64)
-        segments[0] = 0
-        documents, blank = np.zeros(len(texts) + 1, np.int64), _matching(r"\s")
-        n_ids, n_segments = code_point_kernels.characters(
-            *texts.pieces, blank, self.whole_if_short, ids, segments, documents
-        )
-        return Segments(ids[:n_ids], segments[: n_segments + 1], documents)
+    def __init__(
+        self, settings: VectorizerSettings, *, tallies: bool = True, learned: NgramCounter | None = None
+    ) -> None:
+        self.tokenizer = Tokenizer(settings, None if learned is None else learned.tokenizer)
+        self.n_words = self.n_unknown = 0  # tokens so far, and those of no term, where terms are given
+        self._n_entries, self._scratch, self._grows = 0, Scratch(), learned is None
+        if learned is not None:
+            for name in ("n_nodes", "parents", "lasts", "_slots", "_node_of_word"):
+                setattr(self, name, getattr(learned, name))
+            self.tally = np.full((self.n_nodes, 1), -1, np.int64)
+            return
+        self.n_nodes = 0
+        self.parents, self.lasts = np.empty(_SLOTS, np.int32), np.empty(_SLOTS, np.int32)
+        self.tally = np.empty((_SLOTS, 3 if tallies else 1), np.int64)
+        self._slots, self._node_of_word = np.zeros((_SLOTS, 2), np.int64), np.full(_SLOTS, -1, np.int32)
 
-    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        joined = "".join(terms).encode("utf-32-le", "surrogatepass")
-        return np.frombuffer(joined, np.int32), offsets_of_lengths(terms)
+    def parts(self, texts: Texts, tallied: np.ndarray | None = None) -> list[CsrCounts]:
+        """Count texts, some at a time; those `tallied` have part in the terms' documents and occurrences."""
+        parts = []
+        for first, stop in pieces(texts.sizes, PIECE):
+            part = self.count(texts.take(slice(first, stop)), None if tallied is None else tallied[first:stop])
+            parts.append(part._replace(nodes=part.nodes.copy(), counts=part.counts.copy()))
+        return parts
 
-    def fixed(self) -> Characters:
-        return Characters(self._settings)
+    def count(self, texts: Texts, tallied: np.ndarray | None = None) -> CsrCounts:
+        """Count texts, in memory that the next call overwrites."""
+        tokens = self.tokenizer.tokens(texts)
+        if not self._grows:
+            self.n_words += len(tokens.ids)
+            self.n_unknown += int(np.count_nonzero(tokens.ids < 0))
+        sizes, (shortest, longest) = np.diff(tokens.bounds), self.tokenizer.lengths
+        most = int(tokens.bounds[-1]) * (longest - shortest + 1) + len(sizes)
+        nodes, counts = (self._scratch.array(name, most, np.int32) for name in ("nodes", "counts"))
+        level = self._scratch.array("level", int(sizes.max(initial=0)), np.int32)
+        if tallied is None or self.tally.shape[1] == 1:
+            tallied = np.zeros(len(texts), bool)
+        indptr, whole_if_short = np.zeros(len(texts) + 1, np.int64), self.tokenizer.settings.analyzer == "char_wb"
+        form = spelling.Form(shortest, longest, whole_if_short, self._grows, self._n_entries)
+        entries = spelling.Entries(indptr, nodes, counts)
+        n = self._fill(lambda tree, done: spelling.count(tokens, tallied, form, tree, done, level, entries))
+        self._n_entries += n
+        return CsrCounts(indptr, nodes[:n], counts[:n])
 
+    def insert(self, terms: list[str]) -> np.ndarray:
+        """Add given n-grams; return the node of each, int32, -1 for one without words."""
+        ids, offsets = self.tokenizer.parts_of(terms)
+        nodes = np.empty(len(terms), np.int32)
+        self._fill(lambda tree, done: spelling.insert(ids, offsets, tree, done, nodes))
+        return nodes
 
-class Analyzed:
-    """The terms of scikit-learn's analyzer, n-grams included: the slow way, for all other settings."""
+    def close(self) -> None:
+        """Forget what finds n-grams: the counter counts no more, and its nodes may be looked at."""
+        self._slots, self._scratch = self._slots[:0].copy(), Scratch()
 
-    lengths = (1, 1)
-    whole_if_short = False
-
-    def __init__(self, settings: VectorizerSettings, table: TokenInterner | None = None) -> None:
-        self._settings, self._analyze = settings, build_analyzer(settings)
-        self._grows, self._table = table is None, table or TokenInterner()
-
-    @property
-    def spelling(self) -> Spelling:
-        return self._table.spelling(separator=False)
-
-    def tokens(self, texts: Texts) -> Segments:
-        terms = [self._analyze(text) for text in texts]
-        ids = self._table.numbers(texts_of_strings(list(itertools.chain(*terms))), grow=self._grows)
-        return Segments(ids, offsets_of_lengths(terms), np.arange(len(terms) + 1))
-
-    def parts_of(self, terms: list[str]) -> tuple[np.ndarray, np.ndarray]:
-        return self._table.numbers(texts_of_strings(terms), grow=True), np.arange(len(terms) + 1)
-
-    def fixed(self) -> Analyzed:
-        return Analyzed(self._settings, self._table)
+    def _fill(self, kernel: Callable[[spelling.Tree, np.ndarray], int]) -> int:
+        """Call a kernel with the trie until it had room for all nodes; return how many entries it wrote."""
+        done, n_before = np.array([self.n_nodes, 0, 0, 0]), len(self._node_of_word)
+        if self._grows and (n_words := self.tokenizer.spelling.n_words) > n_before:
+            self._node_of_word = grow_array(self._node_of_word, n_words)
+            self._node_of_word[n_before:] = -1
+        tree = spelling.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
+        while needed := kernel(tree, done):
+            while 4 * needed > 3 * len(self._slots):
+                slots = np.zeros((2 * len(self._slots), 2), np.int64)
+                spelling.rehash(self._slots, slots)
+                self._slots = slots
+            self.parents, self.lasts, self.tally = (grow_array(array, needed) for array in tree[2:])
+            tree = spelling.Tree(self._node_of_word, self._slots, self.parents, self.lasts, self.tally)
+        self.n_nodes = int(done[0])
+        return int(done[1])

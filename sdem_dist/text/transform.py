@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from threading import Lock, local
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sdem_dist.text.counters import FixedCounter, HashingCounter, LearningCounter, Vocabulary, arranged
+from sdem_dist.documents import offsets_of
+from sdem_dist.kernels.spelling import arrange, murmur
+from sdem_dist.text import tokens
 from sdem_dist.text.terms import Trie, sorted_terms
-from sdem_dist.text.texts import Texts, parts_of_strings, sample_scripts, texts_of_strings, warn_of_unspaced
+from sdem_dist.text.texts import Texts, parts_of_strings, pieces, sample_scripts, texts_of_strings, warn_of_unspaced
+from sdem_dist.text.tokens import CsrCounts, NgramCounter
 from sdem_dist.text.vectorizer import PatternError, VectorizerSettings
 
 if TYPE_CHECKING:
@@ -20,6 +23,38 @@ if TYPE_CHECKING:
 
 SPELLED_AT_A_TIME = 1 << 15
 """Terms that become texts together: their bytes stay in the cache."""
+MOST_HASHED = 1 << 21  # n-grams that a counter by hashing remembers
+
+
+def joined(parts: Sequence[CsrCounts]) -> CsrCounts:
+    """Return consecutive documents as one."""
+    if len(parts) == 1:
+        return parts[0]
+    ends = offsets_of([len(part.nodes) for part in parts])
+    indptr = [np.zeros(1, np.int64), *(part.indptr[1:] + end for part, end in zip(parts, ends, strict=False))]
+    nodes, counts = ([np.zeros(0, np.int32), *(part[i] for part in parts)] for i in (1, 2))
+    return CsrCounts(np.concatenate(indptr), np.concatenate(nodes), np.concatenate(counts))
+
+
+def arranged(parts: Sequence[CsrCounts], columns: np.ndarray, dtype: type | np.dtype) -> CsrCounts:
+    """Return consecutive documents with nodes in their columns, ascending; nodes of a negative one drop out."""
+    n, n_documents = sum(len(part.nodes) for part in parts), sum(len(part.indptr) - 1 for part in parts)
+    indptr, indices, counts = np.zeros(n_documents + 1, np.int64), np.empty(n, np.int32), np.empty(n, dtype)
+    row = entry = 0
+    for part in parts:
+        rows = slice(row, row + len(part.indptr))
+        n_entries = arrange(*part, columns, (indptr[rows], indices[entry:], counts[entry:]))
+        indptr[rows] += entry
+        row, entry = rows.stop - 1, entry + n_entries
+    return CsrCounts(indptr, indices[:entry], counts[:entry])
+
+
+def matrix_of(counts: CsrCounts, n_features: int) -> sp.csr_matrix:
+    import scipy.sparse as sp
+
+    matrix = sp.csr_matrix((counts.counts, counts.nodes, counts.indptr), shape=(len(counts.indptr) - 1, n_features))
+    matrix.has_canonical_format = True
+    return matrix
 
 
 def count_texts(
@@ -65,33 +100,32 @@ def learned_texts(
 
     `dtype`: of the counts; None: the smallest unsigned integers that hold them.
     """
-    counter = LearningCounter(settings, tallies=False)
-    parts, sample = [], np.zeros(3, int)
+    counter, parts, sample = NgramCounter(settings, tallies=False), list[CsrCounts](), np.zeros(3, int)
     for some in [texts] if isinstance(texts, Texts) else parts_of_strings(texts):
         sample += sample_scripts(some)
         parts += counter.parts(some)
     warn_of_unspaced(sample, settings)
-    tree, terms = counter.tree, sorted_terms([Trie.of(counter)], end=ord("\n"))
+    terms = sorted_terms([Trie.of(counter)], end=ord("\n"))
     n_terms, columns, words = len(terms.offsets) - 1, terms.columns[0], list[str]()
     if dtype is None:
         dtype = np.min_scalar_type(max((int(part.counts.max(initial=0)) for part in parts), default=0))
-    matrix = arranged(parts, columns, dtype).matrix(n_terms)
+    matrix = matrix_of(arranged(parts, columns, dtype), n_terms)
     for first in range(0, n_terms, SPELLED_AT_A_TIME):
         bounds = terms.offsets[first : first + SPELLED_AT_A_TIME + 1]
         spelled = terms.data[bounds[0] : bounds[-1]].tobytes()
         if spelled.count(b"\n") == len(bounds) - 1:  # cut by one call
             words += spelled.decode("utf-8", "surrogatepass").split("\n")[:-1]
         else:
-            limits = itertools.pairwise((bounds - bounds[0]).tolist())
+            limits = pairwise((bounds - bounds[0]).tolist())
             words += [spelled[a : b - 1].decode("utf-8", "surrogatepass") for a, b in limits]
-    tree.tally = tree.tally[:0].copy()  # each thread that counts has its own
-    return matrix, words, TextTransformer(settings, words, Vocabulary(counter.tokenizer, tree, columns, n_terms))
+    counter.tally = counter.tally[:0].copy()  # each thread that counts has its own
+    return matrix, words, TextTransformer(settings, words, (counter, columns))
 
 
 class TextTransformer:
     """Counts texts under a vocabulary, or by hashing; made once, it counts any number of them.
 
-    `learned`: the vocabulary, ready to be found: making it of many terms takes long.
+    `learned`: what has counted all terms, and their columns: to find many terms takes long to prepare.
     `owner`: what the settings are of, such as the path of a model, for messages.
     """
 
@@ -99,50 +133,74 @@ class TextTransformer:
         self,
         settings: VectorizerSettings,
         vocabulary: Sequence[str] | None = None,
-        learned: Vocabulary | None = None,
+        learned: tuple[NgramCounter, np.ndarray] | None = None,
         owner: str = "",
     ) -> None:
         if settings.kind == "matrix":
             raise ValueError("these documents came as numbers; there is no way from text to their columns")
         if settings.kind == "count" and vocabulary is None:
             raise ValueError("text of kind 'count' needs the vocabulary of the corpus")
-        self._settings, self._terms, self._owner = settings, vocabulary, owner
-        self._counters: list[FixedCounter] = []
-        self._vocabulary, self._making, self._own = learned, Lock(), local()
+        self._settings, self._terms, self._learned, self._owner = settings, vocabulary, learned, owner
+        self._counters: list[NgramCounter] = []  # those that have part in `unknown_share`
+        self._making, self._own = Lock(), local()
 
     def __reduce__(self) -> tuple[type[TextTransformer], tuple[object, ...]]:
         return TextTransformer, (self._settings, self._terms, None, self._owner)  # stemmers cannot be sent
 
-    def counter(self) -> Callable[[Texts], sp.csr_matrix]:
-        """Return a function from texts to int64 counts, indices sorted; every thread needs its own."""
-        counter = self._counter()
-        if isinstance(counter, FixedCounter):
-            self._counters.append(counter)
-        return lambda texts: self._counted(counter, texts, np.int64)
-
     def counts(self, texts: Texts) -> sp.csr_matrix:
         """Return int32 counts, indices sorted; these texts have no part in `unknown_share`."""
-        if not hasattr(self._own, "counter"):  # this thread's; it keeps memory, since allocating it anew is slow
-            self._own.counter = self._counter()
-        return self._counted(self._own.counter, texts, np.int32)
+        if not hasattr(self._own, "count"):  # this thread's; it keeps memory, since allocating it anew is slow
+            self._own.count = self.counter(np.int32, examined=False)
+        return self._own.count(texts)
 
-    def _counter(self) -> FixedCounter | HashingCounter:
-        if self._settings.kind == "hashing":
-            return HashingCounter(self._settings)
-        with self._making:  # made when it is first needed: a driver of workers does not count
-            if self._vocabulary is None:
-                self._vocabulary = Vocabulary.of(self._settings, self._terms or ())
-        return FixedCounter(self._vocabulary)
+    def counter(self, dtype: type = np.int64, *, examined: bool = True) -> Callable[[Texts], sp.csr_matrix]:
+        """Return a function from texts to counts, indices sorted; every thread needs its own.
 
-    def _counted(self, counter: FixedCounter | HashingCounter, texts: Texts, dtype: type) -> sp.csr_matrix:
-        try:
-            return counter.count(texts, dtype)
-        except PatternError as error:
-            raise PatternError(error.problem, pattern=error.pattern, path=self._owner) from None
+        `examined`: the texts have part in `unknown_share`.
+        """
+        settings, hashes = self._settings, self._settings.kind == "hashing"
+        n_features = settings.n_features or 1 if hashes else len(self._terms or ())
+        if hashes:
+            counter, columns = NgramCounter(settings, tallies=False), np.zeros(0, np.int32)
+        else:
+            with self._making:  # made when it is first needed: a driver of workers does not count
+                if self._learned is None:
+                    counter = NgramCounter(settings, tallies=False)
+                    nodes = counter.insert(list(self._terms or ()))
+                    columns = np.full(counter.n_nodes, -1, np.int32)
+                    columns[nodes[nodes >= 0]] = np.flatnonzero(nodes >= 0)
+                    self._learned = counter, columns
+            learned, columns = self._learned
+            counter = NgramCounter(settings, learned=learned)
+            if examined and settings.analyzer == "word":
+                self._counters.append(counter)
+
+        def count(texts: Texts) -> sp.csr_matrix:
+            nonlocal counter, columns
+            parts = []
+            for first, stop in pieces(texts.sizes, tokens.PIECE):
+                if hashes and counter.n_nodes > MOST_HASHED:
+                    counter, columns = NgramCounter(settings, tallies=False), np.zeros(0, np.int32)
+                try:
+                    part = counter.count(texts.take(slice(first, stop)))
+                except PatternError as error:
+                    raise PatternError(error.problem, pattern=error.pattern, path=self._owner) from None
+                if hashes:  # the columns of scikit-learn's FeatureHasher without signs, of terms that are new
+                    nodes = counter.parents[: counter.n_nodes], counter.lasts[: counter.n_nodes]
+                    data, bounds = counter.tokenizer.spelling.texts(*nodes, len(columns))
+                    hashed = np.empty(len(bounds) - 1, np.int32)
+                    murmur(data, bounds, hashed)
+                    new = np.abs(hashed.astype(np.int64))
+                    # the one number without a positive counterpart, as FeatureHasher takes it
+                    new[hashed == np.iinfo(np.int32).min] = 2**31 - 1 - (n_features - 1)
+                    columns = np.concatenate([columns, (new % n_features).astype(np.int32)])
+                parts.append(arranged([part], columns, dtype))
+            return matrix_of(joined(parts), n_features)
+
+        return count
 
     @property
     def unknown_share(self) -> float | None:
         """Share of the words in texts counted so far that no term has; None if words are hashed, or there were none."""
-        of_words = self._settings.analyzer == "word"
-        n_words = sum(counter.n_words for counter in self._counters) if of_words else 0
+        n_words = sum(counter.n_words for counter in self._counters)
         return sum(counter.n_unknown for counter in self._counters) / n_words if n_words else None

@@ -96,13 +96,24 @@ class RowValidator:
 
     def check(self, path: Path, batch: RecordBatch) -> Records:
         """Return the documents of a batch; its other records are rejected, in order. A text that is null is empty."""
-        problems, decode = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape"
-        columns = [_checked_texts(column, batch, decode) for column in batch.texts]
-        if len(columns) == 1:
-            texts = columns[0]
-        else:  # of a matrix none
+        problems, decode, columns = batch.problems, "surrogatepass" if batch.escaped else "surrogateescape", []
+        for column in batch.texts:
+            texts = column if isinstance(column, Texts) else texts_of_arrow(column)
+            if texts is None:
+                values = listed(column)
+                for row, value in enumerate(values):
+                    if value is not None and not isinstance(value, str):
+                        problems.setdefault(row, (f"the text is {value!r:.60}, not a string", IngestError))
+                texts = texts_of_strings([value if isinstance(value, str) else "" for value in values])
+            columns.append(texts)
+            if batch.are_valid or not len(texts) or is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1])):
+                continue
+            for row in range(len(texts)):
+                if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
+                    problems.setdefault(row, (f"the text has {problem}", IngestError))
+        if len(columns) != 1:  # of a matrix none
             parts = [[column.bytes_of(i) for column in columns] for i in range(len(batch))]
-            texts = texts_of_bytes(list(map(b"\n".join, parts)))
+            columns = [texts_of_bytes(list(map(b"\n".join, parts)))]
         names = [] if self.unlabelled is None else [NONE] * len(batch)
         if "label" in batch.roles:
             names = self._names(listed(batch.roles["label"]), problems, decode)
@@ -132,16 +143,8 @@ class RowValidator:
             self.labelled = self.labelled or (bool(names) and number > first)
             self.reject(path, number, problem, batch.unit, kind)
         self.labelled = self.labelled or (bool(names) and bool(passed.any()))
-        records = Records(texts, names, beside.get("id"), batch.beside, groups, weights, batch.matrix)
+        records = Records(columns[0], names, beside.get("id"), batch.beside, groups, weights, batch.matrix)
         return records if passed.all() else records.take(np.flatnonzero(passed))
-
-    def is_label(self, path: Path, line: int, raw: object, unit: str) -> bool:
-        """Say whether a record is a label that passes; it is refused if not."""
-        _, problem = self._named(raw)
-        if problem is not None:
-            self.reject(path, line, problem[0], unit, problem[1])
-        self.labelled = self.labelled or problem is None
-        return problem is None
 
     def _names(self, labels: list[object], problems: Problems, decode: str) -> list[str]:
         """Return the class name of each label; "" for those that are refused, with the reason."""
@@ -151,7 +154,7 @@ class RowValidator:
         for row, raw in enumerate(labels) if None in names else ():
             if names[row] is not None or row in problems:
                 continue
-            name, problem = self._named(raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw)
+            name, problem = self.class_of(raw.decode("utf-8", decode) if isinstance(raw, bytes) else raw)
             if problem is not None:
                 problems[row] = problem
             elif isinstance(raw, str | bytes) and len(passed) < MOST_NAMES:
@@ -159,18 +162,17 @@ class RowValidator:
             names[row] = name
         return [name or NONE for name in names]
 
-    def _named(self, raw: object) -> tuple[str, Problem]:
+    def class_of(self, raw: object) -> tuple[str, Problem]:
         """Return a label, or the set of several, as a class name without blanks around it, and what is wrong."""
         if self.unlabelled is not None:
             missing = raw is None or (isinstance(raw, float) and math.isnan(raw))
             if missing or label_name(raw) in (NONE, self.unlabelled.strip()):
                 return NONE, None
-        labels: list[object] = [raw]
+        labels, names = [raw], list[str]()
         if self.separator is not None and isinstance(raw, str):
             labels = [part for part in raw.split(self.separator) if part.strip()]
         elif self.separator is not None and isinstance(raw, list):
             labels = raw
-        names = []
         for label in labels:
             name = label_name(label)
             if (problem := self._problem(label, name)) is not None:
@@ -210,24 +212,6 @@ class RowValidator:
         if self.texts.setdefault(name, isinstance(raw, str)) != isinstance(raw, str):
             return f"the label {raw!r} {MIXED}"
         return None
-
-
-def _checked_texts(column: object, batch: RecordBatch, decode: str) -> Texts:
-    """Return a column of a batch as texts, and note what is none; nulls are empty."""
-    problems = batch.problems
-    texts = column if isinstance(column, Texts) else texts_of_arrow(column)
-    if texts is None:
-        values = listed(column)  # type: ignore[arg-type]
-        for row, value in enumerate(values):
-            if value is not None and not isinstance(value, str):
-                problems.setdefault(row, (f"the text is {value!r:.60}, not a string", IngestError))
-        texts = texts_of_strings([value if isinstance(value, str) else "" for value in values])
-    if batch.are_valid or not len(texts) or is_utf8(texts.data, int(texts.starts[0]), int(texts.stops[-1])):
-        return texts
-    for row in range(len(texts)):
-        if (problem := not_unicode(texts.bytes_of(row).decode("utf-8", decode))) is not None:
-            problems.setdefault(row, (f"the text has {problem}", IngestError))
-    return texts
 
 
 def class_name(label: ClassLabel | LabelSet) -> str:

@@ -16,11 +16,11 @@ from sdem_dist.storage.encoding import JsonObject
 
 if TYPE_CHECKING:
     import regex
-    import Stemmer
-
 
 KERNEL_PATTERN = re.compile(r"(?:\(\?u\))?(?:(?:\\b)?(\\w)(\\w)?\+(?:\\b)?|(\\S)(\\S)?\+)")
 """Patterns of runs of one kind of code points, of one at least or two: kernels find these."""
+TOKEN_PATTERN = r"(?u)\b\w\w+\b"
+LONGEST_GRAM = 1_000  # analyzers set memory aside for as many starts, and settings may come from a file
 MAX_LENGTH = 1000  # characters of a pattern
 MAX_REPEATS = 10_000  # of counted repeats multiplied: regex writes them out when it compiles
 TEXT_SECONDS = 5.0  # to split one text; more of a long one
@@ -34,24 +34,6 @@ class PatternError(IngestError):
         hint = "it may try exponentially many ways to match: write (a|aa)+ as a+"
         super().__init__(problem, path=path or None, hint=hint)
         self.pattern = pattern
-
-
-def check_pattern(pattern: str) -> None:
-    """Raise ValueError if a token pattern is not a regular expression with at most one group."""
-    if KERNEL_PATTERN.fullmatch(pattern):
-        return
-    if len(pattern) > MAX_LENGTH:
-        raise ValueError(f"token_pattern has {len(pattern)} characters; it may have {MAX_LENGTH}")
-    if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
-        raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
-    import regex
-
-    try:
-        groups = _compiled(pattern).groups
-    except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
-        raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
-    if groups > 1:
-        raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
 
 
 @lru_cache(maxsize=8)
@@ -75,9 +57,6 @@ def token_spans(pattern: str, text: str) -> Iterator[tuple[int, int]]:
         problem = "needs too much memory" if isinstance(error, MemoryError) else f"takes longer than {seconds:.1f} s"
         where = f"on the text {text!r:.40} of {len(text):,} characters"
         raise PatternError(f"token_pattern {pattern!r} {problem} {where}", pattern=pattern) from None
-
-
-TOKEN_PATTERN = r"(?u)\b\w\w+\b"
 
 
 @record
@@ -119,11 +98,35 @@ class VectorizerSettings:
             object.__setattr__(self, "stop_words", tuple(self.stop_words))
         if isinstance(self.ngram_range, Sequence):
             object.__setattr__(self, "ngram_range", tuple(self.ngram_range))
-        for name, (holds, rule) in _RULES.items():
-            if not holds(getattr(self, name)):
+        words: object = self.stop_words
+        lengths: object = self.ngram_range
+        are_words = isinstance(words, tuple) and all(isinstance(word, str) for word in words)
+        are_lengths = isinstance(lengths, tuple) and len(lengths) == 2 and all(map(is_count, lengths))
+        rules = {
+            "kind": (self.kind in ("count", "hashing", "matrix"), "one of 'count', 'hashing', 'matrix'"),
+            "lowercase": (isinstance(self.lowercase, bool), "one of True, False"),
+            "analyzer": (self.analyzer in ("word", "char", "char_wb"), "one of 'word', 'char', 'char_wb'"),
+            "strip_accents": (self.strip_accents in ("ascii", "unicode", None), "one of 'ascii', 'unicode', None"),
+            "token_pattern": (isinstance(self.token_pattern, str), "a regular expression"),
+            "stop_words": (are_words or words in (None, "english"), "'english', a list of words or None"),
+            "ngram_range": (
+                are_lengths and self.ngram_range[0] <= self.ngram_range[1] <= LONGEST_GRAM,
+                f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first",
+            ),
+            "stem": (self.stem is None or isinstance(self.stem, str), "a language or None"),
+        }
+        for name in ("min_df", "max_df"):
+            value = getattr(self, name)
+            is_frequency = is_count(value) if isinstance(value, int) else isinstance(value, float) and 0 <= value <= 1
+            rules[name] = is_frequency, "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
+        for name in ("max_features", "n_features"):
+            value = getattr(self, name)
+            rules[name] = value is None or is_count(value), "a whole number from 1 or None"
+        for name, (is_valid, rule) in rules.items():
+            if not is_valid:
                 raise ValueError(f"{name} is {rule}, not {getattr(self, name)!r}")
-        check_pattern(self.token_pattern)
-        stemming(self)
+        self._check_pattern()
+        stemming(self.stem)
         changed = [f.name for f in dataclasses.fields(self) if getattr(self, f.name) != f.default]
         for what, names in (
             ("kind 'matrix'", [n for n in changed if n != "kind"] if self.kind == "matrix" else []),
@@ -135,6 +138,24 @@ class VectorizerSettings:
                 raise ValueError(f"{', '.join(useless)} does not apply to {what}")
         if self.kind == "hashing" and self.n_features is None:
             raise ValueError("kind 'hashing' needs n_features, the number of columns to hash words to")
+
+    def _check_pattern(self) -> None:
+        """Raise ValueError if the token pattern is not a regular expression with at most one group."""
+        pattern = self.token_pattern
+        if KERNEL_PATTERN.fullmatch(pattern):
+            return
+        if len(pattern) > MAX_LENGTH:
+            raise ValueError(f"token_pattern has {len(pattern)} characters; it may have {MAX_LENGTH}")
+        if math.prod(max(1, int(n)) for n in re.findall(r"\{(\d+)", pattern)) > MAX_REPEATS:
+            raise ValueError(f"token_pattern {pattern!r} repeats parts more than {MAX_REPEATS:,} times together")
+        import regex
+
+        try:
+            groups = _compiled(pattern).groups
+        except (regex.error, OverflowError, RecursionError, MemoryError, ValueError) as error:
+            raise ValueError(f"token_pattern {pattern!r} is not a regular expression: {error}") from error
+        if groups > 1:
+            raise ValueError(f"token_pattern {pattern!r} has {groups} groups; at most one is captured")
 
     @property
     def chooses_terms(self) -> bool:
@@ -164,41 +185,6 @@ class VectorizerSettings:
         return cls(**values)
 
 
-LONGEST_GRAM = 1_000
-"""Analyzers set memory aside for as many starts; settings may come from a file."""
-
-
-def _are_lengths(value: object) -> bool:
-    lengths = isinstance(value, tuple) and len(value) == 2 and all(map(is_count, value))
-    return lengths and 1 <= value[0] <= value[1] <= LONGEST_GRAM  # type: ignore[index]
-
-
-def _is_frequency(value: object) -> bool:
-    return is_count(value) if isinstance(value, int) else isinstance(value, float) and 0 <= value <= 1
-
-
-def _are_words(value: object) -> bool:
-    return isinstance(value, tuple) and all(isinstance(word, str) for word in value)
-
-
-_SIZE = (lambda value: value is None or is_count(value)), "a whole number from 1 or None"
-_FREQUENCY = _is_frequency, "a whole number of documents from 1, or a fraction from 0.0 to 1.0"
-_RULES: dict[str, tuple[Callable[[object], bool], str]] = {
-    "kind": (lambda value: value in ("count", "hashing", "matrix"), "one of 'count', 'hashing', 'matrix'"),
-    "lowercase": (lambda value: isinstance(value, bool), "one of True, False"),
-    "analyzer": (lambda value: value in ("word", "char", "char_wb"), "one of 'word', 'char', 'char_wb'"),
-    "strip_accents": (lambda value: value in ("ascii", "unicode", None), "one of 'ascii', 'unicode', None"),
-    "token_pattern": (lambda value: isinstance(value, str), "a regular expression"),
-    "stop_words": (lambda value: value in (None, "english") or _are_words(value), "'english', a list of words or None"),
-    "ngram_range": (_are_lengths, f"two lengths from 1 to {LONGEST_GRAM:,}, the shorter first"),
-    "min_df": _FREQUENCY,
-    "max_df": _FREQUENCY,
-    "max_features": _SIZE,
-    "n_features": _SIZE,
-    "stem": (lambda value: value is None or isinstance(value, str), "a language or None"),
-}
-
-
 def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
     if settings.stop_words == "english":
         from sklearn.feature_extraction.text import ENGLISH_STOP_WORDS
@@ -208,21 +194,20 @@ def stopped_words(settings: VectorizerSettings) -> frozenset[str]:
 
 
 @lru_cache(maxsize=8)
-def _stemmer(language: str) -> Stemmer.Stemmer:
+def stemming(language: str | None) -> Callable[[list[str]], list[str]] | None:
+    """Return the function that stems words, None if they stay as they are; ValueError if there is none."""
+    if language is None:
+        return None
     try:
         import Stemmer
 
-        return Stemmer.Stemmer(language)
+        stem: Callable[[list[str]], list[str]] = Stemmer.Stemmer(language).stemWords
+        return stem
     except ImportError as error:
         advice = "stemming needs the package PyStemmer; install it with pip install 'sdem_dist[stem]'"
         raise ValueError(advice) from error
     except KeyError as error:
         raise ValueError(f"stem is one of {', '.join(Stemmer.algorithms())}, not {language!r}") from error
-
-
-def stemming(settings: VectorizerSettings) -> Callable[[list[str]], list[str]] | None:
-    """Return the function that stems words, None if they stay as they are."""
-    return None if settings.stem is None else _stemmer(settings.stem).stemWords
 
 
 def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
@@ -237,7 +222,7 @@ def build_analyzer(settings: VectorizerSettings) -> Callable[[str], list[str]]:
     }
     if settings.analyzer != "word":
         return CountVectorizer(**shared).build_analyzer()
-    stopped, stem = stopped_words(settings), stemming(settings)
+    stopped, stem = stopped_words(settings), stemming(settings.stem)
 
     def tokenize(text: str) -> list[str]:
         # scikit-learn would compare stop words with what its tokeniser returns, which are stems

@@ -46,9 +46,9 @@ from sdem_dist.cli.streaming import predicted_by_threads, transformer_of
 from sdem_dist.cluster import connected
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import Reading, VectorizerSettings, count_texts
-from sdem_dist.text.counters import LearningCounter
 from sdem_dist.text.splits import predict_splits
 from sdem_dist.text.texts import Texts, pieces, texts_of_strings
+from sdem_dist.text.tokens import NgramCounter
 from sdem_dist.text.validation import RowValidator
 
 ORDERS: dict[str, dict[str, Any]] = {
@@ -76,7 +76,7 @@ def counted_in_threads(texts: Texts, n_jobs: int, options: dict[str, Any]) -> in
     blocks = [texts.take(slice(first, stop)) for first, stop in pieces(texts.sizes, size)]
 
     def worker() -> Callable[[Texts], int]:
-        counter = LearningCounter(VectorizerSettings(**options))
+        counter = NgramCounter(VectorizerSettings(**options))
         return lambda block: sum(len(part.nodes) for part in counter.parts(block, np.ones(len(block), bool)))
 
     return sum(in_threads(blocks, worker, n_jobs))

@@ -20,11 +20,10 @@ from sklearn.feature_extraction.text import CountVectorizer, HashingVectorizer
 
 from sdem_dist.storage.threads import in_threads
 from sdem_dist.text import VectorizerSettings, count_texts
-from sdem_dist.text.counters import LearningCounter, arranged
 from sdem_dist.text.terms import Trie, sorted_terms
 from sdem_dist.text.texts import parts_of_strings, texts_of_strings
-from sdem_dist.text.tokens import CHANGING, every_code_point
-from sdem_dist.text.transform import TextTransformer
+from sdem_dist.text.tokens import CHANGING, NgramCounter, every_code_point
+from sdem_dist.text.transform import TextTransformer, arranged
 from sdem_dist.text.vectorizer import KERNEL_PATTERN
 
 # Letters that change their number when they turn small, final sigmas, accents alone and composed, ligatures, digits of
@@ -131,7 +130,7 @@ def test_hashing_is_scikit_learns(texts, chosen, n_features):
 def test_pieces_do_not_matter(texts, chosen, size):
     whole = count_texts(texts, VectorizerSettings(**chosen))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("sdem_dist.text.counters.PIECE", size)
+        patch.setattr("sdem_dist.text.tokens.PIECE", size)
         patch.setattr("sdem_dist.text.texts.JOINED_CHARACTERS", 2 * size)
         patch.setattr("sdem_dist.text.transform.SPELLED_AT_A_TIME", size)
         assert [text for part in parts_of_strings(texts) for text in part] == texts == list(texts_of_strings(texts))
@@ -146,7 +145,7 @@ def test_terms_of_several_counters_are_those_of_one(lists, chosen, n_jobs, least
     """Threads learn for themselves: merged, their terms are those of one counter, and so are documents and occurrences."""
 
     def found(lists):
-        counters = [LearningCounter(VectorizerSettings(**chosen)) for _ in lists]
+        counters = [NgramCounter(VectorizerSettings(**chosen)) for _ in lists]
         parts = [
             counter.parts(texts_of_strings(texts), np.ones(len(texts), bool))
             for counter, texts in zip(counters, lists, strict=True)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib.util
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -61,7 +63,8 @@ def test_docstrings_of_a_package(tmp_path, monkeypatch):
 
 def test_nothing_is_missed_that_a_full_walk_finds():
     kinds = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
-    for file in docstrings._source_files("distributed")[:20]:
+    folder = Path(importlib.util.find_spec("distributed").submodule_search_locations[0])
+    for file in sorted(folder.glob("*.py"))[:20]:
         tree = ast.parse(file.read_bytes())
         walked = [ast.get_docstring(n, clean=True) for n in ast.walk(tree) if isinstance(n, kinds)]
         assert sorted(docstrings._docstrings_of(file)) == sorted(d.strip() for d in walked if d is not None)
